@@ -1,0 +1,1 @@
+"""The benchmark's driver: starts servers, loads them, reads what they cost. Standard library only."""

@@ -1,0 +1,111 @@
+"""The programs under test: where they are, how they are built, how big they are."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+ROOT = BENCH.parent
+PEERS = BENCH / "peers" / "Cargo.toml"
+TARGET = BENCH / "target"
+
+
+@dataclass
+class Program:
+    name: str
+    label: str
+    path: Path
+    speaks_mcp: bool = True
+    # Why there is nothing to run; None when there is.
+    missing: str | None = None
+    crates: int | None = None
+
+    def size(self):
+        return self.path.stat().st_size
+
+
+def programs(build, lmcp_path):
+    """Bare hyper, rmcp and lmcp, built unless told not to; a missing lmcp is no error."""
+    host = host_triple()
+    peers = TARGET / host / "release"
+    versions = locked_versions()
+    bare = Program("bare-hyper", f"bare hyper {versions['hyper']}", peers / "bare-hyper", speaks_mcp=False)
+    rmcp = Program("rmcp", f"rmcp {versions['rmcp']}", peers / "rmcp-echo")
+    lmcp = Program("lmcp", "lmcp", lmcp_path or ROOT / "target" / host / "dist" / "examples" / "echo")
+
+    for peer in (bare, rmcp):
+        package = peer.path.name
+        if build:
+            # One package at a time: together they would share the union of their
+            # features, and neither would be the program its manifest describes.
+            profile = ["--release", "--locked", "-p", package]
+            if not cargo_build(["--manifest-path", PEERS, *profile], host, TARGET):
+                sys.exit(f"bench: cannot build the peer `{package}`")
+        if not peer.path.exists():
+            sys.exit(f"bench: no `{package}` built yet; run without --no-build")
+        # A peer's own crate is the program, not something it links.
+        linked = crate_count(["--manifest-path", PEERS, "-p", package])
+        peer.crates = linked and linked - 1
+
+    lmcp.missing = build_lmcp(lmcp.path, host, build and lmcp_path is None)
+    if lmcp.missing:
+        print(f"bench: lmcp is skipped: {lmcp.missing}", file=sys.stderr)
+    else:
+        lmcp.crates = crate_count(["--manifest-path", ROOT / "Cargo.toml", "-p", "lmcp"])
+    return [bare, rmcp, lmcp]
+
+
+def build_lmcp(path, host, build):
+    """Why there is no lmcp to measure, or None."""
+    if build:
+        if not (ROOT / "Cargo.toml").exists():
+            return "the project has no Cargo.toml"
+        args = ["--manifest-path", ROOT / "Cargo.toml", "--profile", "dist", "-p", "lmcp", "--example", "echo"]
+        if not cargo_build(args, host, ROOT / "target"):
+            return "`cargo build --profile dist -p lmcp --example echo` failed"
+    if not path.exists():
+        return "its echo example is not built"
+    return None
+
+
+def cargo_build(args, host, target_dir):
+    # Static, all of them: shared pages of a dynamic libc would count for one
+    # server and against another.
+    environment = os.environ | {"RUSTFLAGS": "-C target-feature=+crt-static"}
+    command = ["cargo", "build", *args, "--target", host, "--target-dir", target_dir]
+    return subprocess.run(command, env=environment).returncode == 0
+
+
+def crate_count(args):
+    """Crates linked into the program, the package itself included; None if cargo cannot say."""
+    edges = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"]
+    tree = subprocess.run(["cargo", "tree", "--locked", *args, *edges], capture_output=True, text=True)
+    if tree.returncode != 0:
+        return None
+    return len({tuple(line.split()[:2]) for line in tree.stdout.splitlines() if line.strip()})
+
+
+def host_triple():
+    about = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"^host: (.+)$", about, re.MULTILINE)[1]
+
+
+def locked_versions():
+    lock = PEERS.with_name("Cargo.lock").read_text()
+    return dict(re.findall(r'^name = "(.+)"\nversion = "(.+)"$', lock, re.MULTILINE))
+
+
+def ensure_wrk():
+    if shutil.which("wrk"):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit("bench: `wrk` is missing\nhint: install it, for example with `sudo apt-get install wrk`")
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "wrk"]
+    for command in (install, ["apt-get", "update"], install):
+        if subprocess.run(command, stdout=sys.stderr).returncode == 0 and shutil.which("wrk"):
+            return
+    sys.exit("bench: `apt-get install wrk` failed")

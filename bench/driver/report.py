@@ -1,0 +1,191 @@
+"""Figures to words: the Markdown tables and the verdicts on the project's targets.
+
+A target is judged only by ratios and sizes of the same run.
+"""
+
+import os
+import platform
+import re
+from pathlib import Path
+from statistics import median
+
+from . import wire
+from .http_load import SHAPES
+from .stdio_load import CALLS, PAUSE, STARTS
+
+
+def render(programs, results, settings):
+    """The whole report; `results` holds the sections that were measured."""
+    parts = [opening(settings)]
+    if "http" in results:
+        parts.append(load_table(programs, results["http"], wire.MODERN))
+    if "legacy" in results:
+        parts.append(load_table(programs, results["legacy"], wire.LEGACY))
+    if "memory" in results:
+        parts.append(idle_table(programs, results["memory"]))
+    if "stdio" in results:
+        parts.append(flood_table(programs, results["stdio"]))
+    if "start" in results:
+        parts.append(start_table(programs, results["start"]))
+    parts.append(size_table(programs))
+    lines = verdicts(results)
+    if lines:
+        parts.append("## Targets\n\n" + "\n".join(f"- {line}" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def opening(settings):
+    cores = os.cpu_count()
+    return (
+        "# Results\n\n"
+        "Written by `bench/run`; see [README.md](README.md) for what the figures are and are not. "
+        "Medians, with the smallest and largest round in brackets; 1 MB = 1024 kB.\n\n"
+        f"Rounds: {settings.rounds}, with {settings.seconds} s of load each, interleaved. "
+        f"{cores} × {cpu_model()}, Linux {platform.release().split('-')[0]}, "
+        f"load average {settings.load_before:.1f} before and {os.getloadavg()[0]:.1f} after."
+    )
+
+
+def load_table(programs, loads, era):
+    tables = []
+    for shape in SHAPES:
+
+        def cells(load):
+            rate, p50 = median(load.rate[shape]), median(load.p50_micros[shape])
+            return [f"{rate:,.0f}", spread(load.cpu_micros[shape]), f"{p50:.0f}"]
+
+        head = [shape.name, "requests/s", "CPU µs/request", "p50 µs"]
+        tables.append(table(head, programs, loads, cells))
+
+    def after(load):
+        kind = {"application/json": "JSON", "text/event-stream": "SSE"}.get(load.answer_type, load.answer_type)
+        return [megabytes(load.rss_after_kb), f"{load.answer_bytes} B, {kind}"]
+
+    tables.append(table(["after the load", "RSS", "one answer"], programs, loads, after))
+    return f"## HTTP, `tools/call` of echo, {era}\n\n" + "\n\n".join(tables)
+
+
+def idle_table(programs, idles):
+    head = ["server", "RSS after start", "RSS after one call"]
+
+    def cells(idle):
+        return [megabytes(median(idle.started)), megabytes(median(idle.called_once))]
+
+    return "## Idle HTTP server\n\n" + table(head, programs, idles, cells)
+
+
+def flood_table(programs, floods):
+    head = ["server", "answers/s", "CPU µs/answer", "peak RSS", "VmHWM", "late client: peak RSS", "late client: VmHWM"]
+
+    def cells(flood):
+        reading, late = flood["reading"], flood["late"]
+        memory = [reading.sampled_peak, reading.high_water, late.sampled_peak, late.high_water]
+        rates = spread([rate / 1000 for rate in reading.rate], " k")
+        return [rates, spread(reading.cpu_micros), *(megabytes(max(values)) for values in memory)]
+
+    title = f"## stdio, {CALLS:,} calls of echo written at once, {wire.MODERN}\n\n"
+    note = f"Memory is the worst round. The late client reads nothing for its first {PAUSE} s.\n\n"
+    return title + note + table(head, of_mcp(programs), floods, cells)
+
+
+def start_table(programs, starts):
+    head = ["server", "median ms", "fastest ms", "slowest ms"]
+
+    def cells(seconds):
+        return [f"{value * 1000:.2f}" for value in (median(seconds), min(seconds), max(seconds))]
+
+    title = f"## stdio, exec to the first `tools/list` answer, {STARTS} starts\n\n"
+    return title + table(head, of_mcp(programs), starts, cells)
+
+
+def size_table(programs):
+    head = ["server", "static binary", "crates linked"]
+    present = {program.name: f"skipped: {program.missing}" if program.missing else program for program in programs}
+
+    def cells(program):
+        return [megabytes(program.size() / 1024), str(program.crates or "unknown")]
+
+    return "## Programs\n\n" + table(head, programs, present, cells)
+
+
+def verdicts(results):
+    """One line per target that this run can say something about."""
+    lines = []
+    if "http" in results:
+        # One free connection is in the table only: where the scheduler puts it decides its figure.
+        _, one_core, busy = SHAPES
+        limits = [("bare-hyper", one_core, 1.5), ("bare-hyper", busy, 1.5), ("rmcp", busy, 0.25)]
+        for peer, shape, limit in limits:
+            cpu = numbers(results["http"], lambda load: load.cpu_micros[shape])
+            lines.append(ratio(f"CPU/request at {shape.name}", cpu, peer, "≤", limit))
+    if "stdio" in results:
+        rates = numbers(results["stdio"], lambda flood: flood["reading"].rate)
+        lines.append(ratio("stdio answers/s", rates, "rmcp", "≥", 5))
+        lines.append(at_most("RSS in the flood, either client", results["stdio"]["lmcp"], worst_flood, 6))
+    if "memory" in results:
+        lines.append(at_most("idle RSS", results["memory"]["lmcp"], lambda idle: median(idle.started), 2))
+    if "start" in results:
+        lines.append(ratio("exec to list", numbers(results["start"], list), "rmcp", "≤", 1))
+    return lines
+
+
+def numbers(section, values):
+    """Program name → median of its `values`, or still the sentence that says why there is none."""
+    return {name: result if isinstance(result, str) else median(values(result)) for name, result in section.items()}
+
+
+def ratio(what, values, peer, relation, limit):
+    """`values` holds a number per program, or the sentence that says why there is none."""
+    target = f"target {relation} {limit} × {peer}"
+    for name in ("lmcp", peer):
+        if isinstance(values[name], str):
+            return f"**no verdict** {what}, {target}: {name} {brief(values[name])}"
+    seen = values["lmcp"] / values[peer]
+    met = seen <= limit if relation == "≤" else seen >= limit
+    return f"**{'met' if met else 'MISSED'}** {what}: {seen:.2f} × {peer}, {target}"
+
+
+def at_most(what, result, kilobytes, limit):
+    if isinstance(result, str):
+        return f"**no verdict** {what}, target ≤ {limit} MB: lmcp {brief(result)}"
+    seen = kilobytes(result)
+    return f"**{'met' if seen <= limit * 1024 else 'MISSED'}** {what}: {megabytes(seen)}, target ≤ {limit} MB"
+
+
+def brief(why):
+    """`skipped` or `failed`; the tables have the rest of the sentence."""
+    return re.match(r"\w+", why)[0]
+
+
+def worst_flood(flood):
+    return max(max(client.sampled_peak + client.high_water) for client in flood.values())
+
+
+def of_mcp(programs):
+    return [program for program in programs if program.speaks_mcp]
+
+
+def table(head, programs, results, cells):
+    """One row per program; a program without figures says why instead."""
+    rows = [head, ["---"] + ["--:"] * (len(head) - 1)]
+    for program in programs:
+        result = results[program.name]
+        if isinstance(result, str):
+            why = result.replace("|", "\\|").replace("\n", " ")
+            rows.append([program.label, why] + ["–"] * (len(head) - 2))
+        else:
+            rows.append([program.label, *cells(result)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def spread(values, unit=""):
+    return f"{median(values):.1f}{unit} ({min(values):.1f}–{max(values):.1f})"
+
+
+def megabytes(kilobytes):
+    return f"{kilobytes / 1024:.2f} MB"
+
+
+def cpu_model():
+    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()

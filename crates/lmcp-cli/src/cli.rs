@@ -1,0 +1,51 @@
+//! What can be said on the command line.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// A light Model Context Protocol server.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// Say more on stderr; twice for everything. RUST_LOG says it in detail.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve tools over HTTP, a unix socket or stdio.
+    Serve(Serve),
+}
+
+/// Without a transport: HTTP on 127.0.0.1:8080.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Serve on stdin and stdout, until stdin ends.
+    #[arg(long, conflicts_with_all = ["http", "unix"])]
+    pub(crate) stdio: bool,
+
+    /// Serve HTTP at this address, at the path /mcp; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "LMCP_HTTP")]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// Serve on a unix socket that only you can open.
+    #[arg(long, value_name = "PATH", env = "LMCP_UNIX")]
+    pub(crate) unix: Option<PathBuf>,
+
+    /// Also answer to this name: HOST or HOST:PORT, as clients write it.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Also take requests from web pages of this origin: SCHEME://HOST[:PORT].
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+
+    /// Let other machines in, where the address is one they can reach. There is no password yet: put one in front.
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+}

@@ -1,0 +1,354 @@
+//! Asking the user, the model or the client, from the middle of a handler.
+//!
+//! 2026-07-28 has no requests from server to client. A question that has no answer yet ends the handler with an error
+//! that `?` carries out; the client is told what is missing, asks, and sends its request again with the answers; the
+//! handler runs again from the top, and this time the question returns. Nothing is held in between: what was answered
+//! before travels in a sealed state. So **ask before you act**: the lines above an unanswered question run again.
+//!
+//! Once the handler has become a task (see [`Cx::detach`]) a question simply waits for its answer.
+
+mod question;
+pub(crate) mod seal;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lmcp_wire::{
+    self as wire, ClientCapabilities, RpcError,
+    elicit::ElicitMode,
+    input::{InputRequest, InputRequests, InputRequiredResult, InputResponses, RetryParams},
+    roots::Root,
+    sampling::{CreateMessageParams, CreateMessageResult},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+use tokio::sync::watch;
+
+pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
+
+use crate::{
+    call::Call,
+    cx::Cx,
+    error::{ToolError, ToolResult},
+};
+
+/// What is known of a request's questions.
+#[derive(Default)]
+pub(crate) struct Asking {
+    known: Mutex<Known>,
+    /// Set once the work is a task: its questions go to the task store's clients.
+    task: Mutex<Option<TaskLink>>,
+}
+
+/// The task a request has become.
+#[derive(Clone)]
+struct TaskLink {
+    id: String,
+    /// Changes with every answer.
+    answered: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// From all rounds so far.
+    answers: InputResponses,
+    /// Asked in this round.
+    open: InputRequests,
+    /// `Cx::remember`.
+    memory: Option<Value>,
+    round: u32,
+}
+
+/// What travels with the client between two rounds.
+#[derive(Serialize, Deserialize)]
+struct Carried {
+    answers: InputResponses,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory: Option<Value>,
+    round: u32,
+}
+
+impl Asking {
+    /// Reads what a retry brings: answers, and the state they belong to.
+    pub(crate) fn resume(
+        retry: RetryParams<'_>,
+        sealer: &seal::Sealer,
+        subject: impl FnOnce() -> seal::Subject,
+    ) -> Result<Self, RpcError> {
+        let mut known = Known::default();
+        if let Some(state) = retry.request_state {
+            let state: String = read(state, "requestState", "a string")?;
+            let carried: Carried = sealer.open(&state, &subject())?;
+            known = Known {
+                answers: carried.answers,
+                memory: carried.memory,
+                round: carried.round,
+                ..known
+            };
+        }
+        if let Some(responses) = retry.input_responses {
+            let responses: InputResponses = read(responses, "inputResponses", "an object")?;
+            known.answers.extend(responses);
+        }
+        Ok(Self {
+            known: Mutex::new(known),
+            task: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn is_task(&self) -> bool {
+        self.task().is_some()
+    }
+
+    /// From now on answers arrive while the work waits.
+    pub(crate) fn become_task(&self, id: &str) {
+        let link = TaskLink {
+            id: id.into(),
+            answered: watch::Sender::new(()),
+        };
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+    }
+
+    /// What a task waits for.
+    pub(crate) fn open_questions(&self) -> InputRequests {
+        self.lock().open.clone()
+    }
+
+    /// Answers for a task. Keys nobody asks for are ignored.
+    pub(crate) fn answer(&self, responses: InputResponses) {
+        let mut known = self.lock();
+        for (key, response) in responses {
+            if known.open.remove(&key).is_some() {
+                known.answers.insert(key, response);
+            }
+        }
+        drop(known);
+        if let Some(task) = self.task() {
+            task.answered.send_replace(());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn task(&self) -> Option<TaskLink> {
+        self.task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+fn read<T: DeserializeOwned>(raw: &RawValue, name: &str, expected: &str) -> Result<T, RpcError> {
+    serde_json::from_str(raw.get())
+        .map_err(|_| RpcError::invalid_params(format!("`{name}` must be {expected}")))
+}
+
+impl Call {
+    /// The answer that asks for what is missing.
+    pub(crate) fn input_required(&self) -> Result<InputRequiredResult, RpcError> {
+        let mut known = self.asking.lock();
+        if known.open.is_empty() {
+            return Err(RpcError::internal(
+                "the handler asked for input without a question",
+            ));
+        }
+        let limits = &self.engine.limits;
+        if known.round >= limits.ask_rounds {
+            let rounds = limits.ask_rounds;
+            return Err(RpcError::invalid_params(format!(
+                "still questions after {rounds} rounds; giving up"
+            )));
+        }
+        let carried = Carried {
+            answers: std::mem::take(&mut known.answers),
+            memory: known.memory.take(),
+            round: known.round + 1,
+        };
+        let state =
+            self.engine
+                .sealer
+                .seal(&carried, &self.engine.subject(&self.request), limits)?;
+        Ok(InputRequiredResult::new(
+            std::mem::take(&mut known.open),
+            state,
+        ))
+    }
+}
+
+impl Cx {
+    /// Asks the user to fill in a form, and returns what they wrote. `T` is a flat struct of strings, numbers,
+    /// booleans and simple enums; its field docs are what the user reads. Never ask for a secret this way: use
+    /// [`Cx::ask_link`].
+    ///
+    /// ```
+    /// # use lmcp_core::{Cx, ToolResult};
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Sure {
+    ///     /// Really erase it?
+    ///     yes: bool,
+    /// }
+    /// # #[derive(Deserialize, JsonSchema)] struct Erase { path: String }
+    /// async fn erase(args: Erase, cx: Cx) -> ToolResult<String> {
+    ///     let sure: Sure = cx.ask("sure", format!("Erase {}?", args.path)).await?;
+    ///     Ok(if sure.yes { "erased".into() } else { "kept".into() })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The user said no; the client cannot ask users; or there is no answer yet, and the handler will run again.
+    pub async fn ask<T: FormSchema>(&self, key: &str, message: impl Into<String>) -> ToolResult<T> {
+        self.ask_question(Form::new(key, message)).await
+    }
+
+    /// As [`Cx::ask`], with a refusal as `None`.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`], without the refusal.
+    pub async fn ask_opt<T: FormSchema>(
+        &self,
+        key: &str,
+        message: impl Into<String>,
+    ) -> ToolResult<Option<T>> {
+        self.ask_question(Form::new(key, message).or_none()).await
+    }
+
+    /// Asks the user to open a link: for secrets and sign-ins, which must not pass through the client.
+    /// Returns once the user agreed to open it, not once they are done there.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`].
+    pub async fn ask_link(
+        &self,
+        key: &str,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> ToolResult<()> {
+        self.ask_question(Link::new(key, message, url)).await
+    }
+
+    /// Asks the client's model.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`].
+    pub async fn sample(
+        &self,
+        key: &str,
+        params: CreateMessageParams,
+    ) -> ToolResult<CreateMessageResult> {
+        self.ask_question(Sample::new(key, params)).await
+    }
+
+    /// Asks for the folders the client works in.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`].
+    pub async fn roots(&self) -> ToolResult<Vec<Root>> {
+        self.ask_question(Roots::new("roots")).await
+    }
+
+    /// Puts one question.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`].
+    pub async fn ask_question<Q: Question>(&self, question: Q) -> ToolResult<Q::Answer> {
+        self.ask_all((question,)).await.map(|(answer,)| answer)
+    }
+
+    /// Puts several questions at once: a tuple of up to four.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`]. One refusal refuses them all.
+    pub async fn ask_all<Q: Questions>(&self, questions: Q) -> ToolResult<Q::Answers> {
+        let Some(task) = self.0.asking.task() else {
+            return self.put(&questions)?.ok_or_else(ToolError::needs_input);
+        };
+        let mut answered = task.answered.subscribe();
+        loop {
+            if let Some(answers) = self.put(&questions)? {
+                return Ok(answers);
+            }
+            self.0.engine.listeners.task_changed(&task.id);
+            answered
+                .changed()
+                .await
+                .map_err(|_| ToolError::new("the task has ended"))?;
+        }
+    }
+
+    /// Keeps a value for when this handler runs again after a question. The client carries it, sealed.
+    ///
+    /// # Errors
+    /// The value cannot be written as JSON.
+    pub fn remember(&self, value: &impl Serialize) -> ToolResult<()> {
+        self.0.asking.lock().memory = Some(serde_json::to_value(value)?);
+        Ok(())
+    }
+
+    /// What an earlier run of this handler, for the same request, remembered.
+    pub fn recall<T: DeserializeOwned>(&self) -> Option<T> {
+        let memory = self.0.asking.lock().memory.clone()?;
+        serde_json::from_value(memory).ok()
+    }
+
+    /// The answers if all are there; else the open questions are noted.
+    fn put<Q: Questions>(&self, questions: &Q) -> ToolResult<Option<Q::Answers>> {
+        let mut known = self.0.asking.lock();
+        let mut open = InputRequests::new();
+        let answers = questions.answers(&known.answers, &mut open)?;
+        if answers.is_some() {
+            return Ok(answers);
+        }
+        let lacking = lacking(&open, &self.capabilities());
+        if lacking != ClientCapabilities::default() {
+            return Err(ToolError::missing(lacking));
+        }
+        if self.0.asking.is_task()
+            && let Some(key) = open.keys().find(|key| known.answers.contains_key(*key))
+        {
+            // A task never uses a key twice, so there is no asking again.
+            return Err(ToolError::new(format!(
+                "the answer to `{key}` does not fit the question"
+            )));
+        }
+        known.open.extend(open);
+        Ok(None)
+    }
+}
+
+/// What the client would have had to declare for these questions, and did not.
+fn lacking(open: &InputRequests, declared: &ClientCapabilities) -> ClientCapabilities {
+    let mut lacking = ClientCapabilities::default();
+    let sampling = declared.sampling.as_ref();
+    for request in open.values() {
+        match request {
+            InputRequest::Elicit(params) => {
+                let needed = match params.mode {
+                    Some(ElicitMode::Url) if !declared.has_url() => {
+                        &mut lacking.elicitation.get_or_insert_default().url
+                    }
+                    None | Some(ElicitMode::Form) if !declared.has_form() => {
+                        &mut lacking.elicitation.get_or_insert_default().form
+                    }
+                    _ => continue,
+                };
+                *needed = Some(wire::Object::new());
+            }
+            InputRequest::Sample(params) => {
+                let tools = sampling.and_then(|sampling| sampling.tools.as_ref());
+                if params.tools.is_some() && tools.is_none() {
+                    lacking.sampling.get_or_insert_default().tools = Some(wire::Object::new());
+                } else if sampling.is_none() {
+                    lacking.sampling.get_or_insert_default();
+                }
+            }
+            InputRequest::Roots(_) if declared.roots.is_none() => {
+                lacking.roots.get_or_insert_default();
+            }
+            _ => {}
+        }
+    }
+    lacking
+}

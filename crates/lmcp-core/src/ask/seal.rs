@@ -1,0 +1,180 @@
+//! Sealing what a client carries between two rounds: it can neither read nor change it, nor use it elsewhere.
+//!
+//! ChaCha20-Poly1305 under a key of this server. Inside stand the expiry and whom and what the state was made for.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use lmcp_wire::RpcError;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{limits::Limits, random};
+
+/// Bound into every seal, so that a key used elsewhere too cannot mix the two up.
+const PURPOSE: &[u8] = b"lmcp request state 1";
+
+/// Seals and opens request state.
+pub(crate) struct Sealer(LessSafeKey);
+
+/// Whom and what a state is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Subject {
+    /// The caller.
+    pub(crate) owner: String,
+    /// A digest of method and parameters.
+    pub(crate) request: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sealed<T> {
+    /// Seconds since 1970.
+    expires: u64,
+    subject: Subject,
+    body: T,
+}
+
+impl Sealer {
+    /// With a key that other instances of the server may share.
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, key)
+            .expect("the key has the length of the algorithm");
+        Self(LessSafeKey::new(key))
+    }
+
+    pub(crate) fn seal<T: Serialize>(
+        &self,
+        body: &T,
+        subject: &Subject,
+        limits: &Limits,
+    ) -> Result<String, RpcError> {
+        let expires = now() + limits.ask_wait.as_secs();
+        let state = self.encrypt(&Sealed {
+            expires,
+            subject: subject.clone(),
+            body,
+        })?;
+        if state.len() > limits.state_bytes {
+            let (size, most) = (state.len(), limits.state_bytes);
+            return Err(RpcError::internal(format!(
+                "the state to carry has {size} bytes; at most {most} are allowed"
+            )));
+        }
+        Ok(state)
+    }
+
+    fn encrypt<T: Serialize>(&self, sealed: &Sealed<T>) -> Result<String, RpcError> {
+        let mut text = serde_json::to_vec(sealed)
+            .map_err(|err| RpcError::internal(format!("the state cannot be written: {err}")))?;
+        let nonce = random::bytes::<NONCE_LEN>();
+        self.0
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(PURPOSE),
+                &mut text,
+            )
+            .map_err(|_| RpcError::internal("the state cannot be sealed"))?;
+        let mut whole = nonce.to_vec();
+        whole.append(&mut text);
+        Ok(URL_SAFE_NO_PAD.encode(whole))
+    }
+
+    /// What was sealed, if nobody touched it and it belongs here.
+    pub(crate) fn open<T: DeserializeOwned>(
+        &self,
+        state: &str,
+        subject: &Subject,
+    ) -> Result<T, RpcError> {
+        let sealed: Sealed<T> = self
+            .decrypt(state)
+            .ok_or_else(|| refused("was not made by this server"))?;
+        if sealed.subject != *subject {
+            return Err(refused("belongs to another request"));
+        }
+        if sealed.expires < now() {
+            return Err(refused("has expired; send the request without it"));
+        }
+        Ok(sealed.body)
+    }
+
+    fn decrypt<T: DeserializeOwned>(&self, state: &str) -> Option<T> {
+        let mut whole = URL_SAFE_NO_PAD.decode(state).ok()?;
+        let (nonce, sealed) = whole.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let text = self
+            .0
+            .open_in_place(nonce, Aad::from(PURPOSE), sealed)
+            .ok()?;
+        serde_json::from_str(std::str::from_utf8(text).ok()?).ok()
+    }
+}
+
+fn refused(why: &str) -> RpcError {
+    RpcError::invalid_params(format!("`requestState` {why}"))
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(request: &str) -> Subject {
+        Subject {
+            owner: "me".into(),
+            request: request.into(),
+        }
+    }
+
+    #[test]
+    fn a_state_opens_only_whole_in_time_and_in_its_place() {
+        let (sealer, limits) = (Sealer::new(&[7; 32]), Limits::default());
+        let state = sealer.seal(&"body", &subject("a"), &limits).unwrap();
+        assert_eq!(
+            sealer.open::<String>(&state, &subject("a")).unwrap(),
+            "body"
+        );
+        let open = |sealer: &Sealer, state: &str, request: &str| {
+            sealer
+                .open::<String>(state, &subject(request))
+                .unwrap_err()
+                .message
+                .into_owned()
+        };
+        assert_eq!(
+            open(&sealer, &state, "b"),
+            "`requestState` belongs to another request"
+        );
+        let old = sealer
+            .encrypt(&Sealed {
+                expires: now() - 1,
+                subject: subject("a"),
+                body: "body",
+            })
+            .unwrap();
+        assert_eq!(
+            open(&sealer, &old, "a"),
+            "`requestState` has expired; send the request without it"
+        );
+        for tampered in [
+            format!("{state}-TAMPERED"),
+            state[1..].into(),
+            String::new(),
+            "é".into(),
+        ] {
+            assert_eq!(
+                open(&sealer, &tampered, "a"),
+                "`requestState` was not made by this server",
+                "{tampered}"
+            );
+        }
+        assert_eq!(
+            open(&Sealer::new(&[8; 32]), &state, "a"),
+            "`requestState` was not made by this server"
+        );
+    }
+}

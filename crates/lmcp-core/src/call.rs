@@ -1,0 +1,243 @@
+//! One running request: its deadline, its panic fence, its exactly one response.
+//!
+//! The reply stream owns the handler's future. Nothing is spawned and no channel is made: polling the stream runs the
+//! handler, dropping it drops the handler.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use lmcp_wire::{self as wire, RpcError};
+use serde_json::json;
+use tokio::{
+    sync::Notify,
+    time::{Sleep, sleep, sleep_until},
+};
+
+use crate::{
+    ask::Asking,
+    era::modern,
+    error::{Failure, ToolError},
+    outbox::{Next, Outbox},
+    outcome::Outcome,
+    request::Request,
+    server::Engine,
+    service::{Reply, Source},
+};
+
+/// A handler at work.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Outcome, ToolError>> + Send>>;
+
+/// What a running handler's `Cx` and its reply stream share.
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) outbox: Outbox,
+    pub(crate) asking: Asking,
+    /// Members for the `_meta` of the result.
+    pub(crate) meta: Mutex<Option<wire::Meta>>,
+    cancelled: AtomicBool,
+    cancellation: Notify,
+    /// Set by `Cx::detach`: the reply stream hands the work over to the task store.
+    pub(crate) wants_task: AtomicBool,
+}
+
+impl Call {
+    pub(crate) fn new(request: Request, engine: Arc<Engine>, asking: Asking) -> Arc<Self> {
+        Arc::new(Self {
+            request,
+            engine,
+            outbox: Outbox::default(),
+            asking,
+            meta: Mutex::default(),
+            cancelled: AtomicBool::new(false),
+            cancellation: Notify::new(),
+            wants_task: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) async fn cancelled(&self) {
+        loop {
+            let notified = self.cancellation.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.cancellation.notify_waiters();
+    }
+
+    /// The outcome, or the error the peer program is to see.
+    pub(crate) fn settle(&self, result: Result<Outcome, ToolError>) -> Result<Outcome, RpcError> {
+        let failure = match result {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        let text = failure.to_string();
+        match failure.into_failure() {
+            Failure::NeedsInput => self.input_required().map(Outcome::InputRequired),
+            Failure::MissingCapability(needed) => Err(RpcError::missing_capability(&needed)),
+            Failure::Rpc(error) => Err(error),
+            Failure::NotFound => Err(RpcError::invalid_params("there is no such resource")),
+            Failure::Message { .. }
+                if self.request.method() == wire::method::request::TOOLS_CALL =>
+            {
+                Ok(Outcome::Tool(wire::CallToolResult::error(text)))
+            }
+            Failure::Message { .. } => Err(RpcError::internal(text)),
+        }
+    }
+
+    /// The response, in the request's revision.
+    pub(crate) fn respond(&self, result: Result<Outcome, ToolError>) -> Reply {
+        match self.settle(result) {
+            Ok(outcome) => {
+                let extra = self
+                    .meta
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                modern::encode(&self.request.id, outcome, extra, &self.engine.server_info)
+            }
+            Err(error) => Reply::error(Some(&self.request.id), &error),
+        }
+    }
+}
+
+/// The reply stream of a request that a handler answers.
+pub(crate) struct Running {
+    call: Arc<Call>,
+    /// `None` once it has ended or was handed over.
+    work: Option<Work>,
+    deadline: Duration,
+    /// Armed when the first poll did not finish the work.
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// Armed when progress came too soon after the last.
+    tick: Option<Pin<Box<Sleep>>>,
+    /// Held back until everything said before it is sent.
+    response: Option<Reply>,
+}
+
+impl Running {
+    pub(crate) fn new(call: Arc<Call>, work: Work, deadline: Duration) -> Self {
+        Self {
+            call,
+            work: Some(work),
+            deadline,
+            alarm: None,
+            tick: None,
+            response: None,
+        }
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let Some(work) = &mut self.work else {
+            return Poll::Pending;
+        };
+        match poll_fenced(work, cx) {
+            Poll::Ready(result) => {
+                self.work = None;
+                return Poll::Ready(self.call.respond(result));
+            }
+            Poll::Pending if self.call.wants_task.swap(false, Ordering::AcqRel) => {
+                return Poll::Ready(self.hand_over());
+            }
+            Poll::Pending => {}
+        }
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
+        ready!(alarm.as_mut().poll(cx));
+        self.work = None;
+        self.call.cancel();
+        let error = RpcError::internal(format!("no answer within {} s", self.deadline.as_secs()))
+            .with_data(json!({ "limit": "deadline", "seconds": self.deadline.as_secs() }));
+        Poll::Ready(Reply::error(Some(&self.call.request.id), &error))
+    }
+
+    /// From now on the task store drives the work, and the client holds a handle.
+    fn hand_over(&mut self) -> Reply {
+        let Some(work) = self.work.take() else {
+            unreachable!("only polled work asks to be handed over")
+        };
+        let task = self.call.engine.tasks.adopt(&self.call, work);
+        self.call
+            .respond(task.map(Outcome::TaskCreated).map_err(ToolError::rpc))
+    }
+}
+
+impl Source for Running {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        if self.response.is_none() {
+            match self.poll_work(cx) {
+                Poll::Ready(response) => self.response = Some(response),
+                Poll::Pending if self.work.is_none() => return Poll::Ready(None),
+                // Another thread may speak at any time from here on: register first, look second.
+                Poll::Pending => self.call.outbox.register(cx.waker()),
+            }
+        }
+        match self
+            .call
+            .outbox
+            .next(&self.call.engine.limits, self.response.is_some())
+        {
+            Next::Reply(reply) => return Poll::Ready(Some(reply)),
+            Next::At(time) => {
+                let tick = self.tick.insert(Box::pin(sleep_until(time)));
+                if tick.as_mut().poll(cx).is_ready() {
+                    cx.waker().wake_by_ref();
+                }
+            }
+            Next::Nothing => {}
+        }
+        let Some(response) = self.response.take() else {
+            return Poll::Pending;
+        };
+        self.call.outbox.close();
+        Poll::Ready(Some(response))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Only work that is still here is stopped; what was handed over belongs to the task store.
+        if self.work.take().is_some() {
+            self.call.cancel();
+        }
+    }
+}
+
+/// Polls a handler; a panic becomes an error that names an incident in the log and tells the peer nothing else.
+pub(crate) fn poll_fenced(
+    work: &mut Work,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Outcome, ToolError>> {
+    catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)))
+        .unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
+}
+
+fn incident(panic: &(dyn Any + Send)) -> RpcError {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let incident = crate::random::hex::<8>();
+    tracing::error!(incident, "a handler panicked: {words}");
+    RpcError::internal(format!("internal error, incident {incident}"))
+}

@@ -1,0 +1,210 @@
+//! [`Cx`]: what a handler may do besides returning.
+
+use std::{
+    any::Any,
+    sync::{Arc, PoisonError, atomic::Ordering},
+    task::Poll,
+};
+
+use lmcp_wire::{
+    self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, progress::ProgressParams,
+    task,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    call::Call,
+    error::{ToolError, ToolResult},
+    request::Caller,
+    server::Handle,
+};
+
+/// The context of one request: who asks, how to say how far it has got, how to ask back.
+///
+/// Cheap to clone, and usable from other threads and tasks. Once the request has ended, what is said through it goes
+/// nowhere.
+///
+/// # Cancellation
+/// A request that is cancelled has its future *dropped* at its next `.await`: put clean-up into `Drop`. Work that
+/// cannot be dropped, on another thread say, looks at [`Cx::is_cancelled`] or awaits [`Cx::cancelled`]. A step that
+/// must not be torn in two goes through [`Cx::shield`].
+#[derive(Clone)]
+pub struct Cx(pub(crate) Arc<Call>);
+
+impl Cx {
+    /// The request's id.
+    pub fn id(&self) -> &RequestId {
+        self.0.request.id()
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> &Caller {
+        self.0.request.caller()
+    }
+
+    /// A header of the request, on transports that have them. Names in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.caller().header(name)
+    }
+
+    /// The value of this type that was given to [`Server::state`](crate::Server::state).
+    ///
+    /// # Errors
+    /// There is none: a mistake in the program, told to the model as a failure of the server.
+    pub fn state<T: Any + Send + Sync>(&self) -> ToolResult<Arc<T>> {
+        self.0.engine.state.get::<T>().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            ToolError::new(format!(
+                "the server has no state of type `{name}`; its author must add it"
+            ))
+        })
+    }
+
+    /// The server that runs this handler: to add and remove tools, to say that a resource changed.
+    pub fn server(&self) -> Handle {
+        Handle::of(&self.0.engine)
+    }
+
+    /// The request's `_meta`, with trace context and whatever else the client put there.
+    pub fn meta(&self) -> wire::Meta {
+        self.0.request.meta().unwrap_or_default()
+    }
+
+    /// What the client can be asked for.
+    pub fn capabilities(&self) -> wire::ClientCapabilities {
+        self.0.request.capabilities()
+    }
+
+    /// Who the client says it is: good for a log line, never for a decision.
+    pub fn client_info(&self) -> Option<wire::Implementation> {
+        let meta = self.0.request.meta::<wire::meta::RequestMeta<'_>>().ok()?;
+        serde_json::from_str(meta.client_info?.get()).ok()
+    }
+
+    /// Adds a member to the `_meta` of the result.
+    ///
+    /// # Errors
+    /// The key is not one the protocol allows.
+    pub fn set_meta(&self, key: &str, value: Value) -> ToolResult<()> {
+        if !wire::meta::is_key(key) {
+            return Err(ToolError::new(format!(
+                "`{key}` is not a valid `_meta` key"
+            )));
+        }
+        let mut meta = self.0.meta.lock().unwrap_or_else(PoisonError::into_inner);
+        meta.get_or_insert_default().insert(key.into(), value);
+        Ok(())
+    }
+
+    /// Progress towards a known end. Without a progress token in the request it does nothing.
+    pub fn progress(&self, total: usize) -> Progress {
+        Progress {
+            cx: self.clone(),
+            total: Some(total),
+        }
+    }
+
+    /// Progress towards an end nobody knows.
+    pub fn open_progress(&self) -> Progress {
+        Progress {
+            cx: self.clone(),
+            total: None,
+        }
+    }
+
+    /// Sends a log message to the client, if it asked for messages of this level.
+    pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
+        if self.0.request.log_level.is_none_or(|least| level < least) {
+            return;
+        }
+        let data =
+            serde_json::to_value(data).unwrap_or_else(|err| format!("(unprintable: {err})").into());
+        self.0.outbox.log(
+            &LoggingMessageParams::new(level, data),
+            &self.0.engine.limits,
+        );
+    }
+
+    /// Was the request cancelled? For loops on other threads.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Waits until the request is cancelled. For tasks that outlive the handler's future.
+    pub async fn cancelled(&self) {
+        self.0.cancelled().await;
+    }
+
+    /// Runs a step to its end even if the request is cancelled meanwhile.
+    ///
+    /// # Errors
+    /// The step panicked.
+    pub async fn shield<T: Send + 'static>(
+        &self,
+        step: impl Future<Output = T> + Send + 'static,
+    ) -> ToolResult<T> {
+        let (done, result) = tokio::sync::oneshot::channel();
+        self.0.engine.spawned.spawn(async move {
+            // Nobody waiting any more is the very case this is for.
+            let _ = done.send(step.await);
+        });
+        result.await.map_err(|_| ToolError::new("the step failed"))
+    }
+
+    /// From here on the work is a task, if the client knows tasks: it gets a handle at once, asks for the state when
+    /// it likes, and the connection may go. A client that does not know tasks simply waits.
+    ///
+    /// Questions asked before this line are put to the client in the ordinary way; questions after it through the task.
+    pub async fn detach(&self) {
+        if !self.capabilities().has_extension(task::EXTENSION) || self.0.asking.is_task() {
+            return;
+        }
+        self.0.wants_task.store(true, Ordering::Release);
+        let mut yielded = false;
+        // One turn of the loop: the reply stream sees the wish and hands the future over; the task store polls on.
+        std::future::poll_fn(|cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl std::fmt::Debug for Cx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cx").field(self.id()).finish()
+    }
+}
+
+/// How far a request has got. Throttled: say as much as you like.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    cx: Cx,
+    total: Option<usize>,
+}
+
+impl Progress {
+    /// One step further.
+    pub fn step(&self, message: impl Into<String>) {
+        self.send(self.cx.0.outbox.next_step(), message.into());
+    }
+
+    /// This far. A value not above the last one is not sent: progress only grows.
+    pub fn set(&self, done: usize, message: impl Into<String>) {
+        self.send(done as f64, message.into());
+    }
+
+    fn send(&self, progress: f64, message: String) {
+        let Some(token) = &self.cx.0.request.progress_token else {
+            return;
+        };
+        let mut params = ProgressParams::new(token.clone(), progress);
+        params.total = self.total.map(|total| total as f64);
+        params.message = Some(message).filter(|message| !message.is_empty());
+        self.cx.0.outbox.progress(params);
+    }
+}

@@ -1,0 +1,308 @@
+//! From a request's method to the function that answers it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use lmcp_wire::{
+    self as wire, RpcError,
+    completion::{CompleteParams, CompleteResult, Reference},
+    discover::{DiscoverResult, PaginatedParams},
+    input::{InputResponses, RetryParams},
+    method::request,
+    prompt::GetPromptParams,
+    resource::{ReadResourceParams, ReadResourceResult},
+    task::{self, TaskParams},
+    tool::CallToolParams,
+};
+use serde_json::json;
+
+use crate::{
+    ask::Asking,
+    call::{Call, Running, Work},
+    completion::Completing,
+    cx::Cx,
+    era::{SERVED, modern},
+    error::ToolError,
+    outcome::Outcome,
+    request::Request,
+    server::Engine,
+    service::Replies,
+    subscribe,
+    tool::TaskUse,
+};
+
+type Answer = Result<Replies, RpcError>;
+
+impl Engine {
+    /// Answers a request.
+    pub(crate) fn dispatch(self: &Arc<Self>, request: Request) -> Replies {
+        let id = request.id.clone();
+        self.route(request)
+            .unwrap_or_else(|error| Replies::error(&id, &error))
+    }
+
+    fn route(self: &Arc<Self>, request: Request) -> Answer {
+        let offers = self.catalog().offers;
+        match &*request.method {
+            request::DISCOVER => Ok(self.complete(&request, self.discover())),
+            request::TOOLS_LIST if offers.tools => self.list(&request),
+            request::TOOLS_CALL if offers.tools => self.call_tool(request),
+            request::PROMPTS_LIST if offers.prompts => self.list(&request),
+            request::PROMPTS_GET if offers.prompts => self.get_prompt(request),
+            request::RESOURCES_LIST | request::RESOURCE_TEMPLATES_LIST if offers.resources => {
+                self.list(&request)
+            }
+            request::RESOURCES_READ if offers.resources => self.read_resource(request),
+            request::COMPLETE if self.catalog().has_completions() => self.suggest(request),
+            request::LISTEN => subscribe::listen(self, &request),
+            request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
+                self.task(&request)
+            }
+            method => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    fn discover(&self) -> Outcome {
+        let versions = SERVED.iter().map(ToString::to_string).collect();
+        let mut result = DiscoverResult::new(versions, self.catalog().capabilities());
+        result.instructions.clone_from(&self.instructions);
+        Outcome::Discover(result, self.list_cache)
+    }
+
+    fn list(&self, request: &Request) -> Answer {
+        let params: PaginatedParams = request.params()?;
+        let (catalog, cursor, limits) = (self.catalog(), params.cursor.as_deref(), &self.limits);
+        let page = match &*request.method {
+            request::TOOLS_LIST => catalog.list_tools(cursor, limits),
+            request::PROMPTS_LIST => catalog.list_prompts(cursor, limits),
+            request::RESOURCES_LIST => catalog.list_resources(cursor, limits),
+            _ => catalog.list_templates(cursor, limits),
+        };
+        Ok(self.complete(request, Outcome::List(page?, self.list_cache)))
+    }
+
+    fn call_tool(self: &Arc<Self>, request: Request) -> Answer {
+        let params: CallToolParams<'_> = request.params()?;
+        modern::check_name(&request, &params.name)?;
+        let catalog = self.catalog();
+        let Some(tool) = catalog.tools.get(&params.name) else {
+            return Err(unknown("tool", &params.name, catalog.tools.keys()));
+        };
+        let arguments = match params.arguments.map(|raw| raw.get()) {
+            Some(text) if !text.starts_with('{') => {
+                return Err(RpcError::invalid_params("`arguments` must be an object"));
+            }
+            _ => tool.read_arguments(params.arguments),
+        };
+        if let Ok(arguments) = &arguments {
+            modern::check_params(&request, &tool.mirrored, arguments)?;
+        }
+        if tool.task == TaskUse::Required {
+            expect_tasks(&request)?;
+        }
+        let asking = self.resume(&request, params.retry())?;
+        drop(params);
+        let deadline = tool.deadline.unwrap_or(self.limits.deadline);
+        let call = Call::new(request, Arc::clone(self), asking);
+        let cx = Cx(Arc::clone(&call));
+        let work: Work = Box::pin(async move {
+            let arguments = tool.check_arguments(arguments?)?;
+            if tool.task != TaskUse::Never {
+                cx.detach().await;
+            }
+            tool.run(arguments, cx).await.map(Outcome::Tool)
+        });
+        Ok(Replies::from_source(Running::new(call, work, deadline)))
+    }
+
+    fn read_resource(self: &Arc<Self>, request: Request) -> Answer {
+        let params: ReadResourceParams<'_> = request.params()?;
+        modern::check_name(&request, &params.uri)?;
+        let uri = params.uri.clone().into_owned();
+        let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
+            return Err(no_resource(&uri));
+        };
+        let asking = self.resume(&request, params.retry())?;
+        drop(params);
+        Ok(self.run(request, asking, move |cx| {
+            Box::pin(async move {
+                let contents = resource.read(&uri, variables, cx).await;
+                let contents = contents.map_err(|err| err.at(|| no_resource(&uri)))?;
+                Ok(Outcome::Read(
+                    ReadResourceResult::new(contents),
+                    resource.cache,
+                ))
+            })
+        }))
+    }
+
+    fn get_prompt(self: &Arc<Self>, request: Request) -> Answer {
+        let params: GetPromptParams<'_> = request.params()?;
+        modern::check_name(&request, &params.name)?;
+        let catalog = self.catalog();
+        let Some(prompt) = catalog.prompts.get(&params.name) else {
+            return Err(unknown("prompt", &params.name, catalog.prompts.keys()));
+        };
+        let arguments: BTreeMap<String, String> = match params.arguments {
+            Some(raw) => serde_json::from_str(raw.get()).map_err(|err| {
+                RpcError::invalid_params(format!("the arguments of a prompt are strings: {err}"))
+            })?,
+            None => BTreeMap::new(),
+        };
+        let asking = self.resume(&request, params.retry())?;
+        drop(params);
+        Ok(self.run(request, asking, move |cx| {
+            Box::pin(async move {
+                let mut result = prompt.render(arguments, cx).await?;
+                result.description = result
+                    .description
+                    .or_else(|| prompt.spec.description.clone());
+                Ok(Outcome::Prompt(result))
+            })
+        }))
+    }
+
+    fn suggest(self: &Arc<Self>, request: Request) -> Answer {
+        let params: CompleteParams<'_> = request.params()?;
+        let (catalog, name) = (self.catalog(), params.argument.name.clone().into_owned());
+        let filled = params.context.clone().and_then(|context| context.arguments);
+        let completing = Completing {
+            value: params.argument.value.clone().into_owned(),
+            filled: filled.unwrap_or_default(),
+        };
+        let work: Box<dyn FnOnce(Cx) -> Work> = match &params.reference {
+            Reference::Prompt { name: prompt, .. } => {
+                let Some(prompt) = catalog.prompts.get(prompt) else {
+                    return Err(unknown("prompt", prompt, catalog.prompts.keys()));
+                };
+                Box::new(|cx| {
+                    Box::pin(async move {
+                        suggested(prompt.completions.complete(&name, completing, cx).await)
+                    })
+                })
+            }
+            Reference::Resource { uri } => {
+                let Some(template) = catalog.templates.get(uri) else {
+                    return Err(unknown("resource template", uri, catalog.templates.keys()));
+                };
+                Box::new(|cx| {
+                    Box::pin(async move {
+                        suggested(template.completions.complete(&name, completing, cx).await)
+                    })
+                })
+            }
+            _ => {
+                return Err(RpcError::invalid_params(
+                    "`ref` must be a prompt or a resource template",
+                ));
+            }
+        };
+        drop(params);
+        Ok(self.run(request, Asking::default(), work))
+    }
+
+    fn task(&self, request: &Request) -> Answer {
+        expect_tasks(request)?;
+        let params: TaskParams<'_> = request.params()?;
+        modern::check_name(request, &params.task_id)?;
+        let owner = request.caller().owner();
+        let outcome = match &*request.method {
+            request::TASKS_GET => Outcome::Task(self.tasks.get(&params.task_id, &owner)?),
+            request::TASKS_CANCEL => {
+                self.tasks.cancel(&params.task_id, &owner, self)?;
+                Outcome::Acknowledged
+            }
+            _ => {
+                let responses = params.input_responses.map_or("null", |raw| raw.get());
+                let responses: InputResponses = serde_json::from_str(responses)
+                    .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
+                self.tasks
+                    .answer(&params.task_id, &owner, responses, self)?;
+                Outcome::Acknowledged
+            }
+        };
+        Ok(self.complete(request, outcome))
+    }
+
+    fn resume(&self, request: &Request, retry: RetryParams<'_>) -> Result<Asking, RpcError> {
+        Asking::resume(retry, &self.sealer, || self.subject(request))
+    }
+
+    fn run(
+        self: &Arc<Self>,
+        request: Request,
+        asking: Asking,
+        work: impl FnOnce(Cx) -> Work,
+    ) -> Replies {
+        let call = Call::new(request, Arc::clone(self), asking);
+        let work = work(Cx(Arc::clone(&call)));
+        Replies::from_source(Running::new(call, work, self.limits.deadline))
+    }
+
+    fn complete(&self, request: &Request, outcome: Outcome) -> Replies {
+        Replies::ready(modern::encode(
+            &request.id,
+            outcome,
+            None,
+            &self.server_info,
+        ))
+    }
+}
+
+fn suggested(values: Result<Vec<String>, ToolError>) -> Result<Outcome, ToolError> {
+    Ok(Outcome::Complete(CompleteResult::new(values?)))
+}
+
+/// Tasks are spoken of only with clients that said, on this request, that they know them.
+pub(crate) fn expect_tasks(request: &Request) -> Result<(), RpcError> {
+    if request.capabilities().has_extension(task::EXTENSION) {
+        return Ok(());
+    }
+    let mut needed = wire::ClientCapabilities::default();
+    needed.extensions = Some(
+        [(task::EXTENSION.to_owned(), json!({}))]
+            .into_iter()
+            .collect(),
+    );
+    Err(RpcError::missing_capability(&needed))
+}
+
+fn no_resource(uri: &str) -> RpcError {
+    RpcError::invalid_params(format!("there is no resource `{uri}`"))
+        .with_data(json!({ "uri": uri }))
+}
+
+/// Names what is not there, and what may have been meant.
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> RpcError {
+    let mut near: Vec<_> = known.map(|known| (distance(name, known), known)).collect();
+    near.sort_unstable();
+    let near: Vec<_> = near
+        .into_iter()
+        .take_while(|(distance, _)| *distance <= 2)
+        .map(|(_, name)| name)
+        .take(3)
+        .collect();
+    let hint = if near.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean `{}`?", near.join("`, `"))
+    };
+    let data = json!({ "name": name, "near": near });
+    RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}")).with_data(data)
+}
+
+/// Edits between two names (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(128).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().take(128).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(a != *b))
+                .min(above + 1)
+                .min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}

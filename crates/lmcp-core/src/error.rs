@@ -1,0 +1,207 @@
+//! Two errors for two readers: [`ToolError`] for the model, [`Error`] for whoever runs the server.
+//!
+//! The third, `wire::RpcError` for the peer program, lives with its codes in `lmcp-wire`.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, io};
+
+use lmcp_wire as wire;
+
+/// What a handler returns.
+pub type ToolResult<T> = Result<T, ToolError>;
+
+/// Why a handler did not give its answer. Any `std::error::Error` becomes one with `?`.
+///
+/// The text goes to the model, as a result with `isError: true`: say what failed, with what value, and what to try.
+///
+/// ```
+/// use lmcp_core::{ToolError, ToolResult};
+///
+/// fn read(path: &str) -> ToolResult<String> {
+///     std::fs::read_to_string(path)
+///         .map_err(|err| ToolError::new(format!("cannot read `{path}`")).source(err).hint("list the folder first"))
+/// }
+/// assert_eq!(
+///     read("/no/such").unwrap_err().to_string(),
+///     "cannot read `/no/such`: No such file or directory (os error 2)\nhint: list the folder first",
+/// );
+/// ```
+// Not `std::error::Error` itself, so that the blanket `From` below is coherent.
+#[derive(Debug)]
+pub struct ToolError(Box<Failure>);
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Told to the model.
+    Message {
+        text: Cow<'static, str>,
+        hint: Option<Cow<'static, str>>,
+    },
+    /// Not a failure: questions were put to the client, and the handler runs again once they are answered.
+    NeedsInput,
+    /// The client cannot be asked what must be asked.
+    MissingCapability(Box<wire::ClientCapabilities>),
+    /// There is no such thing (resources).
+    NotFound,
+    /// Told to the peer program.
+    Rpc(wire::RpcError),
+}
+
+impl ToolError {
+    /// A failure the model should know of.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Failure::Message {
+            text: text.into(),
+            hint: None,
+        }))
+    }
+
+    /// For a resource: there is none at this URI.
+    pub fn not_found() -> Self {
+        Self(Box::new(Failure::NotFound))
+    }
+
+    /// A JSON-RPC error instead of a result: for the peer program, not the model.
+    pub fn rpc(error: wire::RpcError) -> Self {
+        Self(Box::new(Failure::Rpc(error)))
+    }
+
+    /// The same failure with its cause, and the causes of that.
+    #[must_use]
+    pub fn source(mut self, cause: impl StdError) -> Self {
+        if let Failure::Message { text, .. } = &mut *self.0 {
+            *text = format!("{text}: {}", chain(&cause)).into();
+        }
+        self
+    }
+
+    /// The same failure with what to try.
+    #[must_use]
+    pub fn hint(mut self, words: impl Into<Cow<'static, str>>) -> Self {
+        if let Failure::Message { hint, .. } = &mut *self.0 {
+            *hint = Some(words.into());
+        }
+        self
+    }
+
+    /// Is this no failure but an open question? A handler that catches errors must let these through.
+    pub fn is_needs_input(&self) -> bool {
+        matches!(*self.0, Failure::NeedsInput)
+    }
+
+    /// Can the client not be asked? A handler may catch this and go another way.
+    pub fn is_missing_capability(&self) -> bool {
+        matches!(*self.0, Failure::MissingCapability(_))
+    }
+
+    /// The same failure; where it is *not found*, the error that says what.
+    pub(crate) fn at(self, not_found: impl FnOnce() -> wire::RpcError) -> Self {
+        if matches!(*self.0, Failure::NotFound) {
+            Self::rpc(not_found())
+        } else {
+            self
+        }
+    }
+
+    pub(crate) fn needs_input() -> Self {
+        Self(Box::new(Failure::NeedsInput))
+    }
+
+    pub(crate) fn missing(needed: wire::ClientCapabilities) -> Self {
+        Self(Box::new(Failure::MissingCapability(Box::new(needed))))
+    }
+
+    pub(crate) fn into_failure(self) -> Failure {
+        *self.0
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Failure::Message { text, hint: None } => f.write_str(text),
+            Failure::Message {
+                text,
+                hint: Some(hint),
+            } => write!(f, "{text}\nhint: {hint}"),
+            Failure::NeedsInput => f.write_str("input is needed from the client"),
+            Failure::MissingCapability(_) => {
+                f.write_str("the client cannot be asked for what this needs")
+            }
+            Failure::NotFound => f.write_str("not found"),
+            Failure::Rpc(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: StdError> From<E> for ToolError {
+    fn from(err: E) -> Self {
+        Self::new(chain(&err))
+    }
+}
+
+/// An error and its causes on one line.
+pub fn chain(err: &dyn StdError) -> String {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(err) = cause {
+        text = format!("{text}: {err}");
+        cause = err.source();
+    }
+    text
+}
+
+/// Why a server could not start or go on: for whoever runs it.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Config,
+    Io,
+}
+
+impl Error {
+    /// A registration or setting that is wrong: names the thing and the rule.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Config,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// The operating system said no.
+    pub fn io(message: impl Into<String>, source: io::Error) -> Self {
+        Self {
+            kind: Kind::Io,
+            message: message.into(),
+            source: Some(Box::new(source)),
+        }
+    }
+
+    /// Is a registration or setting wrong? Then trying again changes nothing.
+    pub fn is_config(&self) -> bool {
+        self.kind == Kind::Config
+    }
+
+    /// Did the operating system say no?
+    pub fn is_io(&self) -> bool {
+        self.kind == Kind::Io
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,92 @@
+//! The two shapes of a handler, and how either loses its types.
+
+use std::{pin::Pin, sync::Arc};
+
+use crate::{cx::Cx, error::ToolResult};
+
+/// An async function that can stand behind a tool, a resource or a prompt.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "not a handler",
+    note = "a handler is `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`",
+    note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or `MutexGuard` across an `.await`"
+)]
+pub trait Handler<S, A, R, Shape>: Send + Sync + 'static {
+    /// Runs the function.
+    fn call(&self, state: &Arc<S>, args: A, cx: Cx) -> impl Future<Output = R> + Send + 'static;
+}
+
+/// The shape `async fn(Args, Cx) -> R`.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a marker")]
+pub struct WithArgs;
+
+/// The shape `async fn(Arc<S>, Args, Cx) -> R`.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a marker")]
+pub struct WithState;
+
+impl<F, Fut, S, A, R> Handler<S, A, R, WithArgs> for F
+where
+    F: Fn(A, Cx) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+{
+    fn call(&self, _state: &Arc<S>, args: A, cx: Cx) -> impl Future<Output = R> + Send + 'static {
+        self(args, cx)
+    }
+}
+
+impl<F, Fut, S, A, R> Handler<S, A, R, WithState> for F
+where
+    F: Fn(Arc<S>, A, Cx) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    S: Send + Sync + 'static,
+{
+    fn call(&self, state: &Arc<S>, args: A, cx: Cx) -> impl Future<Output = R> + Send + 'static {
+        self(Arc::clone(state), args, cx)
+    }
+}
+
+/// A handler at work.
+pub(crate) type Running<O> = Pin<Box<dyn Future<Output = ToolResult<O>> + Send>>;
+
+/// A handler that still waits for its state.
+pub(crate) type Unbound<S, I, O> = Box<dyn Fn(&Arc<S>, I, Cx) -> Running<O> + Send + Sync>;
+
+/// A handler that can run.
+pub(crate) type Bound<I, O> = Arc<dyn Fn(I, Cx) -> Running<O> + Send + Sync>;
+
+/// Takes the types off a handler: `decode` makes its arguments, `finish` makes something of its result.
+pub(crate) fn erase<S, I, O, H, A, R, Shape>(
+    handler: H,
+    decode: impl Fn(I) -> ToolResult<A> + Send + Sync + 'static,
+    finish: impl Fn(R) -> ToolResult<O> + Copy + Send + Sync + 'static,
+) -> Unbound<S, I, O>
+where
+    S: Send + Sync + 'static,
+    H: Handler<S, A, R, Shape>,
+    A: 'static,
+    R: Send + 'static,
+    I: 'static,
+    O: Send + 'static,
+{
+    Box::new(move |state, input, cx| match decode(input) {
+        Ok(args) => {
+            let work = handler.call(state, args, cx);
+            Box::pin(async move { finish(work.await) })
+        }
+        Err(err) => Box::pin(std::future::ready(Err(err))),
+    })
+}
+
+/// Gives a handler its state.
+pub(crate) fn bind<S, I: 'static, O: 'static>(
+    handler: Unbound<S, I, O>,
+    state: &Arc<S>,
+) -> Bound<I, O>
+where
+    S: Send + Sync + 'static,
+{
+    let state = Arc::clone(state);
+    Arc::new(move |input, cx| handler(&state, input, cx))
+}

@@ -1,0 +1,65 @@
+//! The engine of lmcp: what a server offers, how a request is answered, and the transports that speak in lines.
+//!
+//! Most people depend on the facade `lmcp`. The path of a request, in the order of these files:
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | [`transport`] | a line becomes a message; answers become lines |
+//! | `era` | the message becomes a valid [`Request`] of some revision |
+//! | [`service`] | **the seam**: a request goes in, [`Replies`] come out |
+//! | `layer`, `dispatch` | around every request; from its method to the function that answers |
+//! | `call` | one running handler: deadline, panic fence, exactly one response |
+//! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
+//! | `cx`, [`ask`], `outbox` | what a handler may say and ask before it is done |
+//! | `outcome` | what it came to, before a revision gives it its form |
+//! | `subscribe`, `task` | answers that outlive the request |
+//! | [`limits`], [`error`] | every bound; every failure |
+
+pub mod ask;
+mod call;
+pub mod client;
+mod clock;
+pub mod completion;
+mod cx;
+mod dispatch;
+mod era;
+pub mod error;
+mod handler;
+mod layer;
+pub mod limits;
+mod outbox;
+mod outcome;
+mod paging;
+pub mod prompt;
+mod random;
+mod request;
+pub mod resource;
+mod schema;
+mod server;
+pub mod service;
+mod set;
+mod spawn;
+mod state;
+mod strings;
+mod subscribe;
+mod task;
+pub mod tool;
+pub mod transport;
+
+pub use client::Client;
+pub use completion::Completing;
+pub use cx::{Cx, Progress};
+pub use era::admit;
+pub use error::{Error, ToolError, ToolResult};
+pub use handler::{Handler, WithArgs, WithState};
+pub use layer::Next;
+pub use limits::Limits;
+pub use prompt::Prompt;
+pub use request::{Caller, HeaderValue, Headers, Process, Request, Transport as CallerTransport};
+pub use resource::Resource;
+pub use server::{Handle, Server};
+pub use service::{Replies, Reply, ReplyKind, Service};
+pub use set::ToolSet;
+pub use spawn::Tasks;
+pub use tool::{Json, NoArgs, Tool};
+pub use transport::{Transport, pair, stdio, unix};

@@ -1,0 +1,91 @@
+//! Every bound in the system, with its default and why it is that.
+//!
+//! Nothing here grows without one of these. At a limit the peer is told which it met.
+
+use std::time::Duration;
+
+/// The bounds of one server. Start from [`Limits::default`] and change what you must.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
+    /// line is skipped as it arrives and answered with an error.
+    pub line_bytes: usize,
+    /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
+    pub body_bytes: usize,
+    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above.
+    pub header_bytes: usize,
+    /// Connections at once, per listener. 1024: below the usual limit of open files. 503 above.
+    pub connections: usize,
+    /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small.
+    pub requests_in_flight: usize,
+    /// How long a request waits for a place among those in flight before it is refused. 250 ms: a burst of quick calls
+    /// never meets it, and a connection whose every place is taken by slow ones answers soon.
+    pub admission_wait: Duration,
+    /// Messages waiting on one reply stream. 64: progress is merged long before; log messages beyond it are dropped
+    /// and counted.
+    pub queue: usize,
+    /// Items on one page of a list. 1000: most clients never ask for a second page.
+    pub list_page: usize,
+    /// How long one request may take. 10 minutes: longer work belongs in a task.
+    pub deadline: Duration,
+    /// Time between two progress notifications of one request. 25 ms: smooth to an eye, cheap to a model.
+    pub progress_interval: Duration,
+    /// Silence on an HTTP stream before a comment is sent. 15 s: proxies give up at 30 to 60 s.
+    pub keep_alive: Duration,
+    /// How long a client may take to send its HTTP headers. 10 s: they are one packet.
+    pub header_wait: Duration,
+    /// How long a client may take to send its HTTP body. 30 s: 8 MiB over a slow line.
+    pub body_wait: Duration,
+    /// How long answers in flight may still take when the lines of a connection end. 30 ms: quick ones arrive, and a
+    /// client that waits for our exit does not notice. HTTP uses [`Limits::shutdown_wait`].
+    pub drain_wait: Duration,
+    /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
+    pub shutdown_wait: Duration,
+    /// Rounds of questions one request may ask. 16: a form, not an interview.
+    pub ask_rounds: u32,
+    /// How long a question may stay unanswered. 30 minutes: people have lunch.
+    pub ask_wait: Duration,
+    /// Largest sealed state a client is asked to carry, in bytes. 64 KiB: it travels in both directions.
+    pub state_bytes: usize,
+    /// Subscriptions at once. 4096: each costs a few hundred bytes.
+    pub listeners: usize,
+    /// Resources one subscription may watch. 1024.
+    pub watched: usize,
+    /// Tasks kept at once. 1000: the oldest finished one makes room, and without one a new task is refused.
+    pub tasks: usize,
+    /// How long a task can be asked for. 1 hour from its creation; a running one is kept until it ends.
+    pub task_wait: Duration,
+    /// How often a client should ask for a task. 1 s.
+    pub task_poll: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            line_bytes: 8 << 20,
+            body_bytes: 8 << 20,
+            header_bytes: 64 << 10,
+            connections: 1024,
+            requests_in_flight: 256,
+            admission_wait: Duration::from_millis(250),
+            queue: 64,
+            list_page: 1000,
+            deadline: Duration::from_secs(600),
+            progress_interval: Duration::from_millis(25),
+            keep_alive: Duration::from_secs(15),
+            header_wait: Duration::from_secs(10),
+            body_wait: Duration::from_secs(30),
+            drain_wait: Duration::from_millis(30),
+            shutdown_wait: Duration::from_secs(5),
+            ask_rounds: 16,
+            ask_wait: Duration::from_secs(1800),
+            state_bytes: 64 << 10,
+            listeners: 4096,
+            watched: 1024,
+            tasks: 1000,
+            task_wait: Duration::from_secs(3600),
+            task_poll: Duration::from_secs(1),
+        }
+    }
+}

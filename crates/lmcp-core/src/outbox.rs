@@ -1,0 +1,143 @@
+//! What a handler says before it is done: progress and log messages, waiting to be sent.
+//!
+//! Nothing is allocated until something is said. Progress is merged, the latest wins; log messages beyond the bound
+//! are dropped and counted, and the next one that fits says how many.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+use lmcp_wire::{
+    logging::{LoggingLevel, LoggingMessageParams},
+    method::notification,
+    progress::ProgressParams,
+};
+use tokio::time::Instant;
+
+use crate::{limits::Limits, service::Reply};
+
+#[derive(Default)]
+pub(crate) struct Outbox(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    messages: VecDeque<Reply>,
+    dropped: u64,
+    /// Said, not sent.
+    progress: Option<ProgressParams>,
+    /// The last value said: progress only ever grows.
+    highest: Option<f64>,
+    /// Not before this may the next progress be sent.
+    quiet_until: Option<Instant>,
+    waker: Option<Waker>,
+    /// The response is out: nothing may follow it.
+    closed: bool,
+}
+
+/// What the outbox has for the reply stream.
+pub(crate) enum Next {
+    Reply(Reply),
+    /// Progress waits for its time.
+    At(Instant),
+    Nothing,
+}
+
+impl Outbox {
+    pub(crate) fn progress(&self, params: ProgressParams) {
+        let mut inner = self.lock();
+        if inner.closed
+            || inner
+                .highest
+                .is_some_and(|highest| params.progress <= highest)
+        {
+            return;
+        }
+        inner.highest = Some(params.progress);
+        inner.progress = Some(params);
+        inner.wake();
+    }
+
+    /// The value after the highest one said.
+    pub(crate) fn next_step(&self) -> f64 {
+        self.lock().highest.map_or(1.0, |highest| highest + 1.0)
+    }
+
+    pub(crate) fn log(&self, params: &LoggingMessageParams, limits: &Limits) {
+        let mut inner = self.lock();
+        if inner.closed {
+            return;
+        }
+        if inner.messages.len() >= limits.queue {
+            inner.dropped += 1;
+            return;
+        }
+        if inner.dropped > 0 {
+            let note = format!(
+                "{} log messages were dropped here: the client reads too slowly",
+                inner.dropped
+            );
+            inner.dropped = 0;
+            let note = LoggingMessageParams::new(LoggingLevel::Warning, note.into());
+            inner
+                .messages
+                .push_back(Reply::notification(notification::MESSAGE, &note));
+        }
+        inner
+            .messages
+            .push_back(Reply::notification(notification::MESSAGE, params));
+        inner.wake();
+    }
+
+    /// What may be sent now. Progress that came too soon after the last waits, unless this is the last chance.
+    pub(crate) fn next(&self, limits: &Limits, last_chance: bool) -> Next {
+        let mut inner = self.lock();
+        if let Some(message) = inner.messages.pop_front() {
+            return Next::Reply(message);
+        }
+        if inner.progress.is_none() {
+            return Next::Nothing;
+        }
+        let now = Instant::now();
+        match inner.quiet_until {
+            Some(until) if until > now && !last_chance => Next::At(until),
+            _ => {
+                inner.quiet_until = Some(now + limits.progress_interval);
+                let params = inner.progress.take();
+                Next::Reply(Reply::notification(notification::PROGRESS, &params))
+            }
+        }
+    }
+
+    /// Wake this when something is said from outside the reply stream's own poll.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut inner = self.lock();
+        if !inner
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            inner.waker = Some(waker.clone());
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        *self.lock() = Inner {
+            closed: true,
+            ..Inner::default()
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

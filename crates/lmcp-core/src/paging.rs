@@ -1,0 +1,61 @@
+//! Cursors: where the next page of a list begins.
+//!
+//! A cursor holds the last key of the page before, and nothing on the server. Lists are ordered by key, so it stays
+//! good when items come and go; a checksum tells a cursor of ours from anything else.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use lmcp_wire::RpcError;
+
+/// The cursor behind a key of a list.
+pub(crate) fn encode(list: &str, key: &str) -> String {
+    let mut bytes = checksum(list, key).to_vec();
+    bytes.extend_from_slice(key.as_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The key a cursor stands behind.
+pub(crate) fn decode(list: &str, cursor: &str) -> Result<String, RpcError> {
+    let key = || {
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (sum, key) = bytes.split_at_checked(4)?;
+        let key = std::str::from_utf8(key).ok()?;
+        (sum == checksum(list, key)).then(|| key.to_owned())
+    };
+    key().ok_or_else(|| {
+        RpcError::invalid_params(format!(
+            "`cursor` is not one of `{list}`; begin without a cursor"
+        ))
+    })
+}
+
+/// FNV-1a: enough to notice what was not made here; nothing secret hangs on it.
+fn checksum(list: &str, key: &str) -> [u8; 4] {
+    let bytes = list.bytes().chain([0]).chain(key.bytes());
+    bytes
+        .fold(0x811c_9dc5_u32, |sum, byte| {
+            (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        })
+        .to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_good_only_for_its_list() {
+        let cursor = encode("tools/list", "näme");
+        assert_eq!(decode("tools/list", &cursor).unwrap(), "näme");
+        assert!(decode("prompts/list", &cursor).is_err());
+        for bad in [
+            "",
+            "x",
+            "AAAAAAAA",
+            "é",
+            &cursor[1..],
+            &format!("{cursor}AA"),
+        ] {
+            assert!(decode("tools/list", bad).is_err(), "{bad}");
+        }
+    }
+}

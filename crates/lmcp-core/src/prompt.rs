@@ -1,0 +1,233 @@
+//! Prompts: texts for the model that people choose and fill in.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use lmcp_wire::{
+    self as wire, Content, Icon, PromptArgument, PromptMessage, prompt::GetPromptResult,
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    completion::{Completer, Completions, Unfinished},
+    cx::Cx,
+    error::{Error, ToolError, ToolResult},
+    handler::{self, Bound, Handler, Unbound},
+    schema, strings,
+    tool::check_name,
+};
+
+/// A prompt and the function that renders it.
+///
+/// ```
+/// use lmcp_core::{Cx, Prompt, Server};
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Review {
+///     /// The code.
+///     code: String,
+///     /// What to look at most.
+///     focus: Option<String>,
+/// }
+///
+/// async fn review(args: Review, _cx: Cx) -> String {
+///     format!("Review this code, above all its {}:\n{}", args.focus.as_deref().unwrap_or("clarity"), args.code)
+/// }
+///
+/// let server = Server::new("reviewer", "1.0.0").prompt(Prompt::new("review", review).about("Review some code."));
+/// ```
+pub struct Prompt<S = ()> {
+    spec: wire::Prompt,
+    render: Unbound<S, Arguments, GetPromptResult>,
+    completions: Unfinished<S>,
+}
+
+type Arguments = BTreeMap<String, String>;
+
+impl<S: Send + Sync + 'static> Prompt<S> {
+    /// A prompt from `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`. On the wire every argument is a
+    /// string; fields of other simple types are parsed from it.
+    pub fn new<H, A, R, Shape>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, A, R, Shape>,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: IntoPrompt + 'static,
+    {
+        let mut spec = wire::Prompt::new(name);
+        spec.arguments = arguments(&schema::input::<A>().0);
+        let decode = |arguments: Arguments| {
+            strings::read(&arguments).map_err(|err| {
+                ToolError::rpc(wire::RpcError::invalid_params(format!(
+                    "the arguments do not fit: {err}"
+                )))
+            })
+        };
+        let render = handler::erase(handler, decode, R::into_prompt);
+        Self {
+            spec,
+            render,
+            completions: Unfinished::default(),
+        }
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn about(mut self, description: impl Into<String>) -> Self {
+        self.spec.description = Some(description.into());
+        self
+    }
+
+    /// A name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.spec.title = Some(title.into());
+        self
+    }
+
+    /// A picture.
+    #[must_use]
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.spec.icons.push(icon);
+        self
+    }
+
+    /// A member of its `_meta`.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.spec
+            .meta
+            .get_or_insert_default()
+            .insert(key.into(), value);
+        self
+    }
+
+    /// Suggests values for an argument.
+    #[must_use]
+    pub fn complete<C: Completer<S, Shape>, Shape>(
+        mut self,
+        argument: impl Into<String>,
+        completer: C,
+    ) -> Self {
+        self.completions.add(argument.into(), completer);
+        self
+    }
+}
+
+impl<S> fmt::Debug for Prompt<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt")
+            .field("name", &self.spec.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The fields of the argument type, as a prompt lists them.
+fn arguments(schema: &Value) -> Vec<PromptArgument> {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let argument = |(name, schema): (&String, &Value)| {
+        let mut argument = PromptArgument::new(name);
+        argument.description = schema["description"].as_str().map(Into::into);
+        argument.required = Some(required.contains(&name.as_str()));
+        argument
+    };
+    properties.map(argument).collect()
+}
+
+/// Something a prompt can be: a text, messages, a whole result, or a `Result` of these.
+#[diagnostic::on_unimplemented(
+    message = "a prompt cannot be `{Self}`",
+    note = "return `String`, `Vec<PromptMessage>`, `GetPromptResult`, or a `ToolResult` of one of these"
+)]
+pub trait IntoPrompt: Send {
+    /// The prompt.
+    ///
+    /// # Errors
+    /// It could not be rendered.
+    fn into_prompt(self) -> ToolResult<GetPromptResult>;
+}
+
+impl IntoPrompt for String {
+    fn into_prompt(self) -> ToolResult<GetPromptResult> {
+        vec![PromptMessage::user(Content::text(self))].into_prompt()
+    }
+}
+
+impl IntoPrompt for &'static str {
+    fn into_prompt(self) -> ToolResult<GetPromptResult> {
+        self.to_owned().into_prompt()
+    }
+}
+
+impl IntoPrompt for Vec<PromptMessage> {
+    fn into_prompt(self) -> ToolResult<GetPromptResult> {
+        Ok(GetPromptResult::new(self))
+    }
+}
+
+impl IntoPrompt for GetPromptResult {
+    fn into_prompt(self) -> ToolResult<GetPromptResult> {
+        Ok(self)
+    }
+}
+
+impl<T: IntoPrompt, E: Into<ToolError> + Send> IntoPrompt for Result<T, E> {
+    fn into_prompt(self) -> ToolResult<GetPromptResult> {
+        self.map_err(Into::into)?.into_prompt()
+    }
+}
+
+/// A prompt with its state: what the catalog holds.
+pub(crate) struct AnyPrompt {
+    pub(crate) spec: wire::Prompt,
+    render: Bound<Arguments, GetPromptResult>,
+    pub(crate) completions: Completions,
+}
+
+impl AnyPrompt {
+    pub(crate) fn new<S: Send + Sync + 'static>(prompt: Prompt<S>, state: &Arc<S>) -> Self {
+        let completions = prompt.completions.bind(state);
+        Self {
+            spec: prompt.spec,
+            render: handler::bind(prompt.render, state),
+            completions,
+        }
+    }
+
+    /// Checks everything that can be wrong with a prompt before a client sees it.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let name = &self.spec.name;
+        check_name(name).map_err(|rule| Error::config(format!("prompt `{name}`: {rule}")))?;
+        let mut completed = self.completions.names();
+        match completed.find(|name| {
+            !self
+                .spec
+                .arguments
+                .iter()
+                .any(|argument| argument.name == *name)
+        }) {
+            Some(argument) => Err(Error::config(format!(
+                "prompt `{name}`: it has no argument `{argument}` to complete"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn render(&self, arguments: Arguments, cx: Cx) -> ToolResult<GetPromptResult> {
+        (self.render)(arguments, cx).await
+    }
+}
+
+impl fmt::Debug for AnyPrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyPrompt").field(&self.spec.name).finish()
+    }
+}

@@ -1,0 +1,351 @@
+//! Resources: something at a URI, or a family of things at the URIs of a template.
+
+pub mod template;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use lmcp_wire::{self as wire, Annotations, Icon, ResourceContents, discover::CacheHint};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    completion::{Completer, Completions, Unfinished},
+    cx::Cx,
+    error::{Error, ToolError, ToolResult},
+    handler::{self, Bound, Handler, Unbound},
+    strings,
+    tool::NoArgs,
+};
+use template::Template;
+
+/// A resource and the function that reads it.
+///
+/// ```
+/// use lmcp_core::{Cx, Resource, Server, ToolError, ToolResult};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct Note {
+///     name: String,
+/// }
+///
+/// async fn note(note: Note, _cx: Cx) -> ToolResult<String> {
+///     std::fs::read_to_string(format!("notes/{}.md", note.name)).map_err(|_| ToolError::not_found())
+/// }
+///
+/// let server = Server::new("notes", "1.0.0")
+///     .resource(Resource::text("note://about", "about", "Notes of mine."))
+///     .resource(Resource::template("note://{name}", "note", note).mime("text/markdown"));
+/// ```
+pub struct Resource<S = ()> {
+    /// The name and all else a list shows; `uri` holds the template for templates.
+    spec: wire::Resource,
+    is_template: bool,
+    read: Unbound<S, Variables, Contents>,
+    cache: CacheHint,
+    completions: Unfinished<S>,
+}
+
+pub(crate) type Variables = BTreeMap<String, String>;
+
+impl<S: Send + Sync + 'static> Resource<S> {
+    /// A resource at a URI: `async fn(NoArgs, Cx) -> R`.
+    pub fn new<H, R, Shape>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, NoArgs, R, Shape>,
+        R: IntoContents + 'static,
+    {
+        let read = handler::erase(handler, |_| Ok(NoArgs::default()), R::into_contents);
+        Self::from_parts(wire::Resource::new(uri, name), false, read)
+    }
+
+    /// A resource that never changes.
+    pub fn text(uri: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::new(uri, name, move |_: NoArgs, _: Cx| {
+            std::future::ready(text.clone())
+        })
+        .mime("text/plain")
+    }
+
+    /// A family of resources: `async fn(Args, Cx) -> R`, where `Args` has a field for each variable of the template.
+    /// Templates know `{x}`, `{+x}` and `{?x,y}`: see [`template`].
+    pub fn template<H, A, R, Shape>(
+        uri_template: impl Into<String>,
+        name: impl Into<String>,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<S, A, R, Shape>,
+        A: DeserializeOwned + Send + 'static,
+        R: IntoContents + 'static,
+    {
+        // Variables that do not fit name nothing.
+        let decode =
+            |variables: Variables| strings::read(&variables).map_err(|_| ToolError::not_found());
+        let read = handler::erase(handler, decode, R::into_contents);
+        Self::from_parts(wire::Resource::new(uri_template, name), true, read)
+    }
+
+    fn from_parts(
+        spec: wire::Resource,
+        is_template: bool,
+        read: Unbound<S, Variables, Contents>,
+    ) -> Self {
+        Self {
+            spec,
+            is_template,
+            read,
+            cache: CacheHint::private(0),
+            completions: Unfinished::default(),
+        }
+    }
+
+    /// What it is, for the model.
+    #[must_use]
+    pub fn about(mut self, description: impl Into<String>) -> Self {
+        self.spec.description = Some(description.into());
+        self
+    }
+
+    /// A name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.spec.title = Some(title.into());
+        self
+    }
+
+    /// Its MIME type.
+    #[must_use]
+    pub fn mime(mut self, mime_type: impl Into<String>) -> Self {
+        self.spec.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Its size in bytes. Templates have none.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.spec.size = Some(bytes);
+        self
+    }
+
+    /// For whom, how important.
+    #[must_use]
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.spec.annotations = Some(annotations);
+        self
+    }
+
+    /// A picture.
+    #[must_use]
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.spec.icons.push(icon);
+        self
+    }
+
+    /// A member of its `_meta`.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.spec
+            .meta
+            .get_or_insert_default()
+            .insert(key.into(), value);
+        self
+    }
+
+    /// The same for every caller, and good for this long. Without it, contents are private and stale at once.
+    #[must_use]
+    pub fn cache_public(mut self, time: Duration) -> Self {
+        self.cache = CacheHint::public(millis(time));
+        self
+    }
+
+    /// For the caller it was read for, and good for this long.
+    #[must_use]
+    pub fn cache_private(mut self, time: Duration) -> Self {
+        self.cache = CacheHint::private(millis(time));
+        self
+    }
+
+    /// Suggests values for a variable of the template.
+    #[must_use]
+    pub fn complete<C: Completer<S, Shape>, Shape>(
+        mut self,
+        variable: impl Into<String>,
+        completer: C,
+    ) -> Self {
+        self.completions.add(variable.into(), completer);
+        self
+    }
+}
+
+impl<S> fmt::Debug for Resource<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource")
+            .field("uri", &self.spec.uri)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What reading gave.
+#[derive(Clone, Debug)]
+pub struct Contents(Found);
+
+#[derive(Clone, Debug)]
+enum Found {
+    Text(String),
+    Bytes(Vec<u8>),
+    Several(Vec<ResourceContents>),
+}
+
+impl Contents {
+    /// Gives what has no URI or MIME type those of the resource.
+    fn place(self, uri: &str, mime_type: Option<&str>) -> Vec<ResourceContents> {
+        let contents = match self.0 {
+            Found::Text(text) => ResourceContents::text(uri, text),
+            Found::Bytes(bytes) => ResourceContents::blob(uri, &bytes),
+            Found::Several(contents) => return contents,
+        };
+        vec![match mime_type {
+            Some(mime_type) => contents.mime(mime_type),
+            None => contents,
+        }]
+    }
+}
+
+/// Something that reading a resource can give: text, bytes, contents with their own URIs, or a `Result` of these.
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot be `{Self}`",
+    note = "return `String`, `Vec<u8>`, `Vec<ResourceContents>`, or a `ToolResult` of one of these"
+)]
+pub trait IntoContents: Send {
+    /// The contents.
+    ///
+    /// # Errors
+    /// It could not be read, or is not there.
+    fn into_contents(self) -> ToolResult<Contents>;
+}
+
+impl IntoContents for String {
+    fn into_contents(self) -> ToolResult<Contents> {
+        Ok(Contents(Found::Text(self)))
+    }
+}
+
+impl IntoContents for Vec<u8> {
+    fn into_contents(self) -> ToolResult<Contents> {
+        Ok(Contents(Found::Bytes(self)))
+    }
+}
+
+impl IntoContents for Vec<ResourceContents> {
+    fn into_contents(self) -> ToolResult<Contents> {
+        // The specification wants an error for what is not there, never an empty list.
+        if self.is_empty() {
+            Err(ToolError::not_found())
+        } else {
+            Ok(Contents(Found::Several(self)))
+        }
+    }
+}
+
+impl<T: IntoContents, E: Into<ToolError> + Send> IntoContents for Result<T, E> {
+    fn into_contents(self) -> ToolResult<Contents> {
+        self.map_err(Into::into)?.into_contents()
+    }
+}
+
+/// A resource with its state: what the catalog holds.
+pub(crate) struct AnyResource {
+    pub(crate) spec: wire::Resource,
+    /// What to match URIs with; absent for plain resources.
+    pub(crate) template: Option<Result<Template, String>>,
+    read: Bound<Variables, Contents>,
+    pub(crate) cache: CacheHint,
+    pub(crate) completions: Completions,
+}
+
+impl AnyResource {
+    pub(crate) fn new<S: Send + Sync + 'static>(resource: Resource<S>, state: &Arc<S>) -> Self {
+        let template = resource
+            .is_template
+            .then(|| Template::parse(&resource.spec.uri));
+        Self {
+            spec: resource.spec,
+            template,
+            read: handler::bind(resource.read, state),
+            cache: resource.cache,
+            completions: resource.completions.bind(state),
+        }
+    }
+
+    /// Checks everything that can be wrong with a resource before a client sees it.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let uri = &self.spec.uri;
+        let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let names: Vec<&str> = match &self.template {
+            _ if !is_scheme => {
+                return Err(Error::config(format!(
+                    "resource `{uri}`: a URI begins with a scheme, as `note:` does"
+                )));
+            }
+            Some(Err(rule)) => {
+                return Err(Error::config(format!("resource template `{uri}`: {rule}")));
+            }
+            Some(Ok(template)) => template.names().collect(),
+            None => Vec::new(),
+        };
+        match self.completions.names().find(|name| !names.contains(name)) {
+            Some(name) => Err(Error::config(format!(
+                "resource `{uri}`: it has no variable `{name}` to complete"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn as_template(&self) -> wire::ResourceTemplate {
+        let wire::Resource {
+            uri,
+            name,
+            title,
+            description,
+            mime_type,
+            annotations,
+            icons,
+            meta,
+            ..
+        } = self.spec.clone();
+        let mut template = wire::ResourceTemplate::new(uri, name);
+        template.title = title;
+        template.description = description;
+        template.mime_type = mime_type;
+        template.annotations = annotations;
+        template.icons = icons;
+        template.meta = meta;
+        template
+    }
+
+    pub(crate) async fn read(
+        &self,
+        uri: &str,
+        variables: Variables,
+        cx: Cx,
+    ) -> ToolResult<Vec<ResourceContents>> {
+        let contents = (self.read)(variables, cx).await?;
+        Ok(contents.place(uri, self.spec.mime_type.as_deref()))
+    }
+}
+
+impl fmt::Debug for AnyResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyResource").field(&self.spec.uri).finish()
+    }
+}

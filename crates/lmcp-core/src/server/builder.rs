@@ -1,0 +1,218 @@
+//! [`Server`]: what a server is and offers, said once.
+
+use std::{
+    any::Any,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+use lmcp_wire::{Icon, Implementation, discover::CacheHint};
+
+use super::{Engine, Handle, catalog::Catalog};
+use crate::{
+    ask::seal::Sealer,
+    error::Error,
+    layer::{Layer, Next},
+    limits::Limits,
+    prompt::{AnyPrompt, Prompt},
+    random,
+    request::Request,
+    resource::{AnyResource, Resource, millis},
+    service::Replies,
+    set::{Parts, ToolSet},
+    spawn::Tasks,
+    state::States,
+    subscribe::Listeners,
+    task::TaskStore,
+    tool::{AnyTool, Effect, Tool},
+    transport::Transport,
+};
+
+/// A server, described. [`Server::serve`] runs it on a transport; [`Server::start`] gives a [`Handle`] to run it on
+/// several, to change it while it runs, or to test it.
+///
+/// ```
+/// use lmcp_core::{Cx, NoArgs, Server, Tool};
+///
+/// # async fn demo() -> Result<(), lmcp_core::Error> {
+/// async fn hello(_: NoArgs, _: Cx) -> &'static str {
+///     "hello"
+/// }
+///
+/// Server::new("greeter", "1.0.0")
+///     .tool(Tool::new("hello", hello).about("Say hello.").read_only())
+///     .serve(lmcp_core::stdio())
+///     .await
+/// # }
+/// ```
+#[must_use = "a server does nothing until it serves"]
+pub struct Server {
+    info: Implementation,
+    instructions: Option<String>,
+    limits: Limits,
+    list_cache: CacheHint,
+    layers: Vec<Layer>,
+    state: States,
+    key: Option<[u8; 32]>,
+    parts: Parts,
+}
+
+impl Server {
+    /// A server that offers nothing yet.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            info: Implementation::new(name, version),
+            instructions: None,
+            limits: Limits::default(),
+            // Lists change rarely, and whoever listens hears of it.
+            list_cache: CacheHint::private(60_000),
+            layers: Vec::new(),
+            state: States::default(),
+            key: None,
+            parts: Parts::default(),
+        }
+    }
+
+    /// A name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.info.title = Some(title.into());
+        self
+    }
+
+    /// One sentence about it.
+    pub fn about(mut self, description: impl Into<String>) -> Self {
+        self.info.description = Some(description.into());
+        self
+    }
+
+    /// Where to read more.
+    pub fn website(mut self, url: impl Into<String>) -> Self {
+        self.info.website_url = Some(url.into());
+        self
+    }
+
+    /// A picture.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.info.icons.push(icon);
+        self
+    }
+
+    /// How to use it, for the model.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// One more tool.
+    pub fn tool<E: Effect>(mut self, tool: Tool<(), E>) -> Self {
+        self.parts.tools.push(AnyTool::new(tool, &Arc::new(())));
+        self
+    }
+
+    /// Tools, resources and prompts that share a value.
+    pub fn tools<S>(mut self, set: ToolSet<S>) -> Self {
+        self.parts.append(set.parts);
+        self
+    }
+
+    /// One more resource.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.parts
+            .resources
+            .push(AnyResource::new(resource, &Arc::new(())));
+        self
+    }
+
+    /// One more prompt.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.parts
+            .prompts
+            .push(AnyPrompt::new(prompt, &Arc::new(())));
+        self
+    }
+
+    /// A value that handlers find by its type, with [`Cx::state`](crate::Cx::state).
+    pub fn state<T: Any + Send + Sync>(mut self, value: impl Into<Arc<T>>) -> Self {
+        self.state.insert(value.into());
+        self
+    }
+
+    /// A function around every request: it answers itself, or hands on. The first one added is the outermost.
+    ///
+    /// ```
+    /// # use lmcp_core::{Replies, Server};
+    /// # use lmcp_wire::RpcError;
+    /// let server = Server::new("careful", "1.0.0").layer(|request, next| {
+    ///     if request.caller().peer().is_some_and(|process| process.uid == 0) {
+    ///         return Replies::error(request.id(), &RpcError::invalid_request("not for root"));
+    ///     }
+    ///     next.call(request)
+    /// });
+    /// ```
+    pub fn layer(
+        mut self,
+        layer: impl Fn(Request, Next<'_>) -> Replies + Send + Sync + 'static,
+    ) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+
+    /// Other bounds than the default ones.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lists are the same for every caller, and good for this long. The default is one minute, per caller.
+    pub fn cache_lists(mut self, time: Duration) -> Self {
+        self.list_cache = CacheHint::public(millis(time));
+        self
+    }
+
+    /// The key that seals what clients carry between two rounds of questions. Give the same one to all instances that
+    /// may answer the same client; by default every start makes its own.
+    pub fn key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Checks everything and starts.
+    ///
+    /// # Errors
+    /// A registration is wrong: the error names it and the rule.
+    pub fn start(self) -> Result<Handle, Error> {
+        let mut catalog = Catalog::default();
+        catalog.add(self.parts)?;
+        let key = self.key.unwrap_or_else(random::bytes);
+        let engine = Engine {
+            listeners: Listeners::new(self.limits.listeners),
+            tasks: TaskStore::default(),
+            limits: self.limits,
+            server_info: serde_json::to_string(&self.info).expect("names are JSON"),
+            instructions: self.instructions,
+            list_cache: self.list_cache,
+            catalog: RwLock::new(Arc::new(catalog)),
+            layers: self.layers,
+            state: self.state,
+            sealer: Sealer::new(&key),
+            spawned: Tasks::default(),
+        };
+        Ok(Handle::own(engine))
+    }
+
+    /// Checks everything and serves until the transport ends.
+    ///
+    /// # Errors
+    /// A registration is wrong, or the transport failed.
+    pub async fn serve(self, transport: impl Transport) -> Result<(), Error> {
+        self.start()?.serve(transport).await
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,283 @@
+//! What a server offers, as an immutable snapshot that is swapped whole.
+//!
+//! Ordered by name or URI, so that lists are the same in every process and cursors survive changes. The first page of
+//! each list is written once per snapshot.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
+
+use lmcp_wire::{
+    RpcError, ServerCapabilities, capability::ListCapability, jsonrpc, method::request, task,
+};
+use serde::Serialize;
+
+use crate::{
+    error::Error,
+    limits::Limits,
+    outcome::Page,
+    paging,
+    prompt::AnyPrompt,
+    resource::{AnyResource, Variables},
+    set::Parts,
+    tool::CheckedTool,
+};
+
+/// Everything on offer at one moment.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) tools: Shelf<CheckedTool>,
+    pub(crate) prompts: Shelf<AnyPrompt>,
+    pub(crate) resources: Shelf<AnyResource>,
+    pub(crate) templates: Shelf<AnyResource>,
+    /// What was ever there: a list that has become empty is still a list.
+    pub(crate) offers: Lists,
+}
+
+/// One list, by key, and its first page as JSON.
+pub(crate) struct Shelf<T> {
+    items: BTreeMap<String, Arc<T>>,
+    first_page: OnceLock<Page>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            items: BTreeMap::new(),
+            first_page: OnceLock::new(),
+        }
+    }
+}
+
+impl<T> Clone for Shelf<T> {
+    /// The same items; the page is written anew, because a copy is made to be changed.
+    fn clone(&self) -> Self {
+        Self {
+            items: self.items.clone(),
+            first_page: OnceLock::new(),
+        }
+    }
+}
+
+impl Clone for Catalog {
+    fn clone(&self) -> Self {
+        let Self {
+            tools,
+            prompts,
+            resources,
+            templates,
+            offers,
+        } = self;
+        Self {
+            tools: tools.clone(),
+            prompts: prompts.clone(),
+            resources: resources.clone(),
+            templates: templates.clone(),
+            offers: *offers,
+        }
+    }
+}
+
+/// Some of the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lists {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+}
+
+impl Catalog {
+    /// Checks and takes in new parts. Nothing is replaced: two of one name are a mistake.
+    pub(crate) fn add(&mut self, parts: Parts) -> Result<Lists, Error> {
+        let changed = Lists {
+            tools: !parts.tools.is_empty(),
+            prompts: !parts.prompts.is_empty(),
+            resources: !parts.resources.is_empty(),
+        };
+        for tool in parts.tools {
+            let tool = tool.check()?;
+            self.tools.add("tool", tool.spec.name.clone(), tool)?;
+        }
+        for prompt in parts.prompts {
+            prompt.check()?;
+            self.prompts
+                .add("prompt", prompt.spec.name.clone(), prompt)?;
+        }
+        for resource in parts.resources {
+            resource.check()?;
+            let (shelf, kind) = match resource.template {
+                Some(_) => (&mut self.templates, "resource template"),
+                None => (&mut self.resources, "resource"),
+            };
+            shelf.add(kind, resource.spec.uri.clone(), resource)?;
+        }
+        self.offers.tools |= changed.tools;
+        self.offers.prompts |= changed.prompts;
+        self.offers.resources |= changed.resources;
+        Ok(changed)
+    }
+
+    /// What can be advertised. What never was there is not: its methods answer *method not found*.
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.logging = Some(lmcp_wire::Object::new());
+        if self.offers.tools {
+            capabilities.tools = Some(ListCapability::announced());
+        }
+        if self.offers.prompts {
+            capabilities.prompts = Some(ListCapability::announced());
+        }
+        if self.offers.resources {
+            capabilities.resources = Some(ListCapability::watched());
+        }
+        if self.has_completions() {
+            capabilities.completions = Some(lmcp_wire::Object::new());
+        }
+        let tasks = (task::EXTENSION.to_owned(), serde_json::json!({}));
+        capabilities.extensions = Some([tasks].into_iter().collect());
+        capabilities
+    }
+
+    pub(crate) fn has_completions(&self) -> bool {
+        self.prompts
+            .values()
+            .any(|prompt| !prompt.completions.is_empty())
+            || self
+                .templates
+                .values()
+                .any(|template| !template.completions.is_empty())
+    }
+
+    /// The resource at a URI: one of that very URI, else the first template that matches.
+    pub(crate) fn find_resource(&self, uri: &str) -> Option<(Arc<AnyResource>, Variables)> {
+        if let Some(resource) = self.resources.get(uri) {
+            return Some((resource, Variables::new()));
+        }
+        self.templates.values().find_map(|resource| {
+            let template = resource.template.as_ref()?.as_ref().ok()?;
+            Some((Arc::clone(resource), template.matches(uri)?))
+        })
+    }
+
+    pub(crate) fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Page, RpcError> {
+        self.tools
+            .page(request::TOOLS_LIST, "tools", cursor, limits, |tool| {
+                &tool.spec
+            })
+    }
+
+    pub(crate) fn list_prompts(
+        &self,
+        cursor: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Page, RpcError> {
+        self.prompts
+            .page(request::PROMPTS_LIST, "prompts", cursor, limits, |prompt| {
+                &prompt.spec
+            })
+    }
+
+    pub(crate) fn list_resources(
+        &self,
+        cursor: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Page, RpcError> {
+        self.resources.page(
+            request::RESOURCES_LIST,
+            "resources",
+            cursor,
+            limits,
+            |resource| &resource.spec,
+        )
+    }
+
+    pub(crate) fn list_templates(
+        &self,
+        cursor: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Page, RpcError> {
+        let list = request::RESOURCE_TEMPLATES_LIST;
+        self.templates.page(
+            list,
+            "resourceTemplates",
+            cursor,
+            limits,
+            AnyResource::as_template,
+        )
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
+        self.items.get(key).cloned()
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        self.items.remove(key).is_some()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.items.keys().map(String::as_str)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.items.values()
+    }
+
+    fn add(&mut self, kind: &str, key: String, item: T) -> Result<(), Error> {
+        if self.items.contains_key(&key) {
+            return Err(Error::config(format!(
+                "{kind} `{key}`: there are two of this name"
+            )));
+        }
+        self.items.insert(key, Arc::new(item));
+        Ok(())
+    }
+
+    fn page<'a, V: Serialize>(
+        &'a self,
+        list: &str,
+        member: &str,
+        cursor: Option<&str>,
+        limits: &Limits,
+        show: impl Fn(&'a T) -> V,
+    ) -> Result<Page, RpcError> {
+        let after = match cursor {
+            Some(cursor) => Bound::Excluded(paging::decode(list, cursor)?),
+            None => Bound::Unbounded,
+        };
+        let write = || {
+            let mut items = self.items.range((after, Bound::Unbounded)).peekable();
+            let mut out = Vec::with_capacity(256);
+            jsonrpc::append(&mut out, member);
+            out.extend_from_slice(b":[");
+            let mut last = None;
+            for (index, (key, item)) in items.by_ref().take(limits.list_page).enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                jsonrpc::append(&mut out, &show(item));
+                last = Some(key);
+            }
+            out.push(b']');
+            let next = last
+                .filter(|_| items.peek().is_some())
+                .map(|key| paging::encode(list, key));
+            Page {
+                members: out.into(),
+                next,
+            }
+        };
+        Ok(if cursor.is_none() {
+            self.first_page.get_or_init(write).clone()
+        } else {
+            write()
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! The running server behind every [`Handle`](super::Handle) and [`Cx`](crate::Cx).
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use lmcp_wire::discover::CacheHint;
+use ring::digest;
+use serde_json::Value;
+
+use super::catalog::{Catalog, Lists};
+use crate::{
+    ask::seal::{Sealer, Subject},
+    error::Error,
+    layer::Layer,
+    limits::Limits,
+    request::Request,
+    spawn::Tasks,
+    state::States,
+    subscribe::Listeners,
+    task::TaskStore,
+};
+
+pub(crate) struct Engine {
+    pub(crate) limits: Limits,
+    /// `serverInfo`, as JSON: it stands in every result.
+    pub(crate) server_info: String,
+    pub(crate) instructions: Option<String>,
+    pub(crate) list_cache: CacheHint,
+    pub(crate) catalog: RwLock<Arc<Catalog>>,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) state: States,
+    pub(crate) sealer: Sealer,
+    pub(crate) listeners: Listeners,
+    pub(crate) tasks: TaskStore,
+    /// What handlers left running: shielded steps and tasks.
+    pub(crate) spawned: Tasks,
+}
+
+impl Engine {
+    /// What is on offer now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Catalog) -> Result<Lists, Error>,
+    ) -> Result<(), Error> {
+        let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Catalog::clone(&current);
+        let changed = change(&mut next)?;
+        *current = Arc::new(next);
+        drop(current);
+        self.listeners.lists_changed(changed);
+        Ok(())
+    }
+
+    /// Ends subscriptions and tasks. Requests in flight belong to their transports.
+    pub(crate) fn close(&self) {
+        self.listeners.close();
+        self.tasks.clear();
+        self.spawned.abort();
+    }
+
+    /// Whom and what a sealed state is for: the caller, and the request without what changes between rounds.
+    pub(crate) fn subject(&self, request: &Request) -> Subject {
+        let mut params: Value = request.params().unwrap_or_default();
+        if let Some(params) = params.as_object_mut() {
+            params.retain(|key, _| {
+                !matches!(key.as_str(), "_meta" | "inputResponses" | "requestState")
+            });
+        }
+        // Maps are ordered, so the text does not depend on how the client wrote it.
+        let text = format!("{} {params}", request.method());
+        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        Subject {
+            owner: request.caller().owner(),
+            request: URL_SAFE_NO_PAD.encode(digest),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! [`Handle`]: a server that runs.
+
+use std::sync::Arc;
+
+use super::{
+    Engine,
+    catalog::{Catalog, Lists},
+};
+use crate::{
+    client::Client,
+    error::Error,
+    layer::Next,
+    limits::Limits,
+    prompt::{AnyPrompt, Prompt},
+    request::Request,
+    resource::{AnyResource, Resource},
+    service::{Replies, Service},
+    set::{Parts, ToolSet},
+    tool::{AnyTool, Effect, Tool},
+    transport::Transport,
+};
+
+/// A running server: serve it on transports, change what it offers, say what changed, test it.
+///
+/// Cheap to clone. When the last clone made from [`Server::start`](crate::Server::start) goes, the server closes:
+/// subscriptions end and tasks are stopped.
+#[derive(Clone)]
+pub struct Handle {
+    engine: Arc<Engine>,
+    /// Absent in handles that handlers hold: those do not keep a server open.
+    _owner: Option<Arc<Owner>>,
+}
+
+struct Owner(Arc<Engine>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Handle {
+    pub(crate) fn own(engine: Engine) -> Self {
+        let engine = Arc::new(engine);
+        Self {
+            _owner: Some(Arc::new(Owner(Arc::clone(&engine)))),
+            engine,
+        }
+    }
+
+    pub(crate) fn of(engine: &Arc<Engine>) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            _owner: None,
+        }
+    }
+
+    /// Serves until the transport ends. Several transports can be served at once, from clones.
+    ///
+    /// # Errors
+    /// The transport failed.
+    pub async fn serve(&self, transport: impl Transport) -> Result<(), Error> {
+        transport.serve(self.clone()).await
+    }
+
+    /// A client in the same process, for tests.
+    pub fn client(&self) -> Client {
+        Client::new(self.clone())
+    }
+
+    /// The bounds of this server.
+    pub fn limits(&self) -> &Limits {
+        &self.engine.limits
+    }
+
+    /// Adds a tool, and tells who listens.
+    ///
+    /// # Errors
+    /// The tool is wrong, or there is one of its name. Nothing has changed then.
+    pub fn add_tool<E: Effect>(&self, tool: Tool<(), E>) -> Result<(), Error> {
+        self.add(Parts {
+            tools: vec![AnyTool::new(tool, &Arc::new(()))],
+            ..Parts::default()
+        })
+    }
+
+    /// Adds tools, resources and prompts that share a value, all or none.
+    ///
+    /// # Errors
+    /// One of them is wrong. Nothing has changed then.
+    pub fn add_tools<S>(&self, set: ToolSet<S>) -> Result<(), Error> {
+        self.add(set.parts)
+    }
+
+    /// Adds a resource, and tells who listens.
+    ///
+    /// # Errors
+    /// The resource is wrong, or there is one of its URI. Nothing has changed then.
+    pub fn add_resource(&self, resource: Resource) -> Result<(), Error> {
+        self.add(Parts {
+            resources: vec![AnyResource::new(resource, &Arc::new(()))],
+            ..Parts::default()
+        })
+    }
+
+    /// Adds a prompt, and tells who listens.
+    ///
+    /// # Errors
+    /// The prompt is wrong, or there is one of its name. Nothing has changed then.
+    pub fn add_prompt(&self, prompt: Prompt) -> Result<(), Error> {
+        self.add(Parts {
+            prompts: vec![AnyPrompt::new(prompt, &Arc::new(()))],
+            ..Parts::default()
+        })
+    }
+
+    /// Removes a tool. `false`: there was none.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.remove(
+            Lists {
+                tools: true,
+                ..Lists::default()
+            },
+            |catalog| catalog.tools.remove(name),
+        )
+    }
+
+    /// Removes a resource or template. `false`: there was none.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let list = Lists {
+            resources: true,
+            ..Lists::default()
+        };
+        self.remove(list, |catalog| {
+            catalog.resources.remove(uri) || catalog.templates.remove(uri)
+        })
+    }
+
+    /// Removes a prompt. `false`: there was none.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.remove(
+            Lists {
+                prompts: true,
+                ..Lists::default()
+            },
+            |catalog| catalog.prompts.remove(name),
+        )
+    }
+
+    /// The names of the tools, in order.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.engine.catalog().tools.keys().map(Into::into).collect()
+    }
+
+    /// Tells who watches a resource, or one above it, that it has new contents.
+    pub fn resource_updated(&self, uri: &str) {
+        self.engine.listeners.resource_updated(uri);
+    }
+
+    /// Ends subscriptions and tasks. Transports end by their own signals.
+    pub fn close(&self) {
+        self.engine.close();
+    }
+
+    fn add(&self, parts: Parts) -> Result<(), Error> {
+        self.engine.change(|catalog| catalog.add(parts))
+    }
+
+    fn remove(&self, list: Lists, remove: impl FnOnce(&mut Catalog) -> bool) -> bool {
+        let absent = || Error::config("there is no such thing");
+        self.engine
+            .change(|catalog| remove(catalog).then_some(list).ok_or_else(absent))
+            .is_ok()
+    }
+}
+
+impl Service for Handle {
+    fn call(&self, request: Request) -> Replies {
+        Next::new(&self.engine).call(request)
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Handle")
+            .field(&self.engine.server_info)
+            .finish()
+    }
+}

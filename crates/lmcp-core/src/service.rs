@@ -1,0 +1,188 @@
+//! The seam: a request goes in, a stream of replies comes out, and dropping the stream stops the work.
+//!
+//! Transports stand on one side, a [`Handle`](crate::Handle), a hub or a test on the other. Nothing else passes.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use lmcp_wire::{self as wire, RequestId, RpcError, jsonrpc};
+
+use crate::request::Request;
+
+/// Something that answers requests.
+pub trait Service: Send + Sync + 'static {
+    /// Starts to answer. Returns at once: the work is done as the replies are polled.
+    fn call(&self, request: Request) -> Replies;
+}
+
+/// The answer to one request: any number of notifications, then one response.
+///
+/// Whoever holds it drives the work, and dropping it stops the work at its next `.await`.
+pub struct Replies(Inner);
+
+enum Inner {
+    Ready(Option<Reply>),
+    Source(Box<dyn Source>),
+}
+
+/// Where replies come from.
+pub trait Source: Send {
+    /// The next reply; `None` after the response.
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
+}
+
+impl Replies {
+    /// A response that is there already.
+    pub fn ready(reply: Reply) -> Self {
+        Self(Inner::Ready(Some(reply)))
+    }
+
+    /// A refusal.
+    pub fn error(id: &RequestId, error: &RpcError) -> Self {
+        Self::ready(Reply::error(Some(id), error))
+    }
+
+    /// Replies made as they are asked for.
+    pub fn from_source(source: impl Source + 'static) -> Self {
+        Self(Inner::Source(Box::new(source)))
+    }
+
+    /// Replies that something must be awaited for: an authorisation, say.
+    pub fn later(future: impl Future<Output = Self> + Send + 'static) -> Self {
+        Self::from_source(Later::Waiting(Box::pin(future)))
+    }
+
+    /// The next reply; `None` after the response.
+    pub async fn next(&mut self) -> Option<Reply> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`Replies::next`], for hand-written futures.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        match &mut self.0 {
+            Inner::Ready(reply) => Poll::Ready(reply.take()),
+            Inner::Source(source) => source.poll_reply(cx),
+        }
+    }
+
+    /// The response, if it needs no waiting for.
+    pub fn take_ready(&mut self) -> Option<Reply> {
+        match &mut self.0 {
+            Inner::Ready(reply) => reply.take(),
+            Inner::Source(_) => None,
+        }
+    }
+
+    /// The response, without what comes before it.
+    pub async fn response(mut self) -> Option<Reply> {
+        loop {
+            match self.next().await {
+                Some(reply) if reply.is_response() => return Some(reply),
+                Some(_) => {}
+                None => return None,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Replies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Replies")
+    }
+}
+
+enum Later {
+    Waiting(std::pin::Pin<Box<dyn Future<Output = Replies> + Send>>),
+    Running(Replies),
+}
+
+impl Source for Later {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        loop {
+            match self {
+                Self::Waiting(future) => match future.as_mut().poll(cx) {
+                    Poll::Ready(replies) => *self = Self::Running(replies),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Self::Running(replies) => return replies.poll_next(cx),
+            }
+        }
+    }
+}
+
+/// One encoded message to the peer, and what kind it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    json: Vec<u8>,
+    kind: ReplyKind,
+}
+
+/// What a [`Reply`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyKind {
+    /// Something on the way.
+    Notification,
+    /// The end, well.
+    Result,
+    /// The end, with this error code.
+    Error(i64),
+}
+
+impl Reply {
+    /// A result response, already encoded.
+    pub fn encoded_result(json: Vec<u8>) -> Self {
+        Self {
+            json,
+            kind: ReplyKind::Result,
+        }
+    }
+
+    /// An error response.
+    pub fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
+        Self {
+            json: jsonrpc::error(id, error),
+            kind: ReplyKind::Error(error.code),
+        }
+    }
+
+    /// A notification.
+    pub fn notification(method: &str, params: &impl serde::Serialize) -> Self {
+        Self::encoded_notification(jsonrpc::notification(method, params))
+    }
+
+    pub(crate) fn encoded_notification(json: Vec<u8>) -> Self {
+        Self {
+            json,
+            kind: ReplyKind::Notification,
+        }
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> ReplyKind {
+        self.kind
+    }
+
+    /// Does it end the replies?
+    pub fn is_response(&self) -> bool {
+        self.kind != ReplyKind::Notification
+    }
+
+    /// The message, one line of JSON without its end.
+    pub fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    /// The message, to be extended with what a transport puts behind it.
+    pub fn into_json(self) -> Vec<u8> {
+        self.json
+    }
+
+    /// The message, read again: for tests and for whoever must look inside.
+    pub fn parse(&self) -> wire::Incoming<'_> {
+        wire::Incoming::parse(&self.json).expect("a reply is a valid message")
+    }
+}

@@ -1,0 +1,80 @@
+//! Tools, resources and prompts that share a value.
+
+use std::sync::Arc;
+
+use crate::{
+    prompt::{AnyPrompt, Prompt},
+    resource::{AnyResource, Resource},
+    tool::{AnyTool, Effect, Tool},
+};
+
+/// Tools, resources and prompts that share a value, each an `async fn(Arc<S>, Args, Cx)`.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use lmcp_core::{Cx, NoArgs, Server, Tool, ToolSet};
+/// struct Counter(std::sync::atomic::AtomicU64);
+///
+/// impl Counter {
+///     async fn next(self: Arc<Self>, _args: NoArgs, _cx: Cx) -> String {
+///         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string()
+///     }
+/// }
+///
+/// let tools = ToolSet::new(Counter(0.into())).tool(Tool::new("next", Counter::next).about("Count.").writes());
+/// let server = Server::new("counter", "1.0.0").tools(tools);
+/// ```
+#[derive(Debug)]
+pub struct ToolSet<S> {
+    state: Arc<S>,
+    pub(crate) parts: Parts,
+}
+
+/// What a set, or a server, is made of.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) tools: Vec<AnyTool>,
+    pub(crate) resources: Vec<AnyResource>,
+    pub(crate) prompts: Vec<AnyPrompt>,
+}
+
+impl<S: Send + Sync + 'static> ToolSet<S> {
+    /// Nothing yet, and the value all will share.
+    pub fn new(state: impl Into<Arc<S>>) -> Self {
+        Self {
+            state: state.into(),
+            parts: Parts::default(),
+        }
+    }
+
+    /// One more tool.
+    #[must_use]
+    pub fn tool<E: Effect>(mut self, tool: Tool<S, E>) -> Self {
+        self.parts.tools.push(AnyTool::new(tool, &self.state));
+        self
+    }
+
+    /// One more resource.
+    #[must_use]
+    pub fn resource(mut self, resource: Resource<S>) -> Self {
+        self.parts
+            .resources
+            .push(AnyResource::new(resource, &self.state));
+        self
+    }
+
+    /// One more prompt.
+    #[must_use]
+    pub fn prompt(mut self, prompt: Prompt<S>) -> Self {
+        self.parts.prompts.push(AnyPrompt::new(prompt, &self.state));
+        self
+    }
+}
+
+impl Parts {
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.tools.append(&mut other.tools);
+        self.resources.append(&mut other.resources);
+        self.prompts.append(&mut other.prompts);
+    }
+}

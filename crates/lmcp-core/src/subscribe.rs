@@ -1,0 +1,283 @@
+//! `subscriptions/listen`: streams that tell of changes.
+//!
+//! What a listener has not read yet is a set, not a queue: a list that changed twice is told once. So a listener that
+//! does not read holds no more than it asked for.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+};
+
+use lmcp_wire::{
+    RequestId, RpcError, jsonrpc, meta,
+    method::notification,
+    subscribe::{ListenParams, SubscriptionFilter},
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    dispatch::expect_tasks,
+    era::modern,
+    outcome::Outcome,
+    request::{Request, Transport},
+    server::{Engine, catalog::Lists},
+    service::{Replies, Reply, Source},
+};
+
+/// Everybody who listens.
+pub(crate) struct Listeners {
+    all: Mutex<Vec<Weak<Listener>>>,
+    most: usize,
+}
+
+struct Listener {
+    filter: SubscriptionFilter,
+    pending: Mutex<Pending>,
+}
+
+/// What a listener has not been told.
+#[derive(Default)]
+struct Pending {
+    lists: Lists,
+    updated: BTreeSet<String>,
+    tasks: BTreeSet<String>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+impl Listeners {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            all: Mutex::default(),
+            most,
+        }
+    }
+
+    pub(crate) fn lists_changed(&self, changed: Lists) {
+        self.tell(|filter, pending| {
+            pending.lists.tools |= changed.tools && filter.tools_list_changed == Some(true);
+            pending.lists.prompts |= changed.prompts && filter.prompts_list_changed == Some(true);
+            pending.lists.resources |=
+                changed.resources && filter.resources_list_changed == Some(true);
+        });
+    }
+
+    pub(crate) fn resource_updated(&self, uri: &str) {
+        self.tell(|filter, pending| {
+            let mut watched = filter.resource_subscriptions.iter().flatten();
+            let Some(watched) = watched.find(|watched| covers(watched, uri)) else {
+                return;
+            };
+            // Far below a watched resource there may be any number: past a bound, the watched one stands for all.
+            let uri = if pending.updated.len() < 1024 {
+                uri
+            } else {
+                watched
+            };
+            pending.updated.insert(uri.into());
+        });
+    }
+
+    pub(crate) fn task_changed(&self, id: &str) {
+        self.tell(|filter, pending| {
+            if filter
+                .task_ids
+                .iter()
+                .flatten()
+                .any(|watched| watched == id)
+            {
+                pending.tasks.insert(id.into());
+            }
+        });
+    }
+
+    /// Every subscription ends well.
+    pub(crate) fn close(&self) {
+        self.tell(|_, pending| pending.closed = true);
+    }
+
+    fn add(&self, filter: SubscriptionFilter) -> Result<Arc<Listener>, RpcError> {
+        let mut all = self.lock();
+        all.retain(|listener| listener.strong_count() > 0);
+        if all.len() >= self.most {
+            let most = self.most;
+            let error = RpcError::internal(format!(
+                "{most} subscriptions are open, and no more are taken"
+            ));
+            return Err(error.with_data(json!({ "limit": "listeners", "value": most })));
+        }
+        let listener = Arc::new(Listener {
+            filter,
+            pending: Mutex::default(),
+        });
+        all.push(Arc::downgrade(&listener));
+        Ok(listener)
+    }
+
+    fn tell(&self, change: impl Fn(&SubscriptionFilter, &mut Pending)) {
+        for listener in self.lock().iter().filter_map(Weak::upgrade) {
+            let mut pending = listener.lock();
+            change(&listener.filter, &mut pending);
+            if let Some(waker) = pending.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Listener>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watched URI covers itself and what is below it.
+fn covers(watched: &str, uri: &str) -> bool {
+    uri.strip_prefix(watched)
+        .is_some_and(|rest| rest.is_empty() || watched.ends_with('/') || rest.starts_with('/'))
+}
+
+/// Opens a subscription to what of the wish can be served.
+pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies, RpcError> {
+    let ListenParams {
+        notifications: mut filter,
+        ..
+    } = request.params()?;
+    let offers = engine.catalog().offers;
+    filter.tools_list_changed = filter
+        .tools_list_changed
+        .filter(|wanted| *wanted && offers.tools);
+    filter.prompts_list_changed = filter
+        .prompts_list_changed
+        .filter(|wanted| *wanted && offers.prompts);
+    filter.resources_list_changed = filter
+        .resources_list_changed
+        .filter(|wanted| *wanted && offers.resources);
+    filter.resource_subscriptions = filter.resource_subscriptions.filter(|_| offers.resources);
+    if let Some(ids) = filter.task_ids.take() {
+        expect_tasks(request)?;
+        filter.task_ids = Some(engine.tasks.owned(ids, &request.caller().owner()));
+    }
+    let watched = filter
+        .resource_subscriptions
+        .iter()
+        .chain(&filter.task_ids)
+        .map(Vec::len)
+        .sum::<usize>();
+    if watched > engine.limits.watched {
+        let most = engine.limits.watched;
+        let error = RpcError::invalid_params(format!(
+            "one subscription watches at most {most} resources and tasks"
+        ));
+        return Err(error.with_data(json!({ "limit": "watched", "value": most })));
+    }
+    Ok(Replies::from_source(Listening {
+        listener: engine.listeners.add(filter)?,
+        engine: Arc::clone(engine),
+        id: request.id.clone(),
+        owner: request.caller().owner(),
+        // The specification wants the notice wherever streams share a channel, and the response everywhere.
+        notice: request.caller().transport() != Transport::Http,
+        stage: Stage::Opening,
+    }))
+}
+
+struct Listening {
+    engine: Arc<Engine>,
+    listener: Arc<Listener>,
+    id: RequestId,
+    owner: String,
+    notice: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Opening,
+    Open,
+    Closing,
+    Closed,
+}
+
+impl Listening {
+    /// A notification that names the subscription it belongs to.
+    fn notification<T: Serialize>(&self, method: &str, params: &T) -> Reply {
+        let mut text = format!("{{\"_meta\":{{\"{}\":", meta::SUBSCRIPTION_ID).into_bytes();
+        jsonrpc::append(&mut text, &self.id);
+        text.push(b'}');
+        modern::splice(&mut text, params);
+        text.push(b'}');
+        Reply::encoded_notification(jsonrpc::notification_with(method, &text))
+    }
+
+    /// One thing the listener has not been told.
+    fn news(&self, cx: &Context<'_>) -> Option<Reply> {
+        let mut pending = self.listener.lock();
+        if std::mem::take(&mut pending.lists.tools) {
+            return Some(self.notification(notification::TOOLS_CHANGED, &json!({})));
+        }
+        if std::mem::take(&mut pending.lists.prompts) {
+            return Some(self.notification(notification::PROMPTS_CHANGED, &json!({})));
+        }
+        if std::mem::take(&mut pending.lists.resources) {
+            return Some(self.notification(notification::RESOURCES_CHANGED, &json!({})));
+        }
+        if let Some(uri) = pending.updated.pop_first() {
+            return Some(self.notification(notification::RESOURCE_UPDATED, &json!({ "uri": uri })));
+        }
+        while let Some(id) = pending.tasks.pop_first() {
+            if let Ok(task) = self.engine.tasks.get(&id, &self.owner) {
+                return Some(self.notification(notification::TASKS, &task));
+            }
+        }
+        pending.waker = Some(cx.waker().clone());
+        None
+    }
+
+    fn end(&self) -> Reply {
+        modern::encode(
+            &self.id,
+            Outcome::Unsubscribed(self.id.clone()),
+            None,
+            &self.engine.server_info,
+        )
+    }
+}
+
+impl Source for Listening {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        match self.stage {
+            Stage::Opening => {
+                self.stage = Stage::Open;
+                let notifications = json!({ "notifications": self.listener.filter });
+                Poll::Ready(Some(
+                    self.notification(notification::LISTEN_ACKNOWLEDGED, &notifications),
+                ))
+            }
+            Stage::Open => match self.news(cx) {
+                Some(reply) => Poll::Ready(Some(reply)),
+                None if !self.listener.lock().closed => Poll::Pending,
+                None if self.notice => {
+                    self.stage = Stage::Closing;
+                    let params = json!({ "requestId": self.id, "reason": "the server is closing" });
+                    Poll::Ready(Some(Reply::notification(notification::CANCELLED, &params)))
+                }
+                None => {
+                    self.stage = Stage::Closed;
+                    Poll::Ready(Some(self.end()))
+                }
+            },
+            Stage::Closing => {
+                self.stage = Stage::Closed;
+                Poll::Ready(Some(self.end()))
+            }
+            Stage::Closed => Poll::Ready(None),
+        }
+    }
+}

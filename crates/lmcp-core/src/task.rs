@@ -1,0 +1,225 @@
+//! Tasks: requests that were answered with a handle and go on.
+//!
+//! The store owns the work. A task belongs to the caller that started it, and is forgotten some time after it ended.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use lmcp_wire::{
+    RpcError,
+    input::InputResponses,
+    task::{Task, TaskStatus},
+};
+use serde_json::{json, value::RawValue};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    call::{Call, Work, poll_fenced},
+    clock,
+    era::modern,
+    random,
+    resource::millis,
+    server::Engine,
+};
+
+/// All tasks of a server.
+#[derive(Default)]
+pub(crate) struct TaskStore(Mutex<BTreeMap<String, Entry>>);
+
+struct Entry {
+    owner: String,
+    call: Arc<Call>,
+    /// As it was when it last began, asked or ended; open questions are added when it is shown.
+    task: Task,
+    born: Instant,
+    /// Dropping it stops the work.
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl TaskStore {
+    /// Takes over a request's work. It can be asked for before this returns.
+    pub(crate) fn adopt(&self, call: &Arc<Call>, work: Work) -> Result<Task, RpcError> {
+        let limits = &call.engine.limits;
+        let mut entries = self.lock();
+        make_room(&mut entries, limits.tasks, limits.task_wait)?;
+        let id = random::hex::<16>();
+        let mut task = Task::working(id.clone(), clock::now());
+        task.ttl_ms = Some(millis(limits.task_wait));
+        task.poll_interval_ms = Some(millis(limits.task_poll));
+        call.asking.become_task(&id);
+        let (stop, stopped) = oneshot::channel();
+        let (owner, call) = (call.request.caller().owner(), Arc::clone(call));
+        let entry = Entry {
+            owner,
+            call: Arc::clone(&call),
+            task: task.clone(),
+            born: Instant::now(),
+            stop: Some(stop),
+        };
+        entries.insert(id.clone(), entry);
+        drop(entries);
+        let engine = Arc::clone(&call.engine);
+        engine.spawned.spawn(drive(id, call, work, stopped));
+        Ok(task)
+    }
+
+    /// The task as it stands.
+    pub(crate) fn get(&self, id: &str, owner: &str) -> Result<Task, RpcError> {
+        let entries = self.lock();
+        let entry = entries
+            .get(id)
+            .filter(|entry| entry.owner == owner && !entry.is_over());
+        entry.map(Entry::show).ok_or_else(|| unknown(id))
+    }
+
+    /// Hands answers to a task. Those to questions nobody asks are ignored.
+    pub(crate) fn answer(
+        &self,
+        id: &str,
+        owner: &str,
+        responses: InputResponses,
+        engine: &Engine,
+    ) -> Result<(), RpcError> {
+        let call = self.call(id, owner)?;
+        call.asking.answer(responses);
+        engine.listeners.task_changed(id);
+        Ok(())
+    }
+
+    /// Stops a task. One that has ended stays as it is.
+    pub(crate) fn cancel(&self, id: &str, owner: &str, engine: &Engine) -> Result<(), RpcError> {
+        let call = self.call(id, owner)?;
+        call.cancel();
+        if self.end(id, |task| task.status = TaskStatus::Cancelled) {
+            engine.listeners.task_changed(id);
+        }
+        Ok(())
+    }
+
+    /// Those of these tasks that belong to a caller.
+    pub(crate) fn owned(&self, ids: Vec<String>, owner: &str) -> Vec<String> {
+        let entries = self.lock();
+        ids.into_iter()
+            .filter(|id| entries.get(id).is_some_and(|entry| entry.owner == owner))
+            .collect()
+    }
+
+    /// Stops and forgets all.
+    pub(crate) fn clear(&self) {
+        let entries = std::mem::take(&mut *self.lock());
+        entries.values().for_each(|entry| entry.call.cancel());
+    }
+
+    fn call(&self, id: &str, owner: &str) -> Result<Arc<Call>, RpcError> {
+        let entries = self.lock();
+        let entry = entries.get(id).filter(|entry| entry.owner == owner);
+        entry
+            .map(|entry| Arc::clone(&entry.call))
+            .ok_or_else(|| unknown(id))
+    }
+
+    /// Ends a task, unless it has ended before.
+    fn end(&self, id: &str, change: impl FnOnce(&mut Task)) -> bool {
+        let mut entries = self.lock();
+        let Some(entry) = entries
+            .get_mut(id)
+            .filter(|entry| !entry.task.status.is_terminal())
+        else {
+            return false;
+        };
+        change(&mut entry.task);
+        entry.task.last_updated_at = clock::now();
+        entry.stop = None;
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn show(&self) -> Task {
+        let mut task = self.task.clone();
+        let open = self.call.asking.open_questions();
+        if !task.status.is_terminal() && !open.is_empty() {
+            task.status = TaskStatus::InputRequired;
+            task.input_requests = Some(open);
+        }
+        task
+    }
+
+    /// Ended, and its time has passed.
+    fn is_over(&self) -> bool {
+        let time = self.call.engine.limits.task_wait;
+        self.task.status.is_terminal() && self.born.elapsed() > time
+    }
+}
+
+/// Runs a task to its end, or until it is stopped.
+async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot::Receiver<()>) {
+    let result = tokio::select! {
+        biased;
+        _ = &mut stopped => return,
+        result = poll_fn(|cx| poll_fenced(&mut work, cx)) => result,
+    };
+    let settled = call.settle(result);
+    let engine = &call.engine;
+    let ended = engine.tasks.end(&id, |task| match settled {
+        Ok(outcome) => {
+            let mut body = Vec::new();
+            modern::write_body(&mut body, outcome, None, &engine.server_info);
+            let body = String::from_utf8(body)
+                .ok()
+                .and_then(|body| RawValue::from_string(body).ok());
+            task.status = TaskStatus::Completed;
+            task.result = body;
+        }
+        Err(error) => {
+            task.status = TaskStatus::Failed;
+            task.status_message = Some(error.message.clone().into_owned());
+            task.error = Some(error);
+        }
+    });
+    if ended {
+        engine.listeners.task_changed(&id);
+    }
+}
+
+/// Forgets what is over; if that is not enough, the oldest that has ended; and if none has, refuses.
+fn make_room(
+    entries: &mut BTreeMap<String, Entry>,
+    most: usize,
+    time: Duration,
+) -> Result<(), RpcError> {
+    entries.retain(|_, entry| !entry.is_over());
+    if entries.len() < most {
+        return Ok(());
+    }
+    let ended = entries
+        .iter()
+        .filter(|(_, entry)| entry.task.status.is_terminal());
+    let oldest = ended
+        .min_by_key(|(_, entry)| entry.born)
+        .map(|(id, _)| id.clone());
+    match oldest {
+        Some(id) => entries.remove(&id),
+        None => {
+            let data =
+                json!({ "limit": "tasks", "value": most, "retryAfterSeconds": time.as_secs() });
+            return Err(RpcError::internal(format!(
+                "{most} tasks are running, and no more are taken"
+            ))
+            .with_data(data));
+        }
+    };
+    Ok(())
+}
+
+fn unknown(id: &str) -> RpcError {
+    RpcError::invalid_params(format!("there is no task `{id}`"))
+}

@@ -1,0 +1,400 @@
+//! Tools: what they are called, what they do to the world, and the function behind them.
+
+mod output;
+
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+
+use lmcp_schema::{HeaderParam, Schema};
+use lmcp_wire::{self as wire, Icon, ToolAnnotations, tool::CallToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+pub use output::{IntoToolOutput, Json, JsonText};
+
+use crate::{
+    cx::Cx,
+    error::{Error, ToolError, ToolResult},
+    handler::{self, Bound, Handler, Unbound},
+    schema,
+};
+
+/// For tools that take nothing.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct NoArgs {}
+
+/// A tool: a name, a function, and words about it.
+///
+/// A tool says what it does to the world, by [`read_only`](Tool::read_only), [`writes`](Tool::writes) or
+/// [`destructive`](Tool::destructive): clients decide by that whether to ask the user, so one that does not say
+/// cannot be registered.
+///
+/// ```
+/// use lmcp_core::{Cx, Server, Tool};
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     a: i64,
+///     b: i64,
+/// }
+///
+/// async fn add(args: Add, _cx: Cx) -> String {
+///     (args.a + args.b).to_string()
+/// }
+///
+/// let server = Server::new("calculator", "1.0.0").tool(Tool::new("add", add).about("Add two numbers.").read_only());
+/// ```
+pub struct Tool<S = (), E = Said> {
+    spec: wire::Tool,
+    /// What arguments are checked against, where that is not what is shown.
+    exact: Option<Value>,
+    run: Unbound<S, Value, CallToolResult>,
+    deadline: Option<Duration>,
+    task: TaskUse,
+    effect: PhantomData<E>,
+}
+
+/// Marks a tool that says what it does to the world.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a marker")]
+pub struct Said;
+
+/// Marks a tool that does not say yet.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a marker")]
+pub struct Unsaid;
+
+/// Implemented for tools that say what they do to the world.
+#[diagnostic::on_unimplemented(
+    message = "this tool does not say what it does to the world",
+    label = "reads, writes or destroys?",
+    note = "add `.read_only()`, `.writes()` or `.destructive()` to the tool"
+)]
+pub trait Effect {}
+impl Effect for Said {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskUse {
+    /// The handler may still call [`Cx::detach`].
+    Never,
+    /// At once, for clients that know tasks.
+    Always,
+    /// At once; other clients are refused.
+    Required,
+}
+
+impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
+    /// A tool from `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`.
+    ///
+    /// The schema of its arguments is that of `Args`, whose field docs are what the model reads; if `R` is [`Json`],
+    /// the schema of its result is that of the value.
+    pub fn new<H, A, R, Shape>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, A, R, Shape>,
+        A: serde::de::DeserializeOwned + JsonSchema + Send + 'static,
+        R: IntoToolOutput + 'static,
+        Shape: 'static,
+    {
+        let (shown, exact) = schema::input::<A>();
+        let mut spec = wire::Tool::new(name, shown);
+        spec.output_schema = R::output_schema();
+        // What the schema lets through and the type does not, the type has a rule of its own for.
+        let decode = |arguments| {
+            serde_json::from_value(arguments)
+                .map_err(|err| ToolError::new(format!("the arguments do not fit: {err}")))
+        };
+        Self::from_parts(
+            spec,
+            Some(exact),
+            handler::erase(handler, decode, R::into_output),
+        )
+    }
+
+    /// A tool from a schema made at run time and a function from JSON to a result.
+    pub fn raw<H, R, Shape>(name: impl Into<String>, input_schema: Value, handler: H) -> Self
+    where
+        H: Handler<S, Value, R, Shape>,
+        R: IntoToolOutput + 'static,
+    {
+        let spec = wire::Tool::new(name, input_schema);
+        Self::from_parts(spec, None, handler::erase(handler, Ok, R::into_output))
+    }
+
+    fn from_parts(
+        spec: wire::Tool,
+        exact: Option<Value>,
+        run: Unbound<S, Value, CallToolResult>,
+    ) -> Self {
+        Self {
+            spec,
+            exact,
+            run,
+            deadline: None,
+            task: TaskUse::Never,
+            effect: PhantomData,
+        }
+    }
+
+    /// It changes nothing.
+    pub fn read_only(self) -> Tool<S> {
+        self.say(true, false, true)
+    }
+
+    /// It changes something, without destroying anything.
+    pub fn writes(self) -> Tool<S> {
+        self.say(false, false, false)
+    }
+
+    /// It may destroy something.
+    pub fn destructive(self) -> Tool<S> {
+        self.say(false, true, false)
+    }
+
+    fn say(mut self, read_only: bool, destructive: bool, idempotent: bool) -> Tool<S> {
+        // All four are always sent: clients read an absent one each in its own way.
+        let mut hints = ToolAnnotations::default();
+        hints.read_only_hint = Some(read_only);
+        hints.destructive_hint = Some(destructive);
+        hints.idempotent_hint = Some(idempotent);
+        hints.open_world_hint = Some(false);
+        self.spec.annotations = Some(hints);
+        let Self {
+            spec,
+            exact,
+            run,
+            deadline,
+            task,
+            effect: _,
+        } = self;
+        Tool {
+            spec,
+            exact,
+            run,
+            deadline,
+            task,
+            effect: PhantomData,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Tool<S, Said> {
+    /// Calling it twice with the same arguments is as good as once.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.spec
+            .annotations
+            .get_or_insert_default()
+            .idempotent_hint = Some(true);
+        self
+    }
+
+    /// It reaches beyond this program and its host: the network, say.
+    #[must_use]
+    pub fn open_world(mut self) -> Self {
+        self.spec
+            .annotations
+            .get_or_insert_default()
+            .open_world_hint = Some(true);
+        self
+    }
+}
+
+impl<S: Send + Sync + 'static, E> Tool<S, E> {
+    /// Tells the model what it gets back and when not to call it. Under 40 words.
+    #[must_use]
+    pub fn about(mut self, description: impl Into<String>) -> Self {
+        self.spec.description = Some(description.into());
+        self
+    }
+
+    /// A name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.spec.title = Some(title.into());
+        self
+    }
+
+    /// A picture.
+    #[must_use]
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.spec.icons.push(icon);
+        self
+    }
+
+    /// A member of the tool's `_meta`.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.spec
+            .meta
+            .get_or_insert_default()
+            .insert(key.into(), value);
+        self
+    }
+
+    /// The schema of `structuredContent`, for tools made with [`Tool::raw`].
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.spec.output_schema = Some(schema);
+        self
+    }
+
+    /// Clients repeat this argument in the header `Mcp-Param-{header}`, for whoever routes by it. A string, integer or
+    /// boolean at the top level; never a secret.
+    #[must_use]
+    pub fn mirror(mut self, argument: &str, header: &str) -> Self {
+        let schemas = [Some(&mut self.spec.input_schema), self.exact.as_mut()];
+        for schema in schemas.into_iter().flatten() {
+            // An argument that is not there fails at registration, by the rule below.
+            schema["properties"][argument]["x-mcp-header"] = header.into();
+        }
+        self
+    }
+
+    /// How long it may take, instead of the server's limit.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Runs as a task for clients that know tasks; others wait. See [`Cx::detach`] to decide later.
+    #[must_use]
+    pub fn as_task(mut self) -> Self {
+        self.task = TaskUse::Always;
+        self
+    }
+
+    /// Runs as a task only; clients that do not know tasks are refused.
+    #[must_use]
+    pub fn only_as_task(mut self) -> Self {
+        self.task = TaskUse::Required;
+        self
+    }
+}
+
+impl<S, E> fmt::Debug for Tool<S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("name", &self.spec.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool with its state.
+pub(crate) struct AnyTool {
+    pub(crate) spec: wire::Tool,
+    exact: Option<Value>,
+    run: Bound<Value, CallToolResult>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) task: TaskUse,
+}
+
+impl AnyTool {
+    pub(crate) fn new<S: Send + Sync + 'static, E>(tool: Tool<S, E>, state: &Arc<S>) -> Self {
+        let run = handler::bind(tool.run, state);
+        Self {
+            spec: tool.spec,
+            exact: tool.exact,
+            run,
+            deadline: tool.deadline,
+            task: tool.task,
+        }
+    }
+
+    /// Checks everything that can be wrong with a tool before a client sees it.
+    pub(crate) fn check(self) -> Result<CheckedTool, Error> {
+        let Self {
+            spec,
+            exact,
+            run,
+            deadline,
+            task,
+        } = self;
+        let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
+        check_name(&spec.name).map_err(&wrong)?;
+        let shown = Schema::compile_input(spec.input_schema.clone())
+            .map_err(|err| wrong(format!("its input schema, {err}")))?;
+        if let Some(output) = &spec.output_schema {
+            Schema::compile(output.clone())
+                .map_err(|err| wrong(format!("its output schema, {err}")))?;
+        }
+        // What is mirrored is what clients were shown.
+        let mirrored = shown.header_params().to_vec();
+        let arguments = match exact {
+            Some(exact) => {
+                Schema::compile(exact).map_err(|err| wrong(format!("its input schema, {err}")))?
+            }
+            None => shown,
+        };
+        Ok(CheckedTool {
+            spec,
+            arguments,
+            mirrored,
+            run,
+            deadline,
+            task,
+        })
+    }
+}
+
+impl fmt::Debug for AnyTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyTool").field(&self.spec.name).finish()
+    }
+}
+
+/// A tool that clients may see.
+pub(crate) struct CheckedTool {
+    pub(crate) spec: wire::Tool,
+    pub(crate) arguments: Schema,
+    /// The arguments that HTTP clients repeat in headers.
+    pub(crate) mirrored: Vec<HeaderParam>,
+    run: Bound<Value, CallToolResult>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) task: TaskUse,
+}
+
+impl CheckedTool {
+    /// The arguments of a call as JSON.
+    pub(crate) fn read_arguments(&self, raw: Option<&RawValue>) -> ToolResult<Value> {
+        let raw = raw.map_or("{}", RawValue::get);
+        let name = &self.spec.name;
+        serde_json::from_str(raw).map_err(|err| {
+            ToolError::new(format!("the arguments of `{name}` cannot be read: {err}"))
+        })
+    }
+
+    /// The same arguments, if they fit. What does not is told to the model, which can mend it.
+    pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
+        if self.arguments.is_valid(&arguments) {
+            return Ok(arguments);
+        }
+        match self.arguments.validate(&arguments) {
+            Ok(()) => Ok(arguments),
+            Err(mismatches) => Err(ToolError::new(format!(
+                "the arguments of `{}` do not fit: {mismatches}",
+                self.spec.name
+            ))),
+        }
+    }
+
+    pub(crate) async fn run(&self, arguments: Value, cx: Cx) -> ToolResult<CallToolResult> {
+        (self.run)(arguments, cx).await
+    }
+}
+
+/// Names that every client takes.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fits = (1..=128).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    if fits {
+        Ok(())
+    } else {
+        Err("a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`".into())
+    }
+}

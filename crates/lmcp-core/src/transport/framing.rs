@@ -1,0 +1,130 @@
+//! Cutting a stream of bytes into lines, in bounded memory.
+
+use bytes::{Bytes, BytesMut};
+
+/// Room made for each read. One page of lines; a longer line grows the buffer up to the limit.
+const CHUNK: usize = 16 << 10;
+
+/// One line, or what is left of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Frame {
+    /// A line without its end; never blank.
+    Line(Bytes),
+    /// A line that went past the limit. It was skipped as it came.
+    TooLong,
+}
+
+/// Cuts bytes into lines.
+#[derive(Debug)]
+pub struct Framer {
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no line end.
+    scanned: usize,
+    limit: usize,
+    /// The rest of a line past the limit is being thrown away.
+    skipping: bool,
+}
+
+impl Framer {
+    /// Lines of at most this many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            scanned: 0,
+            limit,
+            skipping: false,
+        }
+    }
+
+    /// Where to put what was read.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(CHUNK);
+        &mut self.buffer
+    }
+
+    /// The next line that is whole.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        loop {
+            let Some(end) = self.buffer[self.scanned..]
+                .iter()
+                .position(|byte| *byte == b'\n')
+            else {
+                self.scanned = self.buffer.len();
+                return self.check_length();
+            };
+            let line = self.buffer.split_to(self.scanned + end + 1).freeze();
+            self.scanned = 0;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            let line = line.slice(..line.len() - 1);
+            if line.len() > self.limit {
+                return Some(Frame::TooLong);
+            }
+            if !line.trim_ascii().is_empty() {
+                return Some(Frame::Line(line));
+            }
+        }
+    }
+
+    /// What stands after the last line end, when nothing more will come: a peer may forget the last one.
+    pub fn last_frame(&mut self) -> Option<Frame> {
+        let rest = self.buffer.split().freeze();
+        (!self.skipping && !rest.trim_ascii().is_empty()).then_some(Frame::Line(rest))
+    }
+
+    /// Lets go of a line that has outgrown the limit, and says so once.
+    fn check_length(&mut self) -> Option<Frame> {
+        if self.buffer.len() <= self.limit && !self.skipping {
+            return None;
+        }
+        self.buffer = BytesMut::new();
+        self.scanned = 0;
+        (!std::mem::replace(&mut self.skipping, true)).then_some(Frame::TooLong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(limit: usize, chunks: &[&str]) -> Vec<String> {
+        let mut framer = Framer::new(limit);
+        let mut frames = Vec::new();
+        let show = |frame| match frame {
+            Frame::Line(line) => String::from_utf8_lossy(&line).into_owned(),
+            Frame::TooLong => "TOO LONG".into(),
+        };
+        for chunk in chunks {
+            framer.buffer().extend_from_slice(chunk.as_bytes());
+            while let Some(frame) = framer.next_frame() {
+                frames.push(show(frame));
+            }
+        }
+        frames.extend(framer.last_frame().map(show));
+        frames
+    }
+
+    #[test]
+    fn lines_are_cut_wherever_the_chunks_end() {
+        assert_eq!(frames(9, &["a\nb", "c\n\n \r\n", "d"]), ["a", "bc", "d"]);
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_told_once_and_the_next_one_is_read() {
+        assert_eq!(frames(3, &["abcd", "efgh", "ij\nok\n"]), ["TOO LONG", "ok"]);
+        assert_eq!(frames(3, &["abcd\nok\n"]), ["TOO LONG", "ok"]);
+        assert_eq!(frames(3, &["abc\nabcd"]), ["abc", "TOO LONG"]);
+    }
+
+    #[test]
+    fn a_skipped_line_leaves_no_memory() {
+        let mut framer = Framer::new(1000);
+        for _ in 0..1000 {
+            framer.buffer().extend_from_slice(&[b'x'; 1000]);
+            framer.next_frame();
+        }
+        assert!(framer.buffer.capacity() < 64 << 10);
+    }
+}

@@ -1,0 +1,20 @@
+//! Where requests come from. All but HTTP share one connection loop over lines of JSON.
+
+mod framing;
+mod lines;
+mod pair;
+mod stdio;
+mod unix;
+
+pub use framing::{Frame, Framer};
+pub use pair::{Pair, pair};
+pub use stdio::{Stdio, stdio};
+pub use unix::{Unix, unix};
+
+use crate::{error::Error, server::Handle};
+
+/// Somewhere a server can be reached.
+pub trait Transport: Send {
+    /// Serves until the transport ends.
+    fn serve(self, server: Handle) -> impl Future<Output = Result<(), Error>> + Send;
+}

@@ -1,0 +1,106 @@
+//! Any pair of a reader and a writer: a duplex pipe in tests, a TCP stream, whatever carries lines.
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::{mpsc, watch},
+    time::timeout,
+};
+
+use super::{
+    Transport,
+    framing::{Frame, Framer},
+    lines::{self, Connection, Lines},
+};
+use crate::{error::Error, request::Caller, server::Handle, spawn::Tasks};
+
+/// One connection over a reader and a writer, from a caller the program vouches for.
+pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
+    Pair {
+        reader,
+        writer,
+        caller,
+    }
+}
+
+/// See [`pair`].
+#[derive(Debug)]
+pub struct Pair<R, W> {
+    reader: R,
+    writer: W,
+    caller: Caller,
+}
+
+impl<R, W> Transport for Pair<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    async fn serve(self, server: Handle) -> Result<(), Error> {
+        let (_open, closing) = watch::channel(false);
+        self.serve_until(server, closing).await;
+        Ok(())
+    }
+}
+
+impl<R, W> Pair<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    pub(crate) async fn serve_until(self, server: Handle, closing: watch::Receiver<bool>) {
+        let limits = server.limits().clone();
+        let (out, queue) = mpsc::channel(lines::QUEUE);
+        let (written, mut all_written) = watch::channel(());
+        let writer = Tasks::default();
+        writer.spawn(async move {
+            write(self.writer, queue).await;
+            drop(written);
+        });
+        let lines = Read {
+            reader: self.reader,
+            framer: Framer::new(limits.line_bytes),
+            ended: false,
+        };
+        let drain_wait = limits.drain_wait;
+        Connection::new(server, self.caller, limits, out)
+            .run(lines, closing)
+            .await;
+        let _ = timeout(drain_wait, all_written.changed()).await;
+    }
+}
+
+async fn write(mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Vec<u8>>) {
+    while let Some(message) = queue.recv().await {
+        if writer
+            .write_all(&lines::gather(message, &mut queue))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+    let _ = writer.shutdown().await;
+}
+
+struct Read<R> {
+    reader: R,
+    framer: Framer,
+    ended: bool,
+}
+
+impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.framer.next_frame() {
+                return Some(frame);
+            }
+            if self.ended {
+                return None;
+            }
+            if !matches!(self.reader.read_buf(self.framer.buffer()).await, Ok(1..)) {
+                self.ended = true;
+                return self.framer.last_frame();
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Standard input and output.
+//!
+//! A thread reads and a thread writes, because neither can be waited for otherwise. The real descriptors are moved
+//! away first: a stray `println!`, or a child process that reads its input, meets `/dev/null` and stderr instead of
+//! the protocol.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    thread,
+};
+
+use bytes::BufMut;
+use rustix::{io::fcntl_dupfd_cloexec, stdio as real};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    Transport,
+    framing::{Frame, Framer},
+    lines::{self, Connection, Lines},
+};
+use crate::{
+    error::Error,
+    request::{self, Caller},
+    server::Handle,
+};
+
+/// Standard input and output, until the input ends.
+pub fn stdio() -> Stdio {
+    Stdio(())
+}
+
+/// See [`stdio`].
+#[derive(Debug)]
+pub struct Stdio(());
+
+impl Transport for Stdio {
+    async fn serve(self, server: Handle) -> Result<(), Error> {
+        let (input, output) =
+            take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
+        let limits = server.limits().clone();
+        let (batches, received) = mpsc::channel(2);
+        let (out, queue) = mpsc::channel(lines::QUEUE);
+        let (written, all_written) = oneshot::channel();
+        let limit = limits.line_bytes;
+        start("lmcp-stdin", move || {
+            read(&mut File::from(input), limit, &batches)
+        })?;
+        start("lmcp-stdout", move || {
+            write(&mut File::from(output), queue);
+            let _ = written.send(());
+        })?;
+        let lines = Batches {
+            received,
+            batch: Vec::new().into_iter(),
+        };
+        let (_open, closing) = watch::channel(false);
+        let drain_wait = limits.drain_wait;
+        Connection::new(server, Caller::new(request::Transport::Stdio), limits, out)
+            .run(lines, closing)
+            .await;
+        // The last answers are with the writer; a client that does not read them cannot hold us.
+        let _ = tokio::time::timeout(drain_wait, all_written).await;
+        Ok(())
+    }
+}
+
+/// Moves the real stdin and stdout to descriptors nobody else knows, and puts harmless ones in their place.
+fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
+    let input = fcntl_dupfd_cloexec(real::stdin(), 3)?;
+    let output = fcntl_dupfd_cloexec(real::stdout(), 3)?;
+    real::dup2_stdin(File::open("/dev/null")?.as_fd())?;
+    real::dup2_stdout(real::stderr())?;
+    Ok((input, output))
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    // They hold one buffer each; the stack of an ordinary thread would be for nothing.
+    let thread = thread::Builder::new()
+        .name(name.into())
+        .stack_size(128 << 10)
+        .spawn(work);
+    thread
+        .map(drop)
+        .map_err(|err| Error::io("cannot start a thread for stdio", err))
+}
+
+/// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
+fn read(input: &mut impl Read, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
+    let mut framer = Framer::new(limit);
+    loop {
+        let buffer = framer.buffer();
+        let start = buffer.len();
+        buffer.put_bytes(0, buffer.capacity() - start);
+        let count = loop {
+            match input.read(&mut buffer[start..]) {
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break 0,
+                Ok(count) => break count,
+            }
+        };
+        buffer.truncate(start + count);
+        let mut batch: Vec<_> = std::iter::from_fn(|| framer.next_frame()).collect();
+        if count == 0 {
+            batch.extend(framer.last_frame());
+        }
+        if !batch.is_empty() && batches.blocking_send(batch).is_err() || count == 0 {
+            return;
+        }
+    }
+}
+
+/// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
+fn write(output: &mut impl Write, mut queue: mpsc::Receiver<Vec<u8>>) {
+    while let Some(message) = queue.blocking_recv() {
+        if output
+            .write_all(&lines::gather(message, &mut queue))
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+struct Batches {
+    received: mpsc::Receiver<Vec<Frame>>,
+    batch: std::vec::IntoIter<Frame>,
+}
+
+impl Lines for Batches {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.batch.next() {
+                return Some(frame);
+            }
+            self.batch = self.received.recv().await?.into_iter();
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A unix socket, for its owner alone, with the same lines as stdio and many connections.
+
+use std::{
+    fs, io,
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        net::{UnixListener as StdListener, UnixStream as StdStream},
+    },
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+};
+
+use lmcp_wire::{RpcError, jsonrpc};
+use serde_json::json;
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::{Semaphore, watch},
+};
+
+use super::{Transport, pair};
+use crate::{error::Error, random, request::Caller, server::Handle, spawn::Tasks};
+
+/// Listens on a unix socket that only this user can open.
+///
+/// A socket that a dead server left behind is replaced; one that answers, or anything that is not a socket, is not.
+///
+/// # Errors
+/// The path cannot be bound.
+pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
+    let path = path.into();
+    let (listener, identity) = bind(&path)
+        .map_err(|err| Error::io(format!("cannot listen on {}", path.display()), err))?;
+    Ok(Unix {
+        listener,
+        file: SocketFile { path, identity },
+        stop: Box::pin(std::future::pending()),
+    })
+}
+
+/// See [`unix`].
+pub struct Unix {
+    listener: StdListener,
+    file: SocketFile,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Unix {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Stops when this future ends: no new connections, and those there are get a moment.
+    #[must_use]
+    pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.stop = Box::pin(stop);
+        self
+    }
+}
+
+impl std::fmt::Debug for Unix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unix")
+            .field("path", &self.file.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transport for Unix {
+    async fn serve(mut self, server: Handle) -> Result<(), Error> {
+        let _file = self.file;
+        let listener =
+            UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
+        let places = Arc::new(Semaphore::new(server.limits().connections));
+        let (close, closing) = watch::channel(false);
+        let connections = Tasks::default();
+        loop {
+            let stream = tokio::select! {
+                () = &mut self.stop => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(err) => {
+                        // Out of descriptors, most likely: others will close some.
+                        tracing::warn!("cannot accept a connection: {err}");
+                        tokio::time::sleep(server.limits().drain_wait).await;
+                        continue;
+                    }
+                },
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                refuse(&stream, server.limits().connections);
+                continue;
+            };
+            let (server, closing) = (server.clone(), closing.clone());
+            connections.spawn(async move {
+                serve(stream, server, closing).await;
+                drop(place);
+            });
+        }
+        server.close();
+        close.send_replace(true);
+        let all = u32::try_from(server.limits().connections).unwrap_or(u32::MAX);
+        let _ =
+            tokio::time::timeout(server.limits().drain_wait * 3, places.acquire_many(all)).await;
+        Ok(())
+    }
+}
+
+async fn serve(stream: UnixStream, server: Handle, closing: watch::Receiver<bool>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let caller = Caller::process(peer.uid(), peer.pid());
+    let (reader, writer) = stream.into_split();
+    pair(reader, writer, caller)
+        .serve_until(server, closing)
+        .await;
+}
+
+/// One line that says why, as far as it fits into the socket's buffer.
+fn refuse(stream: &UnixStream, most: usize) {
+    let error = RpcError::internal(format!(
+        "{most} connections are open, and no more are taken"
+    ))
+    .with_data(json!({ "limit": "connections", "value": most }));
+    let mut line = jsonrpc::error(None, &error);
+    line.push(b'\n');
+    let _ = stream.try_write(&line);
+}
+
+/// Which file this is, so that nobody else's is removed.
+type Identity = (u64, u64);
+
+fn bind(path: &Path) -> io::Result<(StdListener, Identity)> {
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "something that is not a socket is there",
+            ));
+        }
+        if StdStream::connect(path).is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "another server listens there",
+            ));
+        }
+    }
+    // Bound in a folder of our own and moved into place once its mode is right: at no moment can others open it.
+    let folder = path.with_file_name(format!(".{}", random::hex::<4>()));
+    fs::DirBuilder::new().create(&folder)?;
+    let result = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).and_then(|()| {
+        let socket = folder.join("s");
+        let listener = StdListener::bind(&socket)?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let identity = identify(&socket)?;
+        fs::rename(&socket, path)?;
+        Ok((listener, identity))
+    });
+    let _ = fs::remove_dir_all(&folder);
+    result
+}
+
+fn identify(path: &Path) -> io::Result<Identity> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// Removes the socket when the server is done with it, unless another took its place.
+struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identify(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

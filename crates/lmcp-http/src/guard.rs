@@ -1,0 +1,133 @@
+//! `Host` and `Origin`: who may speak to this server through a browser.
+//!
+//! A web page can make a browser send requests to `127.0.0.1`, under a name of its own that resolves there (DNS
+//! rebinding). Such a request names that page in `Host` and `Origin`, so both must be ones we know.
+
+use http::{HeaderMap, HeaderValue, Uri, header};
+
+/// The names this server goes by, and the pages that may use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guard {
+    /// The port we listen on; unknown when mounted into somebody's server, and then any will do.
+    pub(crate) port: Option<u16>,
+    /// `host` or `host:port`, in lower case, besides the loopback names.
+    pub(crate) hosts: Vec<String>,
+    /// `scheme://host[:port]`, in lower case, besides our own.
+    pub(crate) origins: Vec<String>,
+}
+
+impl Guard {
+    /// Ok, or the sentence that says what is refused and what would allow it.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
+        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI.
+        let host = match text(headers.get(header::HOST)) {
+            Some(host) => host,
+            None => uri.authority().map_or("", |authority| authority.as_str()),
+        };
+        if !self.knows_host(host) {
+            return Err(format!(
+                "`Host: {host}` is not allowed here; allow it with `allow_host(\"{host}\")` or `--allow-host {host}`"
+            ));
+        }
+        let Some(origin) = headers.get(header::ORIGIN) else {
+            return Ok(());
+        };
+        let origin = text(Some(origin)).unwrap_or_default();
+        if self.knows_origin(origin) {
+            return Ok(());
+        }
+        Err(format!(
+            "`Origin: {origin}` is not allowed here; allow it with `allow_origin(\"{origin}\")` or `--allow-origin {origin}`"
+        ))
+    }
+
+    fn knows_host(&self, host: &str) -> bool {
+        self.is_ours(host)
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    fn knows_origin(&self, origin: &str) -> bool {
+        let ours = origin
+            .strip_prefix("http://")
+            .is_some_and(|host| self.is_ours(host));
+        ours || self
+            .origins
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// A loopback name with our port.
+    fn is_ours(&self, host: &str) -> bool {
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port))
+                if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
+                (name, port)
+            }
+            _ => (host, "80"),
+        };
+        let loopback = ["localhost", "127.0.0.1", "[::1]"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(name));
+        loopback && self.port.is_none_or(|ours| port.parse() == Ok(ours))
+    }
+}
+
+fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(guard: &Guard, host: &str, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        guard.check(&Uri::from_static("/mcp"), &headers).is_ok()
+    }
+
+    #[test]
+    fn only_known_hosts_and_origins_pass() {
+        let guard = Guard {
+            port: Some(8080),
+            hosts: vec!["box.lan:8080".into()],
+            origins: vec!["https://app.example".into()],
+        };
+        for (host, origin, expected) in [
+            ("localhost:8080", None, true),
+            ("LOCALHOST:8080", None, true),
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
+            ("[::1]:8080", Some("http://localhost:8080"), true),
+            ("box.lan:8080", Some("https://app.example"), true),
+            ("localhost", None, false),
+            ("localhost:81", None, false),
+            ("localhost:8080.evil.example", None, false),
+            ("evil.example:8080", None, false),
+            ("", None, false),
+            ("localhost:8080", Some("null"), false),
+            ("localhost:8080", Some("http://evil.example"), false),
+            ("localhost:8080", Some("https://localhost:8080"), false),
+            (
+                "localhost:8080",
+                Some("http://localhost:8080.evil.example"),
+                false,
+            ),
+            ("localhost:8080", Some("http://localhost:3000"), false),
+        ] {
+            assert_eq!(check(&guard, host, origin), expected, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_mounted_server_takes_any_port_of_the_host() {
+        assert!(check(&Guard::default(), "localhost:3000", None));
+        assert!(!check(&Guard::default(), "evil.example:3000", None));
+    }
+}

@@ -1,0 +1,21 @@
+//! Streamable HTTP for lmcp, on hyper.
+//!
+//! [`bind`] serves on a port of its own; [`service`] is a plain `tower` service for somebody's axum or hyper program.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `serve` | connections: accepting, limiting, closing |
+//! | `service` | one request: which verb and path, who may |
+//! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
+//! | `post` | one POST, from its body to its answer |
+//! | `body` | an answer: one buffer, or a stream of events |
+
+mod body;
+mod guard;
+mod post;
+mod serve;
+mod service;
+
+pub use body::Body;
+pub use serve::{Http, bind};
+pub use service::{HttpService, service};

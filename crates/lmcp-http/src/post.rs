@@ -1,0 +1,289 @@
+//! One POST, from its body to its answer.
+
+use std::{future::poll_fn, pin::pin, task::Poll};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts,
+};
+use http_body_util::BodyExt as _;
+use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind};
+use lmcp_wire::{Incoming, RpcError, error, method};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::{
+    body::Body,
+    service::{Shared, empty, refuse},
+};
+
+/// A POST that is not even a request, and its status.
+type Refusal = (StatusCode, RpcError);
+
+pub(crate) async fn answer<B>(shared: &Shared, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+{
+    let answered = try_answer(shared, request).await;
+    answered.unwrap_or_else(|(status, error)| refuse(status, &error))
+}
+
+async fn try_answer<B>(shared: &Shared, request: Request<B>) -> Result<Response<Body>, Refusal>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+{
+    let (parts, body) = request.into_parts();
+    let accept = Accept::of(&parts.headers)?;
+    check_type(&parts.headers)?;
+    let bytes = read(body, shared).await?;
+    let (id, method, params) = match Incoming::parse(&bytes) {
+        Ok(Incoming::Request { id, method, params }) => (id, method, params),
+        Ok(Incoming::Notification { .. }) => return Ok(empty(StatusCode::ACCEPTED)),
+        Ok(_) => {
+            let error = RpcError::invalid_request("no request of this server waits for a response");
+            return Err((StatusCode::BAD_REQUEST, error));
+        }
+        Err(rejected) => {
+            return Ok(json(
+                StatusCode::BAD_REQUEST,
+                Reply::error(rejected.id.as_ref(), &rejected.error),
+            ));
+        }
+    };
+    if method == method::request::LISTEN && !accept.events {
+        let error = RpcError::invalid_request(format!(
+            "`{method}` is answered with `text/event-stream` only"
+        ));
+        return Ok(json(
+            StatusCode::NOT_ACCEPTABLE,
+            Reply::error(Some(&id), &error),
+        ));
+    }
+    let caller = Caller::http(Fields(parts));
+    Ok(
+        match lmcp_core::admit(&bytes, id.clone(), &method, params, caller) {
+            Ok(request) => respond(shared, shared.service.call(request), accept).await,
+            Err(error) => json(status(error.code), Reply::error(Some(&id), &error)),
+        },
+    )
+}
+
+/// Plain JSON if the response comes first; else a stream, as soon as something else does or it takes long.
+async fn respond(shared: &Shared, mut replies: Replies, accept: Accept) -> Response<Body> {
+    let first = if let Some(reply) = replies.take_ready() {
+        Some(reply)
+    } else if accept.events {
+        match first(&mut replies, shared).await {
+            First::Reply(reply) => reply,
+            First::Silence => return events(Body::events(None, replies, shared.limits.keep_alive)),
+        }
+    } else {
+        return match replies.response().await {
+            Some(reply) => json(reply_status(&reply), reply),
+            None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+    };
+    match first {
+        Some(reply) if reply.is_response() => json(reply_status(&reply), reply),
+        Some(reply) => events(Body::events(Some(reply), replies, shared.limits.keep_alive)),
+        None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+enum First {
+    Reply(Option<Reply>),
+    Silence,
+}
+
+/// The first reply, or silence for so long that the client should see something. No timer is made for quick answers.
+async fn first(replies: &mut Replies, shared: &Shared) -> First {
+    if let Poll::Ready(reply) = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await {
+        return First::Reply(reply);
+    }
+    match timeout(shared.limits.keep_alive, replies.next()).await {
+        Ok(reply) => First::Reply(reply),
+        Err(_) => First::Silence,
+    }
+}
+
+fn reply_status(reply: &Reply) -> StatusCode {
+    match reply.kind() {
+        ReplyKind::Error(code) => status(code),
+        _ => StatusCode::OK,
+    }
+}
+
+/// The statuses that the specification fixes, and 400 for what else the client did wrong.
+fn status(code: i64) -> StatusCode {
+    match code {
+        error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        error::PARSE_ERROR
+        | error::INVALID_REQUEST
+        | error::INVALID_PARAMS
+        | error::HEADER_MISMATCH
+        | error::MISSING_CLIENT_CAPABILITY
+        | error::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+        // The answer to a request that was understood: clients give up on 5xx without reading it.
+        _ => StatusCode::OK,
+    }
+}
+
+pub(crate) fn json(status: StatusCode, reply: Reply) -> Response<Body> {
+    let mut response = Response::new(Body::whole(reply.into_json()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
+}
+
+/// What kinds of answer the client takes.
+#[derive(Clone, Copy)]
+struct Accept {
+    events: bool,
+}
+
+impl Accept {
+    /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
+    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let mut kinds = headers.get_all(header::ACCEPT).iter().peekable();
+        if kinds.peek().is_none() {
+            return Ok(Self { events: false });
+        }
+        let (mut json, mut events) = (false, false);
+        let kinds = kinds
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        for kind in kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()) {
+            json |= ["application/json", "application/*", "*/*"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(kind));
+            events |= ["text/event-stream", "text/*", "*/*"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(kind));
+        }
+        if json || events {
+            return Ok(Self { events });
+        }
+        let words = "answers are `application/json` or `text/event-stream`; `Accept` takes neither";
+        Err((StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(words)))
+    }
+}
+
+/// JSON is all we read. A page may send a form to any server without asking; it cannot send this type so.
+fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let words = format!("`Content-Type` must be `application/json`, not `{kind}`");
+    Err((
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        RpcError::invalid_request(words),
+    ))
+}
+
+/// The whole body, within its limits of size and time.
+async fn read<B>(body: B, shared: &Shared) -> Result<Bytes, Refusal>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+{
+    let limits = &shared.limits;
+    let most = limits.body_bytes;
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large(most));
+    }
+    match timeout(limits.body_wait, collect(body, most)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(Unread::TooLarge)) => Err(too_large(most)),
+        Ok(Err(Unread::Broken)) => Err((
+            StatusCode::BAD_REQUEST,
+            RpcError::parse("the body broke off"),
+        )),
+        Err(_) => {
+            let seconds = limits.body_wait.as_secs();
+            let error = RpcError::parse(format!("the body did not arrive within {seconds} s"));
+            Err((StatusCode::REQUEST_TIMEOUT, error))
+        }
+    }
+}
+
+enum Unread {
+    TooLarge,
+    Broken,
+}
+
+async fn collect<B>(body: B, most: usize) -> Result<Bytes, Unread>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+{
+    let mut body = pin!(body);
+    let mut whole = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(mut data) = frame.map_err(|_| Unread::Broken)?.into_data() else {
+            continue;
+        };
+        if whole.len() + rest.len() + data.remaining() > most {
+            return Err(Unread::TooLarge);
+        }
+        // Nearly every body is one piece, and then it is not copied.
+        if whole.is_empty() && rest.is_empty() {
+            whole = data.copy_to_bytes(data.remaining());
+            continue;
+        }
+        if rest.is_empty() {
+            rest.extend_from_slice(&std::mem::take(&mut whole));
+        }
+        rest.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    Ok(if rest.is_empty() {
+        whole
+    } else {
+        rest.freeze()
+    })
+}
+
+fn too_large(most: usize) -> Refusal {
+    let error = RpcError::invalid_request(format!("a body has at most {most} bytes"))
+        .with_data(json!({ "limit": "body_bytes", "value": most }));
+    (StatusCode::PAYLOAD_TOO_LARGE, error)
+}
+
+/// The header fields of a request, as the engine looks at them.
+struct Fields(Parts);
+
+impl Headers for Fields {
+    fn get(&self, name: &str) -> Found<'_> {
+        let mut values = self.0.headers.get_all(name).iter();
+        match (values.next().map(HeaderValue::to_str), values.next()) {
+            (None, _) => Found::Absent,
+            (Some(Ok(text)), None) => Found::Text(text),
+            _ => Found::Malformed,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A port of our own: accepting connections, limiting them, closing them.
+
+use std::{net::SocketAddr, pin::Pin, sync::Arc};
+
+use http::Request;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use lmcp_core::{Error, Handle, Limits, Tasks, Transport};
+use lmcp_wire::{RpcError, jsonrpc};
+use serde_json::json;
+use tokio::{
+    net::{TcpListener, TcpStream, ToSocketAddrs},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+
+use crate::{
+    guard::Guard,
+    service::{HttpService, Settings},
+};
+
+/// Listens for HTTP on an address of this machine, at the path `/mcp`.
+///
+/// # Errors
+/// The address cannot be bound, or others could reach it: see [`Http::allow_remote`].
+pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http, Error> {
+    let failed = format!("cannot listen on {address:?}");
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(err) => return Err(Error::io(failed, err)),
+    };
+    let local = listener
+        .local_addr()
+        .map_err(|err| Error::io(failed, err))?;
+    let guard = Guard {
+        port: Some(local.port()),
+        ..Guard::default()
+    };
+    let settings = Settings {
+        guard,
+        path: "/mcp".into(),
+    };
+    Ok(Http {
+        listener,
+        local,
+        settings,
+        remote: false,
+        stop: Box::pin(std::future::pending()),
+    })
+}
+
+/// See [`bind`].
+pub struct Http {
+    listener: TcpListener,
+    local: SocketAddr,
+    settings: Settings,
+    remote: bool,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Http {
+    /// Where it listens; useful with port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Where clients send their requests.
+    pub fn url(&self) -> String {
+        format!("http://{}{}", self.local, self.settings.path)
+    }
+
+    /// Another path than `/mcp`.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        self.settings.path = format!("/{}", path.trim_matches('/'));
+        self
+    }
+
+    /// Also goes by this name: `host` or `host:port`, as clients write it.
+    #[must_use]
+    pub fn allow_host(mut self, host: &str) -> Self {
+        self.settings.guard.hosts.push(host.into());
+        self
+    }
+
+    /// Also takes requests from this page: `scheme://host[:port]`.
+    #[must_use]
+    pub fn allow_origin(mut self, origin: &str) -> Self {
+        self.settings.guard.origins.push(origin.into());
+        self
+    }
+
+    /// Lets other machines in, where the address is one they can reach. Only behind something that knows who they are.
+    #[must_use]
+    pub fn allow_remote(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
+    /// Stops when this future ends: no new connections, and those there are get a moment.
+    #[must_use]
+    pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.stop = Box::pin(stop);
+        self
+    }
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http")
+            .field("address", &self.local)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Transport for Http {
+    async fn serve(mut self, server: Handle) -> Result<(), Error> {
+        if !self.local.ip().is_loopback() && !self.remote {
+            let address = self.local;
+            return Err(Error::config(format!(
+                "{address} can be reached by other machines; say so with `allow_remote`"
+            )));
+        }
+        let limits = server.limits().clone();
+        let service = HttpService::standalone(server.clone(), self.settings);
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let (close, closing) = watch::channel(());
+        let connections = Tasks::default();
+        loop {
+            let stream = tokio::select! {
+                () = &mut self.stop => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(err) => {
+                        // Out of descriptors, most likely: others will close some.
+                        tracing::warn!("cannot accept a connection: {err}");
+                        tokio::time::sleep(limits.drain_wait).await;
+                        continue;
+                    }
+                },
+            };
+            // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
+            let _ = stream.set_nodelay(true);
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                refuse(&stream, limits.connections);
+                continue;
+            };
+            let connection = serve(stream, service.clone(), limits.clone(), closing.clone());
+            connections.spawn(async move {
+                connection.await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        server.close();
+        close.send_replace(());
+        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        let _ = timeout(limits.shutdown_wait, places.acquire_many(all)).await;
+        Ok(())
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    service: HttpService,
+    limits: Limits,
+    mut closing: watch::Receiver<()>,
+) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let service = service.clone();
+        async move { Ok::<_, std::convert::Infallible>(service.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_wait)
+        .max_buf_size(limits.header_bytes.max(8192))
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        _ = closing.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(err) = result {
+        tracing::debug!("a connection ended: {err}");
+    }
+}
+
+/// As much of an answer as fits into the socket's buffer, for a connection too many.
+fn refuse(stream: &TcpStream, most: usize) {
+    let error = RpcError::internal(format!(
+        "{most} connections are open, and no more are taken"
+    ))
+    .with_data(json!({ "limit": "connections", "value": most }));
+    let body = jsonrpc::error(None, &error);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         retry-after: 1\r\nconnection: close\r\n\r\n",
+        body.len(),
+    );
+    let _ = stream.try_write(&[head.as_bytes(), &body].concat());
+}

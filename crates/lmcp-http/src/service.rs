@@ -1,0 +1,207 @@
+//! One HTTP request: which path, which verb, and who may.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Buf;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use lmcp_core::{Handle, Limits, Reply, Service};
+use lmcp_wire::RpcError;
+
+use crate::{body::Body, guard::Guard, post};
+
+/// The server as a plain `tower` service, to be mounted into a program that has an HTTP server.
+///
+/// It answers whatever path it is mounted at. `Host` must be a loopback name unless [`HttpService::allow_host`] says
+/// otherwise.
+///
+/// ```no_run
+/// # use lmcp_core::Server;
+/// # fn demo() -> Result<(), lmcp_core::Error> {
+/// let mcp = lmcp_http::service(Server::new("mounted", "1.0.0").start()?).allow_host("tools.example");
+/// // axum: Router::new().route_service("/mcp", mcp)
+/// # Ok(())
+/// # }
+/// ```
+pub fn service(server: Handle) -> HttpService {
+    let limits = server.limits().clone();
+    HttpService(Arc::new(Shared {
+        service: Box::new(server),
+        limits,
+        guard: Guard::default(),
+        path: None,
+    }))
+}
+
+/// See [`service`].
+#[derive(Clone)]
+pub struct HttpService(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) guard: Guard,
+    pub(crate) path: String,
+}
+
+pub(crate) struct Shared {
+    pub(crate) service: Box<dyn Service>,
+    pub(crate) limits: Limits,
+    guard: Guard,
+    /// The only path that is answered; all of them when mounted.
+    path: Option<String>,
+}
+
+impl HttpService {
+    pub(crate) fn standalone(server: Handle, settings: Settings) -> Self {
+        let limits = server.limits().clone();
+        let Settings { guard, path } = settings;
+        Self(Arc::new(Shared {
+            service: Box::new(server),
+            limits,
+            guard,
+            path: Some(path),
+        }))
+    }
+
+    /// Also goes by this name: `host` or `host:port`, as clients write it.
+    #[must_use]
+    pub fn allow_host(self, host: &str) -> Self {
+        self.change(|guard| guard.hosts.push(host.into()))
+    }
+
+    /// Also takes requests from this page: `scheme://host[:port]`.
+    #[must_use]
+    pub fn allow_origin(self, origin: &str) -> Self {
+        self.change(|guard| guard.origins.push(origin.into()))
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Guard)) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            change(&mut shared.guard);
+        } else {
+            tracing::warn!("a service that is already shared cannot be changed");
+        }
+        self
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        let shared = self.0;
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        if let Err(words) = shared.guard.check(request.uri(), request.headers()) {
+            return refuse(StatusCode::FORBIDDEN, &RpcError::invalid_request(words));
+        }
+        let mut response = shared.route(request).await;
+        if let Some(origin) = origin {
+            response
+                .headers_mut()
+                .insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            response
+                .headers_mut()
+                .insert(header::VARY, HeaderValue::from_static("origin"));
+        }
+        response
+    }
+}
+
+impl Shared {
+    async fn route<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        let path = request.uri().path();
+        if self
+            .path
+            .as_ref()
+            .is_some_and(|ours| path.strip_suffix('/').unwrap_or(path) != ours)
+        {
+            return empty(StatusCode::NOT_FOUND);
+        }
+        match *request.method() {
+            Method::POST => post::answer(&self, request).await,
+            Method::OPTIONS => preflight(),
+            _ => {
+                let words =
+                    "this endpoint takes POST; 2026-07-28 has no GET stream and no sessions";
+                let mut response = refuse(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    &RpcError::invalid_request(words),
+                );
+                response
+                    .headers_mut()
+                    .insert(header::ALLOW, HeaderValue::from_static("POST, OPTIONS"));
+                response
+            }
+        }
+    }
+}
+
+/// What a browser asks before it sends the real request from an allowed page.
+fn preflight() -> Response<Body> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("POST"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("*, authorization"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static("600"),
+    );
+    response
+}
+
+/// A JSON-RPC error that belongs to no request.
+pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> Response<Body> {
+    post::json(status, Reply::error(None, error))
+}
+
+pub(crate) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::whole(""));
+    *response.status_mut() = status;
+    response
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl<B> tower_service::Service<Request<B>> for HttpService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Answering {
+        let answer = self.clone().answer(request);
+        Box::pin(async { Ok(answer.await) })
+    }
+}
+
+impl std::fmt::Debug for HttpService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpService")
+            .field("guard", &self.0.guard)
+            .field("path", &self.0.path)
+            .finish_non_exhaustive()
+    }
+}

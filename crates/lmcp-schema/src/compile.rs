@@ -1,0 +1,274 @@
+//! From a JSON value to the compiled form: the walk over all subschemas, references, and the bounds.
+//!
+//! What each keyword means is in `keywords`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    error::SchemaError,
+    header::{HeaderParam, Headers},
+    node::{Check, Node, NodeId},
+    pointer::{self, Reference},
+    text,
+};
+
+/// The revision of JSON Schema a document is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Draft7,
+    Draft2020,
+}
+
+/// The nodes of a schema, and the arguments it mirrors into headers.
+pub(crate) type Compiled = (Box<[Node]>, Box<[HeaderParam]>);
+
+/// The state of compiling one document.
+#[derive(Debug)]
+pub(crate) struct Compiler<'a> {
+    root: &'a Value,
+    pub(crate) dialect: Dialect,
+    nodes: Vec<Node>,
+    /// Every schema seen so far, by its pointer.
+    places: BTreeMap<String, NodeId>,
+    /// The pointer each anchor stands for.
+    pub(crate) anchors: BTreeMap<&'a str, String>,
+    /// Where a `$ref` stands, and its text; [`Check::Ref`] counts in this list until all are resolved.
+    refs: Vec<(String, &'a str)>,
+    /// Pointer of the schema being read.
+    pub(crate) at: String,
+    /// Keys that lead to the value this schema describes, while they are all `properties`.
+    keys: Option<Vec<String>>,
+    /// Only the arguments of a tool are mirrored into headers.
+    headers: Option<Headers>,
+    depth: usize,
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn for_any(root: &'a Value) -> Result<Self, SchemaError> {
+        Ok(Self {
+            root,
+            dialect: Dialect::of(root)?,
+            nodes: Vec::new(),
+            places: BTreeMap::new(),
+            anchors: BTreeMap::new(),
+            refs: Vec::new(),
+            at: String::new(),
+            keys: Some(Vec::new()),
+            headers: None,
+            depth: 0,
+        })
+    }
+
+    pub(crate) fn for_input(root: &'a Value) -> Result<Self, SchemaError> {
+        Ok(Self {
+            headers: Some(Headers::default()),
+            ..Self::for_any(root)?
+        })
+    }
+
+    pub(crate) fn run(mut self) -> Result<Compiled, SchemaError> {
+        self.schema(self.root)?;
+        let mut targets = Vec::new();
+        // A reference may lead to a place no keyword leads to, which then is read as a schema and may add references.
+        while let Some((at, reference)) = self.refs.get(targets.len()) {
+            let (pointer, value) = self.resolve(at, reference)?;
+            self.at = pointer;
+            self.keys = None;
+            targets.push(self.schema(value)?);
+        }
+        for check in self.nodes.iter_mut().flatten() {
+            if let Check::Ref(node) = check {
+                *node = targets[*node];
+            }
+        }
+        self.refuse_loops()?;
+        Ok((self.nodes.into(), self.headers.unwrap_or_default().0.into()))
+    }
+
+    /// Compiles the value at `tokens` below the current schema.
+    pub(crate) fn child(
+        &mut self,
+        tokens: &[&str],
+        value: &'a Value,
+    ) -> Result<NodeId, SchemaError> {
+        let length = self.at.len();
+        for token in tokens {
+            pointer::push(&mut self.at, token);
+        }
+        let keys = self.keys.take();
+        if let (["properties", key], Some(keys)) = (tokens, &keys) {
+            self.keys = Some(keys.iter().cloned().chain([(*key).to_owned()]).collect());
+        }
+        self.depth += 1;
+        let node = self.schema(value)?;
+        self.depth -= 1;
+        self.keys = keys;
+        self.at.truncate(length);
+        Ok(node)
+    }
+
+    pub(crate) fn has_headers(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    pub(crate) fn reference(&mut self, text: &'a str) -> Check {
+        self.refs.push((format!("{}/$ref", self.at), text));
+        Check::Ref(self.refs.len() - 1)
+    }
+
+    /// The error about what stands at `tokens` below the current schema.
+    pub(crate) fn refuse<T>(
+        &self,
+        tokens: &[&str],
+        rule: impl Into<String>,
+    ) -> Result<T, SchemaError> {
+        let mut at = self.at.clone();
+        tokens
+            .iter()
+            .for_each(|token| pointer::push(&mut at, token));
+        Err(SchemaError::new(at, rule))
+    }
+
+    fn schema(&mut self, value: &'a Value) -> Result<NodeId, SchemaError> {
+        if let Some(node) = self.places.get(&self.at) {
+            return Ok(*node);
+        }
+        if self.depth > MAX_NESTING {
+            return self.refuse(&[], format!("schemas nest more than {MAX_NESTING} deep"));
+        }
+        if self.nodes.len() == MAX_SUBSCHEMAS {
+            return self.refuse(
+                &[],
+                format!("there are more than {MAX_SUBSCHEMAS} subschemas"),
+            );
+        }
+        let node = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.places.insert(self.at.clone(), node);
+        let mut checks = Vec::new();
+        match value {
+            Value::Bool(true) => {}
+            Value::Bool(false) => checks.push(Check::Never),
+            Value::Object(object) => {
+                if let Some(headers) = &mut self.headers {
+                    headers.visit(&self.at, object, self.keys.as_deref())?;
+                }
+                self.keywords(object, node, &mut checks)?;
+            }
+            Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                let found = text::shown(value);
+                return self.refuse(
+                    &[],
+                    format!("a schema is an object or a boolean, found {found}"),
+                );
+            }
+        }
+        self.nodes[node] = checks.into();
+        Ok(node)
+    }
+
+    fn resolve(&self, at: &str, reference: &str) -> Result<(String, &'a Value), SchemaError> {
+        let target = match Reference::parse(reference) {
+            Reference::Pointer(pointer) => Ok(pointer),
+            Reference::Anchor(name) => self
+                .anchors
+                .get(name)
+                .cloned()
+                .ok_or("is no anchor of this schema"),
+            Reference::Remote => Err(REMOTE),
+            Reference::Malformed => Err("has percent-escapes that are no text"),
+        };
+        let target = target.and_then(|pointer| match self.root.pointer(&pointer) {
+            Some(value) => Ok((pointer, value)),
+            None => Err("leads to nothing in this schema"),
+        });
+        let shown = text::shorten(reference, text::MAX_SHOWN);
+        target.map_err(|rule| SchemaError::new(at, format!("`{shown}` {rule}")))
+    }
+
+    /// Refuses a schema that comes back to itself on the same value: it would never be done with it.
+    fn refuse_loops(&self) -> Result<(), SchemaError> {
+        let mut heights = vec![Height::Unknown; self.nodes.len()];
+        for node in 0..self.nodes.len() {
+            self.height(node, 0, &mut heights)?;
+        }
+        Ok(())
+    }
+
+    /// How many nodes follow one another on the same value, starting with this one.
+    fn height(
+        &self,
+        node: NodeId,
+        above: usize,
+        heights: &mut [Height],
+    ) -> Result<usize, SchemaError> {
+        let height = match heights[node] {
+            Height::Known(height) => height,
+            Height::Unknown => 1,
+            Height::Open => return Err(self.error_of(node, LOOP)),
+        };
+        if above + height > MAX_CHAIN {
+            return Err(self.error_of(node, CHAIN));
+        }
+        if matches!(heights[node], Height::Known(_)) {
+            return Ok(height);
+        }
+        heights[node] = Height::Open;
+        let mut height = 1;
+        for next in self.nodes[node].iter().flat_map(Check::in_place) {
+            height = height.max(1 + self.height(next, above + 1, heights)?);
+        }
+        heights[node] = Height::Known(height);
+        Ok(height)
+    }
+
+    fn error_of(&self, node: NodeId, rule: &str) -> SchemaError {
+        let mut places = self.places.iter();
+        let pointer = places.find_map(|(pointer, place)| (*place == node).then_some(&**pointer));
+        SchemaError::new(pointer.unwrap_or_default(), rule)
+    }
+}
+
+impl Dialect {
+    /// The dialect a document declares.
+    fn of(root: &Value) -> Result<Self, SchemaError> {
+        let Some(declared) = root.get("$schema") else {
+            return Ok(Self::Draft2020);
+        };
+        Self::declared(declared).ok_or_else(|| {
+            let shown = text::shown(declared);
+            let rule = format!("dialect {shown} is not supported; {DIALECTS} are");
+            SchemaError::new("/$schema", rule)
+        })
+    }
+
+    pub(crate) fn declared(value: &Value) -> Option<Self> {
+        match value.as_str()?.trim_end_matches('#').split_once("://")? {
+            ("http" | "https", "json-schema.org/draft/2020-12/schema") => Some(Self::Draft2020),
+            ("http" | "https", "json-schema.org/draft-07/schema") => Some(Self::Draft7),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Height {
+    Unknown,
+    /// Being computed: meeting it again is a loop.
+    Open,
+    Known(usize),
+}
+
+/// Levels of schemas in schemas. JSON text is read to a depth of 128, and a property takes two levels of it.
+const MAX_NESTING: usize = 64;
+/// Subschemas of one schema: the largest published tools have some hundreds.
+const MAX_SUBSCHEMAS: usize = 4096;
+/// Nodes that follow one another on one value: bounds the stack that validation needs per level of the value.
+const MAX_CHAIN: usize = 64;
+const DIALECTS: &str = "2020-12 (the default) and draft-07";
+const REMOTE: &str =
+    "is a remote reference; only references inside the schema (`#/…`) are resolved";
+const LOOP: &str = "the schema refers to itself without going into the value";
+const CHAIN: &str = "too many references and combinations follow one another on the same value";

@@ -1,0 +1,90 @@
+//! The valid key that somebody who wrote an invalid one may have meant.
+
+/// The nearest of the candidates, if one is near.
+pub(crate) fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = fold(key);
+    if wanted.len() > MAX_LENGTH {
+        return None;
+    }
+    let near = candidates.filter_map(|candidate| {
+        let folded = fold(candidate);
+        (folded.len() <= MAX_LENGTH)
+            .then(|| distance(&wanted, &folded))
+            .flatten()
+            .map(|distance| (distance, candidate))
+    });
+    near.min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `maxResults`, `max_results` and `max-results` are the same to whoever mixes them up.
+fn fold(key: &str) -> Vec<char> {
+    key.chars()
+        .filter(|char| !matches!(char, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// How far apart two keys are; `None` where nobody would take one for the other.
+fn distance(left: &[char], right: &[char]) -> Option<usize> {
+    let edits = edits(left, right);
+    let longer = left.len().max(right.len());
+    if edits * 3 <= longer.max(3) {
+        return Some(edits);
+    }
+    let (short, long) = if left.len() < right.len() {
+        (left, right)
+    } else {
+        (right, left)
+    };
+    // `path` for `file_path`; counts as farther than any slip of the keyboard.
+    let contained = short.len() >= 3 && long.windows(short.len()).any(|window| window == short);
+    contained.then_some(MAX_LENGTH + edits)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours.
+fn edits(left: &[char], right: &[char]) -> usize {
+    let mut before = vec![0; right.len() + 1];
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (row, from) in left.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, to) in right.iter().enumerate() {
+            let replaced = above[column] + usize::from(from != to);
+            let mut best = replaced.min(above[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && *from == right[column - 1] && left[row - 1] == *to {
+                best = best.min(before[column - 1] + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut above, current);
+    }
+    above[right.len()]
+}
+
+/// Characters of a key: beyond this it is no slip, and the comparison takes time.
+const MAX_LENGTH: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_strangers_are_not() {
+        let known = ["text", "max_results", "file_path", "mode"];
+        for (key, expected) in [
+            ("txet", Some("text")),
+            ("tex", Some("text")),
+            ("TEXT", Some("text")),
+            ("maxResults", Some("max_results")),
+            ("max-result", Some("max_results")),
+            ("path", Some("file_path")),
+            ("model", Some("mode")),
+            ("x", None),
+            ("completely_else", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(key, known.into_iter()), expected, "{key}");
+        }
+        assert_eq!(nearest(&"text".repeat(1000), known.into_iter()), None);
+    }
+}

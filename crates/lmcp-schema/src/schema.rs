@@ -1,0 +1,155 @@
+//! A compiled schema: the public face of compiling and validating.
+
+use serde_json::Value;
+
+use crate::{
+    compile::Compiler,
+    error::SchemaError,
+    header::HeaderParam,
+    mismatch::Mismatches,
+    node::{Node, ROOT},
+    text,
+    validate::Run,
+};
+
+/// A schema that has been checked and can be validated against.
+#[derive(Debug)]
+pub struct Schema {
+    value: Value,
+    nodes: Box<[Node]>,
+    header_params: Box<[HeaderParam]>,
+}
+
+impl Schema {
+    /// Compiles any schema, such as a tool's `outputSchema`.
+    ///
+    /// # Errors
+    /// The first place that is malformed, does not resolve, or uses what this crate does not enforce.
+    pub fn compile(schema: Value) -> Result<Self, SchemaError> {
+        let (nodes, _) = Compiler::for_any(&schema)?.run()?;
+        Ok(Self {
+            value: schema,
+            nodes,
+            header_params: Box::default(),
+        })
+    }
+
+    /// Compiles a tool's `inputSchema`: the root has `"type": "object"`, and `x-mcp-header` stands where it may.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`], and the rules above.
+    pub fn compile_input(schema: Value) -> Result<Self, SchemaError> {
+        let Value::Object(root) = &schema else {
+            let rule = format!(
+                "the schema of arguments is an object, not {}",
+                text::kind(&schema)
+            );
+            return Err(SchemaError::new("", rule));
+        };
+        match root.get("type") {
+            Some(Value::String(name)) if name == "object" => {}
+            Some(other) => {
+                let rule = format!(
+                    "the arguments of a tool have type \"object\", not {}",
+                    text::shown(other)
+                );
+                return Err(SchemaError::new("/type", rule));
+            }
+            None => {
+                return Err(SchemaError::new(
+                    "",
+                    "the schema of arguments needs `\"type\": \"object\"`",
+                ));
+            }
+        }
+        let (nodes, header_params) = Compiler::for_input(&schema)?.run()?;
+        Ok(Self {
+            value: schema,
+            nodes,
+            header_params,
+        })
+    }
+
+    /// The schema as it was given.
+    pub fn as_value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Checks a value and says all that is wrong with it, for a model to read.
+    ///
+    /// # Errors
+    /// At most ten mismatches. One of them may be that the check was given up, because schema and value together nest
+    /// too deeply or take too many steps.
+    pub fn validate(&self, instance: &Value) -> Result<(), Mismatches> {
+        // The second run, which writes texts, is only for values that failed the first.
+        if self.is_valid(instance) {
+            Ok(())
+        } else {
+            Err(Run::new(&self.nodes).explain(ROOT, instance))
+        }
+    }
+
+    /// Checks a value, stopping at the first mismatch.
+    pub fn is_valid(&self, instance: &Value) -> bool {
+        Run::new(&self.nodes).holds(ROOT, instance)
+    }
+
+    /// The properties that HTTP clients mirror into headers.
+    pub fn header_params(&self) -> &[HeaderParam] {
+        &self.header_params
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_can_be_shared_between_threads() {
+        fn shared<T: Send + Sync>(_: &T) {}
+        shared(&Schema::compile(json!(true)).unwrap());
+    }
+
+    #[test]
+    fn a_schema_is_kept_verbatim() {
+        let value = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "x-own": [1] });
+        assert_eq!(
+            Schema::compile_input(value.clone()).unwrap().as_value(),
+            &value
+        );
+    }
+
+    #[test]
+    fn arguments_are_an_object() {
+        for (schema, text) in [
+            (
+                json!(true),
+                "at the root: the schema of arguments is an object, not boolean",
+            ),
+            (
+                json!([]),
+                "at the root: the schema of arguments is an object, not array",
+            ),
+            (
+                json!({}),
+                "at the root: the schema of arguments needs `\"type\": \"object\"`",
+            ),
+            (
+                json!({ "oneOf": [{ "type": "object" }] }),
+                "at the root: the schema of arguments needs `\"type\": \"object\"`",
+            ),
+            (
+                json!({ "type": "string" }),
+                "at `/type`: the arguments of a tool have type \"object\", not \"string\"",
+            ),
+            (
+                json!({ "type": ["object"] }),
+                "at `/type`: the arguments of a tool have type \"object\", not [\"object\"]",
+            ),
+        ] {
+            assert_eq!(Schema::compile_input(schema).unwrap_err().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the two sides say they can do.
+//!
+//! A client declares its capabilities on every request; a server its own in `server/discover`. A member that is
+//! present, even as `{}`, is a yes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Object;
+
+/// What a client can be asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ClientCapabilities {
+    /// Asking the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<ElicitationCapability>,
+    /// Asking the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingCapability>,
+    /// Asking for the folders the client works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roots: Option<Object>,
+    /// Not standardised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experimental: Option<Object>,
+    /// Extensions by id, each with its settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Object>,
+}
+
+impl ClientCapabilities {
+    /// Forms can be shown. `elicitation: {}` means forms, as it did before there was a choice.
+    pub fn has_form(&self) -> bool {
+        self.elicitation
+            .as_ref()
+            .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+    }
+
+    /// Links can be shown.
+    pub fn has_url(&self) -> bool {
+        self.elicitation
+            .as_ref()
+            .is_some_and(|modes| modes.url.is_some())
+    }
+
+    /// The extension is declared.
+    pub fn has_extension(&self, id: &str) -> bool {
+        self.extensions
+            .as_ref()
+            .is_some_and(|extensions| extensions.contains_key(id))
+    }
+}
+
+/// Ways of asking the user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ElicitationCapability {
+    /// By a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Object>,
+    /// By a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Object>,
+}
+
+/// Ways of asking the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SamplingCapability {
+    /// With context of other servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Object>,
+    /// With tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Object>,
+}
+
+/// What a server offers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServerCapabilities {
+    /// Tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ListCapability>,
+    /// Prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<ListCapability>,
+    /// Resources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ListCapability>,
+    /// Completions for arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions: Option<Object>,
+    /// Log messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logging: Option<Object>,
+    /// Not standardised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experimental: Option<Object>,
+    /// Extensions by id, each with its settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Object>,
+}
+
+/// A list that can change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListCapability {
+    /// Changes are announced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_changed: Option<bool>,
+    /// Single items can be watched (resources only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscribe: Option<bool>,
+}
+
+impl ListCapability {
+    /// Changes are announced.
+    pub fn announced() -> Self {
+        Self {
+            list_changed: Some(true),
+            subscribe: None,
+        }
+    }
+
+    /// Changes are announced, and single items can be watched.
+    pub fn watched() -> Self {
+        Self {
+            list_changed: Some(true),
+            subscribe: Some(true),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `server/utilities/completion`
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde::{Deserialize, Serialize};
+
+/// `params` of `completion/complete`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CompleteParams<'a> {
+    /// Whose argument it is.
+    #[serde(rename = "ref", borrow)]
+    pub reference: Reference<'a>,
+    /// The argument, and what is typed so far.
+    #[serde(borrow)]
+    pub argument: Argument<'a>,
+    /// What was filled in before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
+}
+
+/// A prompt or a URI template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+#[non_exhaustive]
+pub enum Reference<'a> {
+    /// A prompt, by name.
+    #[serde(rename = "ref/prompt")]
+    Prompt {
+        /// Its name.
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        /// Its title, which some clients repeat.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+    },
+    /// A URI template.
+    #[serde(rename = "ref/resource")]
+    Resource {
+        /// The template.
+        #[serde(borrow)]
+        uri: Cow<'a, str>,
+    },
+}
+
+/// The argument to complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Argument<'a> {
+    /// Which.
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    /// What is typed so far.
+    #[serde(borrow)]
+    pub value: Cow<'a, str>,
+}
+
+/// What was filled in before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Context {
+    /// Other arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<BTreeMap<String, String>>,
+}
+
+/// Suggestions, without the members every result has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CompleteResult {
+    /// The suggestions.
+    pub completion: Completion,
+}
+
+/// Suggestions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Completion {
+    /// At most [`Completion::MAX_VALUES`].
+    pub values: Vec<String>,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+    /// There are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_more: Option<bool>,
+}
+
+impl Completion {
+    /// What one answer may hold, by the specification.
+    pub const MAX_VALUES: usize = 100;
+}
+
+impl CompleteResult {
+    /// The first hundred, with the total and whether there are more.
+    pub fn new(mut values: Vec<String>) -> Self {
+        let total = values.len();
+        values.truncate(Completion::MAX_VALUES);
+        let has_more = Some(total > Completion::MAX_VALUES);
+        Self {
+            completion: Completion {
+                values,
+                total: Some(total),
+                has_more,
+            },
+        }
+    }
+}

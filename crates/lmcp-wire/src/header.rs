@@ -1,0 +1,99 @@
+//! Header values that mirror parts of the body: `Mcp-Name` and `Mcp-Param-*`.
+//!
+//! Plain where every character is printable ASCII, else `=?base64?…?=`. Decoding is strict: a value that claims to be
+//! Base64 and is not is an error, and a value without both markers is literal text.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// Header naming the protocol revision of the request.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// Header naming the method.
+pub const METHOD: &str = "mcp-method";
+/// Header naming the tool, prompt, resource or task.
+pub const NAME: &str = "mcp-name";
+/// Prefix of the headers that mirror tool arguments.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// The header value for a text.
+pub fn encode(text: &str) -> Cow<'_, str> {
+    let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && sentinel(text).is_none();
+    if plain {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{OPEN}{}{CLOSE}", STANDARD.encode(text)))
+    }
+}
+
+/// The text of a header value, with the optional white space around it removed.
+///
+/// `None`: not a value any client may send.
+pub fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let value = value.trim_matches([' ', '\t']);
+    let Some(encoded) = sentinel(value) else {
+        return value
+            .bytes()
+            .all(|byte| (0x20..=0x7e).contains(&byte))
+            .then_some(Cow::Borrowed(value));
+    };
+    let bytes = STANDARD.decode(encoded).ok()?;
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// Is this a header name's tail that a client may build from `x-mcp-header`?
+pub fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+fn sentinel(value: &str) -> Option<&str> {
+    value.strip_prefix(OPEN)?.strip_suffix(CLOSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_encoded_only_where_they_must_be() {
+        assert_eq!(encode("plain ~ text"), "plain ~ text");
+        assert_eq!(encode(""), "");
+        assert_eq!(encode(" edge"), "=?base64?IGVkZ2U=?=");
+        assert_eq!(encode("tab\t"), "=?base64?dGFiCQ==?=");
+        assert_eq!(
+            encode("=?base64?SGVsbG8=?="),
+            "=?base64?PT9iYXNlNjQ/U0dWc2JHOD0/PQ==?="
+        );
+    }
+
+    #[test]
+    fn decoding_is_strict() {
+        assert_eq!(decode("=?base64?SGVsbG8=?=").as_deref(), Some("Hello"));
+        assert_eq!(decode("  padded  ").as_deref(), Some("padded"));
+        assert_eq!(
+            decode("=?BASE64?SGVsbG8=?=").as_deref(),
+            Some("=?BASE64?SGVsbG8=?=")
+        );
+        assert_eq!(
+            decode("=?base64?SGVsbG8=").as_deref(),
+            Some("=?base64?SGVsbG8=")
+        );
+        for bad in [
+            "=?base64?SGVsbG8?=",
+            "=?base64?SGV%bG8=?=",
+            "=?base64?/w==?=",
+            "caf\u{e9}",
+        ] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+}

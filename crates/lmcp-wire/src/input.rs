@@ -1,0 +1,98 @@
+//! `basic/patterns/mrtr`: asking the client by answering *input required*.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Object, elicit::ElicitParams, method, sampling::CreateMessageParams};
+
+/// One thing the client is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", content = "params")]
+#[non_exhaustive]
+pub enum InputRequest {
+    /// Ask the user.
+    #[serde(rename = "elicitation/create")]
+    Elicit(ElicitParams),
+    /// Ask the model.
+    #[serde(rename = "sampling/createMessage")]
+    Sample(Box<CreateMessageParams>),
+    /// Ask for the folders the client works in.
+    #[serde(rename = "roots/list")]
+    Roots(EmptyParams),
+}
+
+impl InputRequest {
+    /// The method's name on the wire.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Elicit(_) => method::input::ELICIT,
+            Self::Sample(_) => method::input::SAMPLE,
+            Self::Roots(_) => method::input::ROOTS,
+        }
+    }
+}
+
+/// `params: {}`, or none at all when read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<Object>")]
+#[non_exhaustive]
+pub struct EmptyParams {}
+
+impl From<Option<Object>> for EmptyParams {
+    fn from(_: Option<Object>) -> Self {
+        Self {}
+    }
+}
+
+/// What the client is asked for, by key.
+pub type InputRequests = BTreeMap<String, InputRequest>;
+
+/// What it answered, by the same keys; each still to be decoded by whoever asked.
+pub type InputResponses = BTreeMap<String, Box<RawValue>>;
+
+/// The parameters that only a retry has.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct RetryParams<'a> {
+    /// Answers.
+    pub input_responses: Option<&'a RawValue>,
+    /// State handed out before.
+    pub request_state: Option<&'a RawValue>,
+}
+
+impl<'a> RetryParams<'a> {
+    pub(crate) fn new(
+        input_responses: Option<&'a RawValue>,
+        request_state: Option<&'a RawValue>,
+    ) -> Self {
+        Self {
+            input_responses,
+            request_state,
+        }
+    }
+}
+
+/// What is missing, without the members every result has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InputRequiredResult {
+    /// Questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_requests: Option<InputRequests>,
+    /// To be echoed by the retry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_state: Option<String>,
+}
+
+impl InputRequiredResult {
+    /// Questions, and the state that answers must come back with.
+    pub fn new(input_requests: InputRequests, request_state: String) -> Self {
+        Self {
+            input_requests: Some(input_requests),
+            request_state: Some(request_state),
+        }
+    }
+}

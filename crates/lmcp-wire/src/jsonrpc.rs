@@ -1,0 +1,416 @@
+//! The JSON-RPC envelope: one message in, one message out.
+//!
+//! `params` and `result` stay raw here. Only once the method is known does anybody decode them, into exactly one type.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::value::RawValue;
+
+use crate::error::RpcError;
+
+/// The id of a request: a string or an integer, never null.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum RequestId {
+    /// An integer.
+    Number(i64),
+    /// A string.
+    String(Box<str>),
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::String(text) => text.fmt(f),
+        }
+    }
+}
+
+impl From<i64> for RequestId {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = RequestId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an integer of 64 bits")
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<RequestId, E> {
+                Ok(RequestId::Number(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<RequestId, E> {
+                let number = i64::try_from(number);
+                number
+                    .map(RequestId::Number)
+                    .map_err(|_| E::custom("an integer of 64 bits is expected"))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<RequestId, E> {
+                Ok(RequestId::String(text.into()))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// One message from the peer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Incoming<'a> {
+    /// It wants an answer.
+    Request {
+        /// To be repeated in the answer.
+        id: RequestId,
+        /// What is wanted.
+        method: Cow<'a, str>,
+        /// Still raw.
+        params: Option<&'a RawValue>,
+    },
+    /// It wants none.
+    Notification {
+        /// What happened.
+        method: Cow<'a, str>,
+        /// Still raw.
+        params: Option<&'a RawValue>,
+    },
+    /// It answers something.
+    Response {
+        /// What it answers; absent where the peer could not tell.
+        id: Option<RequestId>,
+        /// The raw `result`, or the `error`.
+        outcome: Result<&'a RawValue, RpcError>,
+    },
+}
+
+/// A message that cannot be taken, and the answer it gets.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The id, where it could be read.
+    pub id: Option<RequestId>,
+    /// What is wrong.
+    pub error: RpcError,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps `null` apart from absence: `"id": null` is a mistake, no `id` is a notification.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// The error to answer with: not JSON, or not JSON-RPC. It carries the id whenever that could be read.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Rejected> {
+        let text = std::str::from_utf8(bytes).map_err(|err| {
+            nameless(RpcError::parse(format!(
+                "invalid UTF-8 at byte {}",
+                err.valid_up_to()
+            )))
+        })?;
+        if text.trim_start().starts_with('[') {
+            return Err(nameless(RpcError::invalid_request(
+                "a message is one object; batches are not served",
+            )));
+        }
+        let envelope: Envelope<'a> =
+            serde_json::from_str(text).map_err(|err| nameless(unreadable(&err)))?;
+        envelope.classify()
+    }
+}
+
+impl<'a> Envelope<'a> {
+    fn classify(self) -> Result<Incoming<'a>, Rejected> {
+        let id = match self
+            .id
+            .map(|raw| serde_json::from_str::<RequestId>(raw.get()))
+        {
+            None => None,
+            Some(Ok(id)) => Some(id),
+            // An error response to something the peer could not read has `"id": null` in older revisions.
+            Some(Err(_)) if self.method.is_none() && self.error.is_some() => None,
+            Some(Err(_)) => {
+                return Err(nameless(RpcError::invalid_request(
+                    "`id` must be a string or an integer",
+                )));
+            }
+        };
+        let invalid = |message: &'static str| {
+            Err(Rejected {
+                id: id.clone(),
+                error: RpcError::invalid_request(message),
+            })
+        };
+        if !self.jsonrpc.is_some_and(is_version_two) {
+            return invalid("`jsonrpc` must be \"2.0\"");
+        }
+        let Some(method) = self.method else {
+            return match (self.result, self.error) {
+                (Some(result), None) => Ok(Incoming::Response {
+                    id,
+                    outcome: Ok(result),
+                }),
+                (None, Some(error)) => {
+                    let error = serde_json::from_str(error.get())
+                        .unwrap_or_else(|_| RpcError::internal("the peer sent a malformed error"));
+                    Ok(Incoming::Response {
+                        id,
+                        outcome: Err(error),
+                    })
+                }
+                _ => invalid("a message has a `method`, a `result` or an `error`"),
+            };
+        };
+        if self.result.is_some() || self.error.is_some() {
+            return invalid("a message with a `method` has neither `result` nor `error`");
+        }
+        let Ok(Text(method)) = serde_json::from_str(method.get()) else {
+            return invalid("`method` must be a string");
+        };
+        if self
+            .params
+            .is_some_and(|params| !params.get().starts_with('{'))
+        {
+            let error = RpcError::invalid_params("`params` must be an object");
+            return Err(Rejected { id, error });
+        }
+        Ok(match id {
+            Some(id) => Incoming::Request {
+                id,
+                method,
+                params: self.params,
+            },
+            None => Incoming::Notification {
+                method,
+                params: self.params,
+            },
+        })
+    }
+}
+
+/// A string that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// `"2.0"`, hardly ever with escapes.
+fn is_version_two(raw: &RawValue) -> bool {
+    raw.get() == r#""2.0""#
+        || serde_json::from_str(raw.get()).is_ok_and(|Text(version)| version == "2.0")
+}
+
+fn nameless(error: RpcError) -> Rejected {
+    Rejected { id: None, error }
+}
+
+fn unreadable(err: &serde_json::Error) -> RpcError {
+    if err.is_data() {
+        RpcError::invalid_request(format!("not a JSON-RPC message: {err}"))
+    } else {
+        RpcError::parse(format!("not JSON: {err}"))
+    }
+}
+
+/// Opens a result response; the caller writes the result and closes it with `}`.
+pub fn open_result(out: &mut Vec<u8>, id: &RequestId) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    append(out, id);
+    out.extend_from_slice(b",\"result\":");
+}
+
+/// A whole result response.
+pub fn result(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    open_result(&mut out, id);
+    append(&mut out, result);
+    out.push(b'}');
+    out
+}
+
+/// A whole error response. Without an id the member is left out: `null` is not a valid id.
+pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160);
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    if let Some(id) = id {
+        out.extend_from_slice(b",\"id\":");
+        append(&mut out, id);
+    }
+    out.extend_from_slice(b",\"error\":");
+    append(&mut out, error);
+    out.push(b'}');
+    out
+}
+
+/// A whole notification.
+pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(128);
+    append(&mut text, params);
+    notification_with(method, &text)
+}
+
+/// A whole notification whose parameters are JSON already.
+pub fn notification_with(method: &str, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + method.len() + params.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
+    append(&mut out, method);
+    out.extend_from_slice(b",\"params\":");
+    out.extend_from_slice(params);
+    out.push(b'}');
+    out
+}
+
+/// Appends a value as JSON.
+pub fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    // A `Vec` takes every byte; what can fail is a map with keys that are no strings, which no wire type has.
+    serde_json::to_writer(out, value).expect("wire types serialise");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejected(text: &str) -> (Option<RequestId>, i64) {
+        let rejected = Incoming::parse(text.as_bytes()).expect_err(text);
+        (rejected.id, rejected.error.code)
+    }
+
+    #[test]
+    fn each_malformed_message_gets_its_code() {
+        use crate::error::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+        for (text, id, code) in [
+            ("{", None, PARSE_ERROR),
+            ("\u{0}", None, PARSE_ERROR),
+            ("5", None, INVALID_REQUEST),
+            ("[]", None, INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#,
+                None,
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#,
+                None,
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#,
+                None,
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#,
+                None,
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#,
+                None,
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+                Some(1.into()),
+                INVALID_REQUEST,
+            ),
+            (r#"{"id":1,"method":"m"}"#, Some(1.into()), INVALID_REQUEST),
+            (
+                r#"{"jsonrpc":"2.0","id":1}"#,
+                Some(1.into()),
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":"a","method":5}"#,
+                Some("a".into()),
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#,
+                Some(1.into()),
+                INVALID_REQUEST,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[]}"#,
+                Some(1.into()),
+                INVALID_PARAMS,
+            ),
+        ] {
+            assert_eq!(rejected(text), (id, code), "{text}");
+        }
+        assert_eq!(
+            Incoming::parse(b"\xff").expect_err("not UTF-8").error.code,
+            PARSE_ERROR
+        );
+    }
+
+    #[test]
+    fn members_come_in_any_order() {
+        let message = br#"{"params":{"a":1},"method":"m\u0021","id":"x","jsonrpc":"2.0"}"#;
+        let Ok(Incoming::Request { id, method, params }) = Incoming::parse(message) else {
+            panic!("a request")
+        };
+        assert_eq!(
+            (id, &*method, params.unwrap().get()),
+            ("x".into(), "m!", r#"{"a":1}"#)
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_carried_unread() {
+        let message = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}1{}}}}}"#,
+            "[".repeat(9000),
+            "]".repeat(9000)
+        );
+        assert!(matches!(
+            Incoming::parse(message.as_bytes()),
+            Ok(Incoming::Request { .. })
+        ));
+    }
+
+    #[test]
+    fn an_error_without_a_readable_id_is_a_response() {
+        let message = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#;
+        assert!(matches!(
+            Incoming::parse(message),
+            Ok(Incoming::Response {
+                id: None,
+                outcome: Err(_)
+            })
+        ));
+    }
+}

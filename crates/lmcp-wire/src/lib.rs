@@ -1,0 +1,51 @@
+//! The words of the Model Context Protocol on the wire.
+//!
+//! One file per page of the specification, so that the two can be read side by side. Nothing here is async, does
+//! I/O, reads a clock or logs: bytes go in, values come out, and the other way round.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | [`jsonrpc`] | the envelope: parse one message, write one message |
+//! | [`error`] | [`RpcError`] and every numeric code of the project |
+//! | [`version`], [`method`], [`meta`], [`header`] | protocol revisions, method names, `_meta` keys, header values |
+//! | [`capability`], [`discover`] | what the two sides can do |
+//! | [`content`], [`tool`], [`resource`], [`prompt`], [`completion`] | server features |
+//! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
+//! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
+
+pub mod capability;
+pub mod completion;
+pub mod content;
+pub mod discover;
+pub mod elicit;
+pub mod error;
+pub mod header;
+pub mod input;
+pub mod jsonrpc;
+pub mod logging;
+pub mod meta;
+pub mod method;
+pub mod progress;
+pub mod prompt;
+pub mod resource;
+pub mod roots;
+pub mod sampling;
+pub mod subscribe;
+pub mod task;
+pub mod tool;
+pub mod version;
+
+pub use capability::{ClientCapabilities, ServerCapabilities};
+pub use content::{Annotations, Content, Icon, ResourceContents, Role};
+pub use error::RpcError;
+pub use jsonrpc::{Incoming, RequestId};
+pub use logging::LoggingLevel;
+pub use meta::{Implementation, Meta};
+pub use progress::ProgressToken;
+pub use prompt::{Prompt, PromptArgument, PromptMessage};
+pub use resource::{Resource, ResourceTemplate};
+pub use tool::{CallToolResult, Tool, ToolAnnotations};
+pub use version::ProtocolVersion;
+
+/// A JSON object, as the specification's open-ended members are.
+pub type Object = serde_json::Map<String, serde_json::Value>;

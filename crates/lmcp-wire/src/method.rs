@@ -1,0 +1,83 @@
+//! The names of requests and notifications.
+
+/// Requests a client sends to a 2026-07-28 server.
+pub mod request {
+    /// What the server is and can do.
+    pub const DISCOVER: &str = "server/discover";
+    /// The tools on offer.
+    pub const TOOLS_LIST: &str = "tools/list";
+    /// Run a tool.
+    pub const TOOLS_CALL: &str = "tools/call";
+    /// The prompts on offer.
+    pub const PROMPTS_LIST: &str = "prompts/list";
+    /// Render a prompt.
+    pub const PROMPTS_GET: &str = "prompts/get";
+    /// The resources on offer.
+    pub const RESOURCES_LIST: &str = "resources/list";
+    /// The URI templates on offer.
+    pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
+    /// Read a resource.
+    pub const RESOURCES_READ: &str = "resources/read";
+    /// Suggest values for an argument.
+    pub const COMPLETE: &str = "completion/complete";
+    /// Open a stream of change notifications.
+    pub const LISTEN: &str = "subscriptions/listen";
+    /// State of a task.
+    pub const TASKS_GET: &str = "tasks/get";
+    /// Answers for a task.
+    pub const TASKS_UPDATE: &str = "tasks/update";
+    /// Stop a task.
+    pub const TASKS_CANCEL: &str = "tasks/cancel";
+    /// The handshake of the older revisions.
+    pub const INITIALIZE: &str = "initialize";
+
+    /// Every name above, so that a known one need not be copied.
+    pub const ALL: [&str; 14] = [
+        TOOLS_CALL,
+        TOOLS_LIST,
+        DISCOVER,
+        RESOURCES_READ,
+        RESOURCES_LIST,
+        RESOURCE_TEMPLATES_LIST,
+        PROMPTS_GET,
+        PROMPTS_LIST,
+        COMPLETE,
+        LISTEN,
+        TASKS_GET,
+        TASKS_UPDATE,
+        TASKS_CANCEL,
+        INITIALIZE,
+    ];
+}
+
+/// Notifications, either way.
+pub mod notification {
+    /// Stop working on a request (to the server), or a subscription is over (to the client).
+    pub const CANCELLED: &str = "notifications/cancelled";
+    /// How far a request has got.
+    pub const PROGRESS: &str = "notifications/progress";
+    /// A log message.
+    pub const MESSAGE: &str = "notifications/message";
+    /// The tools changed.
+    pub const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+    /// The prompts changed.
+    pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+    /// The resources changed.
+    pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+    /// One resource has new contents.
+    pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+    /// A subscription is open.
+    pub const LISTEN_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+    /// A task has a new state.
+    pub const TASKS: &str = "notifications/tasks";
+}
+
+/// What a client can be asked for.
+pub mod input {
+    /// Ask the user.
+    pub const ELICIT: &str = "elicitation/create";
+    /// Ask the model.
+    pub const SAMPLE: &str = "sampling/createMessage";
+    /// Ask which folders the client works in.
+    pub const ROOTS: &str = "roots/list";
+}

@@ -1,0 +1,153 @@
+//! `server/prompts`
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    content::{Content, Icon, Role},
+    input::RetryParams,
+    meta::Meta,
+};
+
+/// A prompt as `prompts/list` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Prompt {
+    /// For programs.
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<PromptArgument>,
+    /// Pictures of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub icons: Vec<Icon>,
+    /// `_meta`
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+impl Prompt {
+    /// A prompt without arguments.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            arguments: Vec::new(),
+            icons: Vec::new(),
+            meta: None,
+        }
+    }
+}
+
+/// An argument of a prompt: always a string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PromptArgument {
+    /// For programs.
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Must be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+}
+
+impl PromptArgument {
+    /// An argument that may be left out.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            required: None,
+        }
+    }
+}
+
+/// One message of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PromptMessage {
+    /// Who speaks.
+    pub role: Role,
+    /// One block.
+    pub content: Content,
+}
+
+impl PromptMessage {
+    /// The person says.
+    pub fn user(content: Content) -> Self {
+        Self {
+            role: Role::User,
+            content,
+        }
+    }
+
+    /// The model says.
+    pub fn assistant(content: Content) -> Self {
+        Self {
+            role: Role::Assistant,
+            content,
+        }
+    }
+}
+
+/// `params` of `prompts/get`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct GetPromptParams<'a> {
+    /// The prompt.
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    /// Its arguments, raw until the prompt is known.
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+    /// What an earlier round asked for.
+    #[serde(borrow, default)]
+    pub input_responses: Option<&'a RawValue>,
+    /// What an earlier round handed out.
+    #[serde(borrow, default)]
+    pub request_state: Option<&'a RawValue>,
+}
+
+impl<'a> GetPromptParams<'a> {
+    /// The part that only a retry has.
+    pub fn retry(&self) -> RetryParams<'a> {
+        RetryParams::new(self.input_responses, self.request_state)
+    }
+}
+
+/// A rendered prompt, without the members every result has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GetPromptResult {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What to say to the model.
+    pub messages: Vec<PromptMessage>,
+}
+
+impl GetPromptResult {
+    /// These messages.
+    pub fn new(messages: Vec<PromptMessage>) -> Self {
+        Self {
+            description: None,
+            messages,
+        }
+    }
+}

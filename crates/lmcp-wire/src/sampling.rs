@@ -1,0 +1,153 @@
+//! `client/sampling`: asking the model. Deprecated by 2026-07-28, and still served.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Object,
+    content::{Content, Role},
+    meta::Meta,
+    tool::Tool,
+};
+
+/// `params` of `sampling/createMessage`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CreateMessageParams {
+    /// The conversation.
+    pub messages: Vec<SamplingMessage>,
+    /// At most so much answer.
+    pub max_tokens: u64,
+    /// What the model is told first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_preferences: Option<ModelPreferences>,
+    /// `none`; the other values are deprecated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_context: Option<String>,
+    /// Randomness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Where to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_sequences: Option<Vec<String>>,
+    /// For the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Object>,
+    /// What the model may use; needs the client's `sampling.tools`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<Tool>>,
+    /// Whether it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Value>,
+}
+
+impl CreateMessageParams {
+    /// One question to the model.
+    pub fn ask(text: impl Into<String>, max_tokens: u64) -> Self {
+        Self {
+            messages: vec![SamplingMessage::user(Content::text(text))],
+            max_tokens,
+            ..Self::default()
+        }
+    }
+}
+
+/// One message of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SamplingMessage {
+    /// Who speaks.
+    pub role: Role,
+    /// One block or several.
+    pub content: OneOrMany,
+    /// `_meta`
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+impl SamplingMessage {
+    /// The person says.
+    pub fn user(content: Content) -> Self {
+        Self {
+            role: Role::User,
+            content: OneOrMany::One(content),
+            meta: None,
+        }
+    }
+}
+
+/// One block or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one block is the usual case, and a conversation holds few"
+)]
+pub enum OneOrMany {
+    /// One.
+    One(Content),
+    /// Several.
+    Many(Vec<Content>),
+}
+
+impl OneOrMany {
+    /// The blocks.
+    pub fn as_slice(&self) -> &[Content] {
+        match self {
+            Self::One(content) => std::slice::from_ref(content),
+            Self::Many(contents) => contents,
+        }
+    }
+}
+
+/// Which model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ModelPreferences {
+    /// Names to look for, first match wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Vec<ModelHint>>,
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_priority: Option<f64>,
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_priority: Option<f64>,
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intelligence_priority: Option<f64>,
+}
+
+/// A model's name, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ModelHint {
+    /// The name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// What the model said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CreateMessageResult {
+    /// Who speaks.
+    pub role: Role,
+    /// One block or several.
+    pub content: OneOrMany,
+    /// Which model it was.
+    pub model: String,
+    /// `endTurn`, `maxTokens`, `stopSequence`, `toolUse` or the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// `_meta`
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}

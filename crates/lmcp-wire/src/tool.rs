@@ -1,0 +1,151 @@
+//! `server/tools`
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    content::{Content, Icon},
+    input::RetryParams,
+    jsonrpc::present,
+    meta::Meta,
+};
+
+/// A tool as `tools/list` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Tool {
+    /// For programs.
+    pub name: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// For the model: what it gets back, when not to call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments; an object.
+    pub input_schema: Value,
+    /// JSON Schema of `structuredContent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Hints about what it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<ToolAnnotations>,
+    /// Pictures of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub icons: Vec<Icon>,
+    /// `_meta`
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+impl Tool {
+    /// A tool and the schema of its arguments.
+    pub fn new(name: impl Into<String>, input_schema: Value) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            input_schema,
+            output_schema: None,
+            annotations: None,
+            icons: Vec::new(),
+            meta: None,
+        }
+    }
+}
+
+/// What a tool does, as its author says. Nobody should rely on it for safety.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// May destroy something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again changes nothing more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// Reaches beyond this program and its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+/// `params` of `tools/call`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CallToolParams<'a> {
+    /// The tool.
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    /// Its arguments, raw until the tool is known.
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+    /// What an earlier round asked for.
+    #[serde(borrow, default)]
+    pub input_responses: Option<&'a RawValue>,
+    /// What an earlier round handed out.
+    #[serde(borrow, default)]
+    pub request_state: Option<&'a RawValue>,
+}
+
+impl<'a> CallToolParams<'a> {
+    /// The part that only a retry has.
+    pub fn retry(&self) -> RetryParams<'a> {
+        RetryParams::new(self.input_responses, self.request_state)
+    }
+}
+
+/// What a tool returned, without the members every result has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CallToolResult {
+    /// For the model.
+    pub content: Vec<Content>,
+    /// For programs, as `outputSchema` says; `null` is a value like any other.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub structured_content: Option<Value>,
+    /// The tool failed, and `content` says how.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_error: bool,
+    /// `_meta`
+    #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+impl CallToolResult {
+    /// Content.
+    pub fn new(content: Vec<Content>) -> Self {
+        Self {
+            content,
+            ..Self::default()
+        }
+    }
+
+    /// A failure, told to the model.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![Content::text(text)],
+            is_error: true,
+            ..Self::default()
+        }
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

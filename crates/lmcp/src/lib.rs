@@ -1,0 +1,21 @@
+//! A light Model Context Protocol server: plain async functions in, the protocol out.
+//!
+//! This crate only gathers what the others make: [`lmcp_core`] is the engine, [`lmcp_wire`] the words on the wire,
+//! and, with the feature `http`, `lmcp_http` is Streamable HTTP.
+
+pub use lmcp_core::{
+    Caller, Client, Completing, Cx, Error, Handle, Handler, Json, Limits, NoArgs, Progress, Prompt,
+    Replies, Request, Resource, Server, Service, Tool, ToolError, ToolResult, ToolSet, Transport,
+    ask, client, error, pair, stdio, unix,
+};
+#[cfg(feature = "http")]
+pub use lmcp_http as http;
+pub use lmcp_wire as wire;
+pub use lmcp_wire::{
+    Annotations, CallToolResult, Content, Icon, PromptMessage, ResourceContents, RpcError,
+};
+
+/// The README's code, compiled and run with the other documentation tests.
+#[cfg(all(doctest, feature = "http"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

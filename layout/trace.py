@@ -1,0 +1,137 @@
+"""Prints the functions that programs run at start and on a few requests, in the form that the linker orders by.
+
+Each program is run under valgrind's callgrind, on stdio and over HTTP, and asked what every client asks. The addresses
+it executed are looked up in its own symbol table.
+
+    python3 layout/trace.py PROGRAM... > order.txt
+"""
+
+import bisect
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "trace", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+CALLS = [
+    ("server/discover", {}, None),
+    ("tools/list", {}, None),
+    ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo"),
+    ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo"),
+]
+
+
+def main():
+    functions = set()
+    for program in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            stdio, http = os.path.join(folder, "stdio"), os.path.join(folder, "http")
+            trace_stdio(program, stdio)
+            trace_http(program, http)
+            symbols = Symbols(program)
+            for trace in (stdio, http):
+                functions |= {symbols.at(address) for address in executed(trace)}
+    functions.discard(None)
+    print("\n".join(sorted(functions)))
+    print(f"{len(functions)} functions", file=sys.stderr)
+
+
+def start(program, arguments, trace, **streams):
+    command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}", "-q", program]
+    return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, **streams)
+
+
+def is_echo(program):
+    return os.path.basename(program) == "echo"
+
+
+def messages():
+    for number, (method, params, _) in enumerate(CALLS):
+        yield {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
+
+
+def trace_stdio(program, trace):
+    arguments = ["stdio"] if is_echo(program) else ["serve", "--stdio"]
+    child = start(program, arguments, trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    lines = "".join(json.dumps(message) + "\n" for message in messages())
+    child.stdin.write(lines.encode())
+    child.stdin.flush()
+    for _ in CALLS:
+        child.stdout.readline()
+    child.stdin.close()
+    child.wait(timeout=60)
+
+
+def trace_http(program, trace):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = ["http", str(port)] if is_echo(program) else ["serve", "--http", f"127.0.0.1:{port}"]
+    child = start(program, arguments, trace)
+    try:
+        wait_for(port, child)
+        for message, (method, _, name) in zip(messages(), CALLS):
+            headers = {
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2026-07-28",
+                "Mcp-Method": method,
+                **({"Mcp-Name": name} if name else {}),
+            }
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(message).encode(), headers)
+            urllib.request.urlopen(request, timeout=60).read()
+    finally:
+        child.send_signal(signal.SIGINT)
+        child.wait(timeout=60)
+
+
+def wait_for(port, child):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and child.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the program did not start under valgrind")
+
+
+def executed(trace):
+    """The instruction addresses of a callgrind file: absolute, or relative to the one before."""
+    address = 0
+    for line in open(trace, errors="replace"):
+        match = re.match(r"(0x[0-9a-f]+|[+-]\d+|\*) ", line)
+        if not match:
+            continue
+        token = match[1]
+        if token.startswith("0x"):
+            address = int(token, 16)
+        elif token != "*":
+            address += int(token)
+        yield address
+
+
+class Symbols:
+    def __init__(self, program):
+        listing = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+        rows = (line.split(" ", 2) for line in listing.splitlines())
+        code = [(int(row[0], 16), row[2]) for row in rows if len(row) == 3 and row[0].strip() and row[1] in "tTwW"]
+        self.rows = sorted(code)
+        self.addresses = [address for address, _ in self.rows]
+
+    def at(self, address):
+        index = bisect.bisect(self.addresses, address) - 1
+        return self.rows[index][1] if index >= 0 else None
+
+
+main()
