@@ -49,8 +49,8 @@ impl Inbox {
         }
     }
 
-    pub(crate) fn push(&mut self, message: Value) {
-        self.messages.push_back(message);
+    pub(crate) fn extend(&mut self, messages: impl IntoIterator<Item = Value>) {
+        self.messages.extend(messages);
     }
 
     /// The message that is next.

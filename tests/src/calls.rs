@@ -1,6 +1,6 @@
 //! Tools that answer, fail, or speak while they work.
 
-use std::time::Duration;
+use std::{num::ParseIntError, time::Duration};
 
 use lmcp::{
     Cx, Json, NoArgs, RpcError, Server, Tool, ToolError, ToolResult, wire, wire::LoggingLevel,
@@ -128,12 +128,12 @@ async fn draw(args: Draw, _: Cx) -> String {
 }
 
 async fn fail(_: NoArgs, _: Cx) -> ToolResult<String> {
-    let cause = "x".parse::<u8>().err();
-    let error = ToolError::new("cannot count").hint("use digits");
-    Err(match cause {
-        Some(cause) => error.source(cause),
-        None => error,
-    })
+    let count: u8 = "x".parse().map_err(|err: ParseIntError| {
+        ToolError::new("cannot count")
+            .source(err)
+            .hint("use digits")
+    })?;
+    Ok(count.to_string())
 }
 
 async fn refuse(_: NoArgs, _: Cx) -> ToolResult<String> {

@@ -104,15 +104,19 @@ impl Call {
         }
     }
 
+    /// What the handler put into the `_meta` of its result.
+    pub(crate) fn take_meta(&self) -> Option<wire::Meta> {
+        self.meta
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
     /// The response, in the request's revision.
     pub(crate) fn respond(&self, result: Result<Outcome, ToolError>) -> Reply {
         match self.settle(result) {
             Ok(outcome) => {
-                let extra = self
-                    .meta
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
+                let extra = self.take_meta();
                 modern::encode(&self.request.id, outcome, extra, &self.engine.server_info)
             }
             Err(error) => Reply::error(Some(&self.request.id), &error),

@@ -7,10 +7,10 @@ use std::{
 };
 
 use lmcp_wire::{
-    self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, progress::ProgressParams,
-    task,
+    self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, params::Params,
+    progress::ProgressParams, task,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -68,7 +68,16 @@ impl Cx {
 
     /// The request's `_meta`, with trace context and whatever else the client put there.
     pub fn meta(&self) -> wire::Meta {
-        self.0.request.meta().unwrap_or_default()
+        #[derive(Deserialize)]
+        struct Outer {
+            #[serde(default, rename = "_meta")]
+            meta: wire::Meta,
+        }
+        self.0
+            .request
+            .params::<Outer>()
+            .map(|outer| outer.meta)
+            .unwrap_or_default()
     }
 
     /// What the client can be asked for.
@@ -78,8 +87,8 @@ impl Cx {
 
     /// Who the client says it is: good for a log line, never for a decision.
     pub fn client_info(&self) -> Option<wire::Implementation> {
-        let meta = self.0.request.meta::<wire::meta::RequestMeta<'_>>().ok()?;
-        serde_json::from_str(meta.client_info?.get()).ok()
+        let params: Params<'_> = self.0.request.params().ok()?;
+        serde_json::from_str(params.meta?.client_info?.get()).ok()
     }
 
     /// Adds a member to the `_meta` of the result.
@@ -153,11 +162,20 @@ impl Cx {
     }
 
     /// From here on the work is a task, if the client knows tasks: it gets a handle at once, asks for the state when
-    /// it likes, and the connection may go. A client that does not know tasks simply waits.
+    /// it likes, and the connection may go. A client that does not know tasks simply waits, and so does one that comes
+    /// when no more tasks can be kept.
     ///
     /// Questions asked before this line are put to the client in the ordinary way; questions after it through the task.
     pub async fn detach(&self) {
-        if !self.capabilities().has_extension(task::EXTENSION) || self.0.asking.is_task() {
+        let known = !self.0.asking.is_task() && self.capabilities().has_extension(task::EXTENSION);
+        if !known
+            || self
+                .0
+                .engine
+                .tasks
+                .expect_room(&self.0.engine.limits)
+                .is_err()
+        {
             return;
         }
         self.0.wants_task.store(true, Ordering::Release);

@@ -6,12 +6,9 @@ use lmcp_wire::{
     self as wire, RpcError,
     completion::{CompleteParams, CompleteResult, Reference},
     discover::{DiscoverResult, PaginatedParams},
-    input::{InputResponses, RetryParams},
     method::request,
-    prompt::GetPromptParams,
-    resource::{ReadResourceParams, ReadResourceResult},
-    task::{self, TaskParams},
-    tool::CallToolParams,
+    resource::ReadResourceResult,
+    task,
 };
 use serde_json::json;
 
@@ -23,7 +20,7 @@ use crate::{
     era::{SERVED, modern},
     error::ToolError,
     outcome::Outcome,
-    request::Request,
+    request::{Request, decode},
     server::Engine,
     service::Replies,
     subscribe,
@@ -43,7 +40,7 @@ impl Engine {
     fn route(self: &Arc<Self>, request: Request) -> Answer {
         let offers = self.catalog().offers;
         match &*request.method {
-            request::DISCOVER => Ok(self.complete(&request, self.discover())),
+            request::DISCOVER => self.discover(&request),
             request::TOOLS_LIST if offers.tools => self.list(&request),
             request::TOOLS_CALL if offers.tools => self.call_tool(request),
             request::PROMPTS_LIST if offers.prompts => self.list(&request),
@@ -61,14 +58,16 @@ impl Engine {
         }
     }
 
-    fn discover(&self) -> Outcome {
+    fn discover(&self, request: &Request) -> Answer {
+        request.check_flaw()?;
         let versions = SERVED.iter().map(ToString::to_string).collect();
         let mut result = DiscoverResult::new(versions, self.catalog().capabilities());
         result.instructions.clone_from(&self.instructions);
-        Outcome::Discover(result, self.list_cache)
+        Ok(self.complete(request, Outcome::Discover(result, self.list_cache)))
     }
 
     fn list(&self, request: &Request) -> Answer {
+        request.check_flaw()?;
         let params: PaginatedParams = request.params()?;
         let (catalog, cursor, limits) = (self.catalog(), params.cursor.as_deref(), &self.limits);
         let page = match &*request.method {
@@ -81,26 +80,26 @@ impl Engine {
     }
 
     fn call_tool(self: &Arc<Self>, request: Request) -> Answer {
-        let params: CallToolParams<'_> = request.params()?;
-        modern::check_name(&request, &params.name)?;
+        let name = request.target()?;
+        modern::check_name(&request, &name)?;
         let catalog = self.catalog();
-        let Some(tool) = catalog.tools.get(&params.name) else {
-            return Err(unknown("tool", &params.name, catalog.tools.keys()));
+        let Some(tool) = catalog.tools.get(&name) else {
+            return Err(unknown("tool", &name, catalog.tools.keys()));
         };
-        let arguments = match params.arguments.map(|raw| raw.get()) {
-            Some(text) if !text.starts_with('{') => {
-                return Err(RpcError::invalid_params("`arguments` must be an object"));
-            }
-            _ => tool.read_arguments(params.arguments),
-        };
+        let arguments = request.members.arguments.as_deref();
+        if arguments.is_some_and(|text| !text.starts_with(b"{")) {
+            return Err(RpcError::invalid_params("`arguments` must be an object"));
+        }
+        let arguments = tool.read_arguments(arguments);
         if let Ok(arguments) = &arguments {
             modern::check_params(&request, &tool.mirrored, arguments)?;
         }
         if tool.task == TaskUse::Required {
             expect_tasks(&request)?;
+            self.tasks.expect_room(&self.limits)?;
         }
-        let asking = self.resume(&request, params.retry())?;
-        drop(params);
+        request.check_flaw()?;
+        let asking = self.resume(&request)?;
         let deadline = tool.deadline.unwrap_or(self.limits.deadline);
         let call = Call::new(request, Arc::clone(self), asking);
         let cx = Cx(Arc::clone(&call));
@@ -115,14 +114,13 @@ impl Engine {
     }
 
     fn read_resource(self: &Arc<Self>, request: Request) -> Answer {
-        let params: ReadResourceParams<'_> = request.params()?;
-        modern::check_name(&request, &params.uri)?;
-        let uri = params.uri.clone().into_owned();
+        let uri = request.target()?.into_owned();
+        modern::check_name(&request, &uri)?;
+        request.check_flaw()?;
         let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
             return Err(no_resource(&uri));
         };
-        let asking = self.resume(&request, params.retry())?;
-        drop(params);
+        let asking = self.resume(&request)?;
         Ok(self.run(request, asking, move |cx| {
             Box::pin(async move {
                 let contents = resource.read(&uri, variables, cx).await;
@@ -136,20 +134,18 @@ impl Engine {
     }
 
     fn get_prompt(self: &Arc<Self>, request: Request) -> Answer {
-        let params: GetPromptParams<'_> = request.params()?;
-        modern::check_name(&request, &params.name)?;
+        let name = request.target()?;
+        modern::check_name(&request, &name)?;
+        request.check_flaw()?;
         let catalog = self.catalog();
-        let Some(prompt) = catalog.prompts.get(&params.name) else {
-            return Err(unknown("prompt", &params.name, catalog.prompts.keys()));
+        let Some(prompt) = catalog.prompts.get(&name) else {
+            return Err(unknown("prompt", &name, catalog.prompts.keys()));
         };
-        let arguments: BTreeMap<String, String> = match params.arguments {
-            Some(raw) => serde_json::from_str(raw.get()).map_err(|err| {
-                RpcError::invalid_params(format!("the arguments of a prompt are strings: {err}"))
-            })?,
-            None => BTreeMap::new(),
-        };
-        let asking = self.resume(&request, params.retry())?;
-        drop(params);
+        let arguments = request.members.arguments.as_deref().unwrap_or(b"{}");
+        let arguments: BTreeMap<String, String> = decode(arguments).map_err(|err| {
+            RpcError::invalid_params(format!("the arguments of a prompt are strings: {err}"))
+        })?;
+        let asking = self.resume(&request)?;
         Ok(self.run(request, asking, move |cx| {
             Box::pin(async move {
                 let mut result = prompt.render(arguments, cx).await?;
@@ -162,6 +158,7 @@ impl Engine {
     }
 
     fn suggest(self: &Arc<Self>, request: Request) -> Answer {
+        request.check_flaw()?;
         let params: CompleteParams<'_> = request.params()?;
         let (catalog, name) = (self.catalog(), params.argument.name.clone().into_owned());
         let filled = params.context.clone().and_then(|context| context.arguments);
@@ -181,7 +178,7 @@ impl Engine {
                 })
             }
             Reference::Resource { uri } => {
-                let Some(template) = catalog.templates.get(uri) else {
+                let Some(template) = catalog.find_template(uri) else {
                     return Err(unknown("resource template", uri, catalog.templates.keys()));
                 };
                 Box::new(|cx| {
@@ -201,30 +198,34 @@ impl Engine {
     }
 
     fn task(&self, request: &Request) -> Answer {
+        let id = request.target()?;
+        modern::check_name(request, &id)?;
         expect_tasks(request)?;
-        let params: TaskParams<'_> = request.params()?;
-        modern::check_name(request, &params.task_id)?;
+        request.check_flaw()?;
         let owner = request.caller().owner();
         let outcome = match &*request.method {
-            request::TASKS_GET => Outcome::Task(self.tasks.get(&params.task_id, &owner)?),
+            request::TASKS_GET => Outcome::Task(self.tasks.get(&id, &owner)?),
             request::TASKS_CANCEL => {
-                self.tasks.cancel(&params.task_id, &owner, self)?;
+                self.tasks.cancel(&id, &owner, self)?;
                 Outcome::Acknowledged
             }
             _ => {
-                let responses = params.input_responses.map_or("null", |raw| raw.get());
-                let responses: InputResponses = serde_json::from_str(responses)
+                let responses = request
+                    .members
+                    .input_responses
+                    .as_deref()
+                    .unwrap_or(b"null");
+                let responses = decode(responses)
                     .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
-                self.tasks
-                    .answer(&params.task_id, &owner, responses, self)?;
+                self.tasks.answer(&id, &owner, responses, self)?;
                 Outcome::Acknowledged
             }
         };
         Ok(self.complete(request, outcome))
     }
 
-    fn resume(&self, request: &Request, retry: RetryParams<'_>) -> Result<Asking, RpcError> {
-        Asking::resume(retry, &self.sealer, || self.subject(request))
+    fn resume(&self, request: &Request) -> Result<Asking, RpcError> {
+        Asking::resume(&request.members, &self.sealer, || self.subject(request))
     }
 
     fn run(

@@ -52,7 +52,8 @@ pub struct Limits {
     pub listeners: usize,
     /// Resources one subscription may watch. 1024.
     pub watched: usize,
-    /// Tasks kept at once. 1000: the oldest finished one makes room, and without one a new task is refused.
+    /// Tasks kept at once. 1000. Past it, work that could be a task is done while the client waits, and what must be one
+    /// is refused.
     pub tasks: usize,
     /// How long a task can be asked for. 1 hour from its creation; a running one is kept until it ends.
     pub task_wait: Duration,

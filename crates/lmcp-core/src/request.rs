@@ -4,8 +4,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 use lmcp_wire::{
-    self as wire, ClientCapabilities, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
-    RpcError,
+    ClientCapabilities, LoggingLevel, ProgressToken, ProtocolVersion, RequestId, RpcError, jsonrpc,
+    method::request, params::Params,
 };
 use serde::Deserialize;
 
@@ -14,14 +14,26 @@ use serde::Deserialize;
 pub struct Request {
     pub(crate) id: RequestId,
     pub(crate) method: Cow<'static, str>,
-    /// The text of an object; part of the message it came in.
-    pub(crate) params: Bytes,
-    /// Likewise.
-    pub(crate) meta: Bytes,
+    /// The whole message it came in.
+    pub(crate) message: Bytes,
+    /// Cut out of its parameters.
+    pub(crate) members: Members,
     pub(crate) version: ProtocolVersion,
     pub(crate) progress_token: Option<ProgressToken>,
     pub(crate) log_level: Option<LoggingLevel>,
+    /// A mistake in `_meta` that weighs less than a wrong method or header, and is told after them.
+    pub(crate) flaw: Option<Box<RpcError>>,
     pub(crate) caller: Caller,
+}
+
+/// Members of the parameters, each a JSON text within the message.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Members {
+    /// The tool, prompt, resource or task.
+    pub(crate) target: Option<Bytes>,
+    pub(crate) arguments: Option<Bytes>,
+    pub(crate) input_responses: Option<Bytes>,
+    pub(crate) request_state: Option<Bytes>,
 }
 
 impl Request {
@@ -50,46 +62,71 @@ impl Request {
     /// # Errors
     /// *Invalid params*, saying what does not fit.
     pub fn params<'a, T: Deserialize<'a>>(&'a self) -> Result<T, RpcError> {
-        decode(&self.params).map_err(|err| {
-            RpcError::invalid_params(format!("the params of `{}` do not fit: {err}", self.method))
-        })
-    }
-
-    /// `_meta`, decoded as one type.
-    ///
-    /// # Errors
-    /// *Invalid params*, saying what does not fit.
-    pub fn meta<'a, T: Deserialize<'a>>(&'a self) -> Result<T, RpcError> {
-        decode(&self.meta)
-            .map_err(|err| RpcError::invalid_params(format!("`_meta` does not fit: {err}")))
+        let text = std::str::from_utf8(&self.message).unwrap_or_default();
+        let fit = |err| format!("the params of `{}` do not fit: {err}", self.method);
+        jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
     }
 
     /// What the client can be asked for. One that cannot be read counts as none.
     pub fn capabilities(&self) -> ClientCapabilities {
-        let Ok(meta) = self.meta::<wire::meta::RequestMeta<'_>>() else {
-            return ClientCapabilities::default();
-        };
-        let raw = meta.client_capabilities.map_or("{}", |raw| raw.get());
-        serde_json::from_str(raw).unwrap_or_default()
+        let params = self.params::<Params<'_>>().ok();
+        let raw = params.and_then(|params| params.meta?.client_capabilities);
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default()
+    }
+
+    /// The last of the checks of `_meta`.
+    pub(crate) fn check_flaw(&self) -> Result<(), RpcError> {
+        self.flaw
+            .as_ref()
+            .map_or(Ok(()), |flaw| Err(RpcError::clone(flaw)))
+    }
+
+    /// The tool, prompt, resource or task that is meant.
+    pub(crate) fn target(&self) -> Result<Cow<'_, str>, RpcError> {
+        let text = self.members.target.as_deref().and_then(string);
+        text.ok_or_else(|| {
+            let name = target_name(&self.method);
+            RpcError::invalid_params(format!("`params.{name}` must be a string"))
+        })
+    }
+}
+
+/// What the target of a method is called in its parameters.
+pub(crate) fn target_name(method: &str) -> &'static str {
+    match method {
+        request::RESOURCES_READ => "uri",
+        request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => "taskId",
+        _ => "name",
     }
 }
 
 /// From text, never from bytes: one instance of the decoder for each type, not two.
-fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     let text = std::str::from_utf8(bytes).map_err(serde::de::Error::custom)?;
     serde_json::from_str(text)
 }
 
+/// A JSON string, borrowed where it has no escapes.
+pub(crate) fn string(json: &[u8]) -> Option<Cow<'_, str>> {
+    if let [b'"', plain @ .., b'"'] = json
+        && !plain.contains(&b'\\')
+    {
+        return std::str::from_utf8(plain).ok().map(Cow::Borrowed);
+    }
+    decode(json).ok().map(Cow::Owned)
+}
+
 /// Who sent a request, as far as the transport knows.
 #[derive(Clone)]
-pub struct Caller(Arc<Inner>);
+pub struct Caller(Arc<Inner<dyn Headers>>);
 
-#[derive(Clone, Default)]
-struct Inner {
+/// The headers come last and may be of any kind, so that a caller is one allocation.
+struct Inner<H: ?Sized> {
     transport: Transport,
     principal: Option<Box<str>>,
     process: Option<Process>,
-    headers: Option<Arc<dyn Headers>>,
+    headers: H,
 }
 
 /// How a request came.
@@ -138,39 +175,42 @@ pub enum HeaderValue<'a> {
 impl Caller {
     /// Somebody on a transport, not yet known any better.
     pub fn new(transport: Transport) -> Self {
-        Self(Arc::new(Inner {
-            transport,
-            ..Inner::default()
-        }))
+        Self::with(transport, None, NoHeaders)
     }
 
     /// Somebody on the other end of a unix socket.
     pub fn process(uid: u32, pid: Option<i32>) -> Self {
-        let process = Some(Process { uid, pid });
-        Self(Arc::new(Inner {
-            transport: Transport::Unix,
-            process,
-            ..Inner::default()
-        }))
+        Self::with(Transport::Unix, Some(Process { uid, pid }), NoHeaders)
     }
 
     /// Somebody who sent these headers.
     pub fn http(headers: impl Headers + 'static) -> Self {
-        let headers: Option<Arc<dyn Headers>> = Some(Arc::new(headers));
+        Self::with(Transport::Http, None, headers)
+    }
+
+    fn with(
+        transport: Transport,
+        process: Option<Process>,
+        headers: impl Headers + 'static,
+    ) -> Self {
         Self(Arc::new(Inner {
-            transport: Transport::Http,
+            transport,
+            principal: None,
+            process,
             headers,
-            ..Inner::default()
         }))
     }
 
     /// The same caller, now known by name.
     #[must_use]
     pub fn known_as(self, principal: &str) -> Self {
+        let (transport, process) = (self.0.transport, self.0.process);
         let principal = Some(principal.into());
         Self(Arc::new(Inner {
+            transport,
             principal,
-            ..Arc::unwrap_or_clone(self.0)
+            process,
+            headers: Same(self),
         }))
     }
 
@@ -191,7 +231,7 @@ impl Caller {
 
     /// A header field, on transports that have them.
     pub fn header(&self, name: &str) -> Option<&str> {
-        match self.0.headers.as_ref()?.get(name) {
+        match self.0.headers.get(name) {
             HeaderValue::Text(text) => Some(text),
             HeaderValue::Absent | HeaderValue::Malformed => None,
         }
@@ -199,7 +239,7 @@ impl Caller {
 
     /// The fields themselves, on transports that have them.
     pub(crate) fn headers(&self) -> Option<&dyn Headers> {
-        self.0.headers.as_deref()
+        (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
 
     /// What tasks and sealed state are bound to: the same person, or the same transport where persons are not known.
@@ -209,6 +249,23 @@ impl Caller {
             (None, Some(process)) => format!("uid:{}", process.uid),
             (None, None) => "anyone".into(),
         }
+    }
+}
+
+struct NoHeaders;
+
+impl Headers for NoHeaders {
+    fn get(&self, _: &str) -> HeaderValue<'_> {
+        HeaderValue::Absent
+    }
+}
+
+/// The headers of another caller.
+struct Same(Caller);
+
+impl Headers for Same {
+    fn get(&self, name: &str) -> HeaderValue<'_> {
+        self.0.0.headers.get(name)
     }
 }
 

@@ -11,7 +11,30 @@ pub(crate) fn input<T: JsonSchema>() -> (Value, Value) {
         // What the type is for is between its author and the compiler; the model reads the tool's own words.
         schema.remove("description");
     }
-    (lmcp_schema::normalise_input(exact.clone()), exact)
+    let shown = lmcp_schema::normalise_input(exact.clone());
+    bound_integers(&mut exact);
+    (shown, exact)
+}
+
+/// Says in numbers what `format` says of an integer, so that one that does not fit its type is refused with its path.
+fn bound_integers(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(bound_integers),
+        Value::Object(object) => {
+            let (least, most): (Value, Value) = match object.get("format").and_then(Value::as_str) {
+                Some("int8") => (i8::MIN.into(), i8::MAX.into()),
+                Some("int16") => (i16::MIN.into(), i16::MAX.into()),
+                Some("int32") => (i32::MIN.into(), i32::MAX.into()),
+                Some("int64" | "int") => (i64::MIN.into(), i64::MAX.into()),
+                Some("uint32") => (0.into(), u32::MAX.into()),
+                Some("uint64" | "uint") => (0.into(), u64::MAX.into()),
+                _ => return object.values_mut().for_each(bound_integers),
+            };
+            object.entry("minimum").or_insert(least);
+            object.entry("maximum").or_insert(most);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Of what a handler returns.

@@ -5,7 +5,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use lmcp_wire::{self as wire, RequestId, RpcError, jsonrpc};
@@ -26,6 +26,8 @@ pub struct Replies(Inner);
 enum Inner {
     Ready(Option<Reply>),
     Source(Box<dyn Source>),
+    /// A source, and what was taken out of it to be looked at.
+    Peeked(Option<Reply>, Box<dyn Source>),
 }
 
 /// Where replies come from.
@@ -65,14 +67,35 @@ impl Replies {
         match &mut self.0 {
             Inner::Ready(reply) => Poll::Ready(reply.take()),
             Inner::Source(source) => source.poll_reply(cx),
+            Inner::Peeked(reply, source) => match reply.take() {
+                Some(reply) => Poll::Ready(Some(reply)),
+                None => source.poll_reply(cx),
+            },
         }
+    }
+
+    /// Looks at the next reply without taking it.
+    pub(crate) fn peek(&mut self, cx: &mut Context<'_>) -> Poll<Option<&Reply>> {
+        let next = ready!(self.poll_next(cx));
+        self.0 = match (std::mem::replace(&mut self.0, Inner::Ready(None)), next) {
+            (Inner::Source(source) | Inner::Peeked(_, source), Some(reply))
+                if !reply.is_response() =>
+            {
+                Inner::Peeked(Some(reply), source)
+            }
+            (_, reply) => Inner::Ready(reply),
+        };
+        Poll::Ready(match &self.0 {
+            Inner::Ready(reply) | Inner::Peeked(reply, _) => reply.as_ref(),
+            Inner::Source(_) => None,
+        })
     }
 
     /// The response, if it needs no waiting for.
     pub fn take_ready(&mut self) -> Option<Reply> {
         match &mut self.0 {
             Inner::Ready(reply) => reply.take(),
-            Inner::Source(_) => None,
+            Inner::Source(_) | Inner::Peeked(..) => None,
         }
     }
 

@@ -44,6 +44,15 @@ impl Text<'_> {
     }
 }
 
+/// A method per type of number: the text is parsed as that type, and a failure names the string.
+macro_rules! parsed {
+    ($($deserialize:ident $visit:ident $expected:literal,)*) => {$(
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            visitor.$visit(self.parse($expected)?)
+        }
+    )*};
+}
+
 impl<'de> Deserializer<'de> for Text<'_> {
     type Error = Error;
 
@@ -55,44 +64,17 @@ impl<'de> Deserializer<'de> for Text<'_> {
         visitor.visit_bool(self.parse("true or false")?)
     }
 
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_i64(self.parse("an integer")?)
-    }
-
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_u64(self.parse("a whole number")?)
-    }
-
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_f64(self.parse("a number")?)
-    }
-
-    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_i64(visitor)
-    }
-
-    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_i64(visitor)
-    }
-
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_i64(visitor)
-    }
-
-    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_u64(visitor)
-    }
-
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_u64(visitor)
-    }
-
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_u64(visitor)
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_f64(visitor)
+    parsed! {
+        deserialize_i8 visit_i8 "an integer from -128 to 127",
+        deserialize_i16 visit_i16 "an integer of 16 bits",
+        deserialize_i32 visit_i32 "an integer of 32 bits",
+        deserialize_i64 visit_i64 "an integer of 64 bits",
+        deserialize_u8 visit_u8 "a whole number from 0 to 255",
+        deserialize_u16 visit_u16 "a whole number of 16 bits",
+        deserialize_u32 visit_u32 "a whole number of 32 bits",
+        deserialize_u64 visit_u64 "a whole number of 64 bits",
+        deserialize_f32 visit_f32 "a number",
+        deserialize_f64 visit_f64 "a number",
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -171,7 +153,7 @@ mod tests {
         assert_eq!(page("7"), Ok(expected));
         assert_eq!(
             page("x"),
-            Err("`number`: expected a whole number, got `x`".into())
+            Err("`number`: expected a whole number of 16 bits, got `x`".into())
         );
     }
 }

@@ -149,6 +149,7 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
         notifications: mut filter,
         ..
     } = request.params()?;
+    request.check_flaw()?;
     let offers = engine.catalog().offers;
     filter.tools_list_changed = filter
         .tools_list_changed

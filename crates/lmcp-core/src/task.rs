@@ -6,7 +6,6 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use lmcp_wire::{
@@ -21,6 +20,7 @@ use crate::{
     call::{Call, Work, poll_fenced},
     clock,
     era::modern,
+    limits::Limits,
     random,
     resource::millis,
     server::Engine,
@@ -45,7 +45,7 @@ impl TaskStore {
     pub(crate) fn adopt(&self, call: &Arc<Call>, work: Work) -> Result<Task, RpcError> {
         let limits = &call.engine.limits;
         let mut entries = self.lock();
-        make_room(&mut entries, limits.tasks, limits.task_wait)?;
+        make_room(&mut entries, limits.tasks)?;
         let id = random::hex::<16>();
         let mut task = Task::working(id.clone(), clock::now());
         task.ttl_ms = Some(millis(limits.task_wait));
@@ -67,6 +67,19 @@ impl TaskStore {
         Ok(task)
     }
 
+    /// Could another task be taken?
+    pub(crate) fn expect_room(&self, limits: &Limits) -> Result<(), RpcError> {
+        make_room(&mut self.lock(), limits.tasks)
+    }
+
+    /// It asks, or was answered.
+    pub(crate) fn touch(&self, id: &str, engine: &Engine) {
+        if let Some(entry) = self.lock().get_mut(id) {
+            entry.task.last_updated_at = clock::now();
+        }
+        engine.listeners.task_changed(id);
+    }
+
     /// The task as it stands.
     pub(crate) fn get(&self, id: &str, owner: &str) -> Result<Task, RpcError> {
         let entries = self.lock();
@@ -86,7 +99,7 @@ impl TaskStore {
     ) -> Result<(), RpcError> {
         let call = self.call(id, owner)?;
         call.asking.answer(responses);
-        engine.listeners.task_changed(id);
+        self.touch(id, engine);
         Ok(())
     }
 
@@ -168,11 +181,12 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
         result = poll_fn(|cx| poll_fenced(&mut work, cx)) => result,
     };
     let settled = call.settle(result);
+    let extra = call.take_meta();
     let engine = &call.engine;
     let ended = engine.tasks.end(&id, |task| match settled {
         Ok(outcome) => {
             let mut body = Vec::new();
-            modern::write_body(&mut body, outcome, None, &engine.server_info);
+            modern::write_body(&mut body, outcome, extra, &engine.server_info);
             let body = String::from_utf8(body)
                 .ok()
                 .and_then(|body| RawValue::from_string(body).ok());
@@ -190,34 +204,14 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
     }
 }
 
-/// Forgets what is over; if that is not enough, the oldest that has ended; and if none has, refuses.
-fn make_room(
-    entries: &mut BTreeMap<String, Entry>,
-    most: usize,
-    time: Duration,
-) -> Result<(), RpcError> {
+/// Forgets what is over. What is not must stay readable: if that leaves no room, there is none.
+fn make_room(entries: &mut BTreeMap<String, Entry>, most: usize) -> Result<(), RpcError> {
     entries.retain(|_, entry| !entry.is_over());
     if entries.len() < most {
         return Ok(());
     }
-    let ended = entries
-        .iter()
-        .filter(|(_, entry)| entry.task.status.is_terminal());
-    let oldest = ended
-        .min_by_key(|(_, entry)| entry.born)
-        .map(|(id, _)| id.clone());
-    match oldest {
-        Some(id) => entries.remove(&id),
-        None => {
-            let data =
-                json!({ "limit": "tasks", "value": most, "retryAfterSeconds": time.as_secs() });
-            return Err(RpcError::internal(format!(
-                "{most} tasks are running, and no more are taken"
-            ))
-            .with_data(data));
-        }
-    };
-    Ok(())
+    let error = RpcError::internal(format!("{most} tasks are kept, and no more are taken"));
+    Err(error.with_data(json!({ "limit": "tasks", "value": most })))
 }
 
 fn unknown(id: &str) -> RpcError {

@@ -3,12 +3,10 @@
 use std::{future::poll_fn, pin::pin, task::Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind};
-use lmcp_wire::{Incoming, RpcError, error, method};
+use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -26,7 +24,18 @@ where
     B::Data: Buf,
 {
     let answered = try_answer(shared, request).await;
-    answered.unwrap_or_else(|(status, error)| refuse(status, &error))
+    answered.unwrap_or_else(|(status, error)| {
+        let mut response = refuse(status, &error);
+        if matches!(
+            status,
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT
+        ) {
+            // The rest of the body is not read, so nothing can follow it.
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        response
+    })
 }
 
 async fn try_answer<B>(shared: &Shared, request: Request<B>) -> Result<Response<Body>, Refusal>
@@ -61,7 +70,7 @@ where
             Reply::error(Some(&id), &error),
         ));
     }
-    let caller = Caller::http(Fields(parts));
+    let caller = Caller::http(Fields(parts.headers));
     Ok(
         match lmcp_core::admit(&bytes, id.clone(), &method, params, caller) {
             Ok(request) => respond(shared, shared.service.call(request), accept).await,
@@ -155,6 +164,9 @@ fn events(body: Body) -> Response<Body> {
     response
 }
 
+/// What nearly every client writes.
+const USUAL_ACCEPT: &str = "application/json, text/event-stream";
+
 /// What kinds of answer the client takes.
 #[derive(Clone, Copy)]
 struct Accept {
@@ -164,6 +176,12 @@ struct Accept {
 impl Accept {
     /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
     fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        if headers
+            .get(header::ACCEPT)
+            .is_some_and(|value| value == USUAL_ACCEPT)
+        {
+            return Ok(Self { events: true });
+        }
         let mut kinds = headers.get_all(header::ACCEPT).iter().peekable();
         if kinds.peek().is_none() {
             return Ok(Self { events: false });
@@ -275,11 +293,17 @@ fn too_large(most: usize) -> Refusal {
 }
 
 /// The header fields of a request, as the engine looks at them.
-struct Fields(Parts);
+struct Fields(HeaderMap);
 
 impl Headers for Fields {
     fn get(&self, name: &str) -> Found<'_> {
-        let mut values = self.0.headers.get_all(name).iter();
+        let mut values = match name {
+            // The three of every request, without making a name of text first.
+            wire::PROTOCOL_VERSION => self.0.get_all(PROTOCOL_VERSION).iter(),
+            wire::METHOD => self.0.get_all(METHOD).iter(),
+            wire::NAME => self.0.get_all(NAME).iter(),
+            _ => self.0.get_all(name).iter(),
+        };
         match (values.next().map(HeaderValue::to_str), values.next()) {
             (None, _) => Found::Absent,
             (Some(Ok(text)), None) => Found::Text(text),
@@ -287,3 +311,7 @@ impl Headers for Fields {
         }
     }
 }
+
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(wire::PROTOCOL_VERSION);
+const METHOD: HeaderName = HeaderName::from_static(wire::METHOD);
+const NAME: HeaderName = HeaderName::from_static(wire::NAME);

@@ -94,52 +94,48 @@ impl HttpService {
         B: http_body::Body,
         B::Data: Buf,
     {
-        let shared = self.0;
         let origin = request.headers().get(header::ORIGIN).cloned();
-        if let Err(words) = shared.guard.check(request.uri(), request.headers()) {
-            return refuse(StatusCode::FORBIDDEN, &RpcError::invalid_request(words));
-        }
-        let mut response = shared.route(request).await;
-        if let Some(origin) = origin {
-            response
-                .headers_mut()
-                .insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            response
-                .headers_mut()
-                .insert(header::VARY, HeaderValue::from_static("origin"));
+        let mut response = match self.0.check(&request) {
+            None => post::answer(&self.0, request).await,
+            Some(refusal) => refusal,
+        };
+        if let Some(origin) = origin.filter(|_| response.status() != StatusCode::FORBIDDEN) {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(header::VARY, HeaderValue::from_static("origin"));
         }
         response
     }
 }
 
 impl Shared {
-    async fn route<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body,
-        B::Data: Buf,
-    {
+    /// What is answered without looking at the body: everything but a POST to our path from somebody who may.
+    fn check<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        if let Err(words) = self.guard.check(request.uri(), request.headers()) {
+            return Some(refuse(
+                StatusCode::FORBIDDEN,
+                &RpcError::invalid_request(words),
+            ));
+        }
         let path = request.uri().path();
         if self
             .path
             .as_ref()
             .is_some_and(|ours| path.strip_suffix('/').unwrap_or(path) != ours)
         {
-            return empty(StatusCode::NOT_FOUND);
+            return Some(empty(StatusCode::NOT_FOUND));
         }
         match *request.method() {
-            Method::POST => post::answer(&self, request).await,
-            Method::OPTIONS => preflight(),
+            Method::POST => None,
+            Method::OPTIONS => Some(preflight()),
             _ => {
                 let words =
                     "this endpoint takes POST; 2026-07-28 has no GET stream and no sessions";
-                let mut response = refuse(
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    &RpcError::invalid_request(words),
-                );
-                response
-                    .headers_mut()
-                    .insert(header::ALLOW, HeaderValue::from_static("POST, OPTIONS"));
-                response
+                let error = RpcError::invalid_request(words);
+                let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
+                let allowed = HeaderValue::from_static("POST, OPTIONS");
+                response.headers_mut().insert(header::ALLOW, allowed);
+                Some(response)
             }
         }
     }

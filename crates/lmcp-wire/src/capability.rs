@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Object;
+use crate::{Object, jsonrpc::some_object};
 
 /// What a client can be asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,10 +13,18 @@ use crate::Object;
 #[non_exhaustive]
 pub struct ClientCapabilities {
     /// Asking the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_object"
+    )]
     pub elicitation: Option<ElicitationCapability>,
     /// Asking the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_object"
+    )]
     pub sampling: Option<SamplingCapability>,
     /// Asking for the folders the client works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]

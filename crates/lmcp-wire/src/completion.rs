@@ -4,15 +4,17 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
+use crate::jsonrpc::object;
+
 /// `params` of `completion/complete`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CompleteParams<'a> {
     /// Whose argument it is.
-    #[serde(rename = "ref", borrow)]
+    #[serde(rename = "ref", borrow, deserialize_with = "object")]
     pub reference: Reference<'a>,
     /// The argument, and what is typed so far.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     pub argument: Argument<'a>,
     /// What was filled in before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,7 +23,7 @@ pub struct CompleteParams<'a> {
 
 /// A prompt or a URI template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type")]
+#[serde(tag = "type", expecting = "a reference to a prompt or a resource")]
 #[non_exhaustive]
 pub enum Reference<'a> {
     /// A prompt, by name.

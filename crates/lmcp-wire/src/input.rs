@@ -52,28 +52,6 @@ pub type InputRequests = BTreeMap<String, InputRequest>;
 /// What it answered, by the same keys; each still to be decoded by whoever asked.
 pub type InputResponses = BTreeMap<String, Box<RawValue>>;
 
-/// The parameters that only a retry has.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct RetryParams<'a> {
-    /// Answers.
-    pub input_responses: Option<&'a RawValue>,
-    /// State handed out before.
-    pub request_state: Option<&'a RawValue>,
-}
-
-impl<'a> RetryParams<'a> {
-    pub(crate) fn new(
-        input_responses: Option<&'a RawValue>,
-        request_state: Option<&'a RawValue>,
-    ) -> Self {
-        Self {
-            input_responses,
-            request_state,
-        }
-    }
-}
-
 /// What is missing, without the members every result has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

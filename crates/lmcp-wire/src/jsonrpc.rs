@@ -2,12 +2,15 @@
 //!
 //! `params` and `result` stay raw here. Only once the method is known does anybody decode them, into exactly one type.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, IgnoredAny},
+};
 use serde_json::value::RawValue;
 
-use crate::error::RpcError;
+use crate::{error::RpcError, params::Params};
 
 /// The id of a request: a string or an integer, never null.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -80,8 +83,8 @@ pub enum Incoming<'a> {
         id: RequestId,
         /// What is wanted.
         method: Cow<'a, str>,
-        /// Still raw.
-        params: Option<&'a RawValue>,
+        /// Cut into members, which are still raw. [`params`] decodes them as a whole.
+        params: Params<'a>,
     },
     /// It wants none.
     Notification {
@@ -109,7 +112,23 @@ pub struct Rejected {
     pub error: RpcError,
 }
 
+/// A request without anything odd about it, read in one pass.
 #[derive(Deserialize)]
+struct PlainRequest<'a> {
+    jsonrpc: &'a str,
+    id: RequestId,
+    method: &'a str,
+    #[serde(borrow, default, deserialize_with = "object")]
+    params: Params<'a>,
+    #[serde(default)]
+    result: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+}
+
+/// Anything else: read member by member, so that what is wrong can be named.
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
@@ -132,6 +151,36 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
+/// A struct from an object only: left to itself, serde takes an array of its fields as well.
+pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Visitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<T, M::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(members))
+        }
+    }
+    deserializer.deserialize_map(Visitor(PhantomData))
+}
+
+/// The same, where the member may be absent.
+pub(crate) fn some_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    object(deserializer).map(Some)
+}
+
 impl<'a> Incoming<'a> {
     /// Reads one message.
     ///
@@ -148,6 +197,18 @@ impl<'a> Incoming<'a> {
             return Err(nameless(RpcError::invalid_request(
                 "a message is one object; batches are not served",
             )));
+        }
+        if let Ok(PlainRequest {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
+            result: None,
+            error: None,
+        }) = serde_json::from_str(text)
+        {
+            let method = Cow::Borrowed(method);
+            return Ok(Self::Request { id, method, params });
         }
         let envelope: Envelope<'a> =
             serde_json::from_str(text).map_err(|err| nameless(unreadable(&err)))?;
@@ -203,24 +264,32 @@ impl<'a> Envelope<'a> {
         let Ok(Text(method)) = serde_json::from_str(method.get()) else {
             return invalid("`method` must be a string");
         };
+        let Some(id) = id else {
+            return Ok(Incoming::Notification {
+                method,
+                params: self.params,
+            });
+        };
         if self
             .params
             .is_some_and(|params| !params.get().starts_with('{'))
         {
             let error = RpcError::invalid_params("`params` must be an object");
-            return Err(Rejected { id, error });
+            return Err(Rejected {
+                id: Some(id),
+                error,
+            });
         }
-        Ok(match id {
-            Some(id) => Incoming::Request {
-                id,
-                method,
-                params: self.params,
-            },
-            None => Incoming::Notification {
-                method,
-                params: self.params,
-            },
-        })
+        match serde_json::from_str(self.params.map_or("{}", RawValue::get)) {
+            Ok(params) => Ok(Incoming::Request { id, method, params }),
+            Err(err) => {
+                let error = RpcError::invalid_params(format!("`params` does not fit: {err}"));
+                Err(Rejected {
+                    id: Some(id),
+                    error,
+                })
+            }
+        }
     }
 }
 
@@ -243,6 +312,21 @@ fn unreadable(err: &serde_json::Error) -> RpcError {
         RpcError::invalid_request(format!("not a JSON-RPC message: {err}"))
     } else {
         RpcError::parse(format!("not JSON: {err}"))
+    }
+}
+
+/// The parameters of a message, decoded as one type. Absent ones are empty ones.
+///
+/// # Errors
+/// They do not fit.
+pub fn params<'a, T: Deserialize<'a>>(message: &'a str) -> serde_json::Result<T> {
+    #[derive(Deserialize)]
+    struct Outer<T> {
+        params: Option<T>,
+    }
+    match serde_json::from_str::<Outer<T>>(message)?.params {
+        Some(params) => Ok(params),
+        None => serde_json::from_str("{}"),
     }
 }
 
@@ -379,14 +463,23 @@ mod tests {
 
     #[test]
     fn members_come_in_any_order() {
-        let message = br#"{"params":{"a":1},"method":"m\u0021","id":"x","jsonrpc":"2.0"}"#;
+        let message = br#"{"params":{"name":1},"method":"m\u0021","id":"x","jsonrpc":"2.0"}"#;
         let Ok(Incoming::Request { id, method, params }) = Incoming::parse(message) else {
             panic!("a request")
         };
-        assert_eq!(
-            (id, &*method, params.unwrap().get()),
-            ("x".into(), "m!", r#"{"a":1}"#)
-        );
+        assert_eq!((id, &*method), ("x".into(), "m!"));
+        assert_eq!(params.name.unwrap().get(), "1");
+    }
+
+    #[test]
+    fn a_notification_is_never_answered_for_its_params() {
+        for params in ["[]", "null", "5"] {
+            let message = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
+            assert!(matches!(
+                Incoming::parse(message.as_bytes()),
+                Ok(Incoming::Notification { .. })
+            ));
+        }
     }
 
     #[test]

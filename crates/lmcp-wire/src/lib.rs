@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`jsonrpc`] | the envelope: parse one message, write one message |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
-//! | [`version`], [`method`], [`meta`], [`header`] | protocol revisions, method names, `_meta` keys, header values |
+//! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
 //! | [`content`], [`tool`], [`resource`], [`prompt`], [`completion`] | server features |
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
@@ -25,6 +25,7 @@ pub mod jsonrpc;
 pub mod logging;
 pub mod meta;
 pub mod method;
+pub mod params;
 pub mod progress;
 pub mod prompt;
 pub mod resource;

@@ -24,6 +24,7 @@ pub type Meta = Object;
 /// The members of a request's `_meta` that this protocol gives a meaning, still raw: a wrong type is told apart from
 /// an absent one by whoever looks.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(expecting = "an object")]
 #[non_exhaustive]
 pub struct RequestMeta<'a> {
     /// [`PROTOCOL_VERSION`]
@@ -55,15 +56,6 @@ impl RequestMeta<'_> {
         .iter()
         .any(Option::is_some)
     }
-}
-
-/// The part of any request's `params` that is the same for all methods.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[non_exhaustive]
-pub struct ParamsHead<'a> {
-    /// `_meta`, raw.
-    #[serde(borrow, default, rename = "_meta")]
-    pub meta: Option<&'a RawValue>,
 }
 
 /// A program's name and version.

@@ -1,13 +1,9 @@
 //! `server/prompts`
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::{
     content::{Content, Icon, Role},
-    input::RetryParams,
     meta::Meta,
 };
 
@@ -102,32 +98,6 @@ impl PromptMessage {
             role: Role::Assistant,
             content,
         }
-    }
-}
-
-/// `params` of `prompts/get`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct GetPromptParams<'a> {
-    /// The prompt.
-    #[serde(borrow)]
-    pub name: Cow<'a, str>,
-    /// Its arguments, raw until the prompt is known.
-    #[serde(borrow, default)]
-    pub arguments: Option<&'a RawValue>,
-    /// What an earlier round asked for.
-    #[serde(borrow, default)]
-    pub input_responses: Option<&'a RawValue>,
-    /// What an earlier round handed out.
-    #[serde(borrow, default)]
-    pub request_state: Option<&'a RawValue>,
-}
-
-impl<'a> GetPromptParams<'a> {
-    /// The part that only a retry has.
-    pub fn retry(&self) -> RetryParams<'a> {
-        RetryParams::new(self.input_responses, self.request_state)
     }
 }
 

@@ -1,13 +1,9 @@
 //! `server/resources`
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::{
     content::{Annotations, Icon, ResourceContents},
-    input::RetryParams,
     meta::Meta,
 };
 
@@ -102,29 +98,6 @@ impl ResourceTemplate {
             icons: Vec::new(),
             meta: None,
         }
-    }
-}
-
-/// `params` of `resources/read`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ReadResourceParams<'a> {
-    /// What to read.
-    #[serde(borrow)]
-    pub uri: Cow<'a, str>,
-    /// What an earlier round asked for.
-    #[serde(borrow, default)]
-    pub input_responses: Option<&'a RawValue>,
-    /// What an earlier round handed out.
-    #[serde(borrow, default)]
-    pub request_state: Option<&'a RawValue>,
-}
-
-impl<'a> ReadResourceParams<'a> {
-    /// The part that only a retry has.
-    pub fn retry(&self) -> RetryParams<'a> {
-        RetryParams::new(self.input_responses, self.request_state)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::jsonrpc::object;
+
 /// What a listener wants to hear of, and what it is told it will.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,5 +31,6 @@ pub struct SubscriptionFilter {
 #[non_exhaustive]
 pub struct ListenParams {
     /// What to hear of.
+    #[serde(deserialize_with = "object")]
     pub notifications: SubscriptionFilter,
 }

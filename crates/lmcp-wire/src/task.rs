@@ -1,7 +1,5 @@
 //! The tasks extension, `io.modelcontextprotocol/tasks`: a tool call that is answered with a handle.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -82,17 +80,4 @@ impl Task {
             error: None,
         }
     }
-}
-
-/// `params` of `tasks/get`, `tasks/update` and `tasks/cancel`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct TaskParams<'a> {
-    /// Which.
-    #[serde(borrow)]
-    pub task_id: Cow<'a, str>,
-    /// Answers (`tasks/update` only).
-    #[serde(borrow, default)]
-    pub input_responses: Option<&'a RawValue>,
 }

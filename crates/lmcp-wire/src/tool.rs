@@ -1,13 +1,10 @@
 //! `server/tools`
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 use crate::{
     content::{Content, Icon},
-    input::RetryParams,
     jsonrpc::present,
     meta::Meta,
 };
@@ -77,32 +74,6 @@ pub struct ToolAnnotations {
     /// Reaches beyond this program and its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
-}
-
-/// `params` of `tools/call`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct CallToolParams<'a> {
-    /// The tool.
-    #[serde(borrow)]
-    pub name: Cow<'a, str>,
-    /// Its arguments, raw until the tool is known.
-    #[serde(borrow, default)]
-    pub arguments: Option<&'a RawValue>,
-    /// What an earlier round asked for.
-    #[serde(borrow, default)]
-    pub input_responses: Option<&'a RawValue>,
-    /// What an earlier round handed out.
-    #[serde(borrow, default)]
-    pub request_state: Option<&'a RawValue>,
-}
-
-impl<'a> CallToolParams<'a> {
-    /// The part that only a retry has.
-    pub fn retry(&self) -> RetryParams<'a> {
-        RetryParams::new(self.input_responses, self.request_state)
-    }
 }
 
 /// What a tool returned, without the members every result has.

@@ -4,9 +4,9 @@
 //! and, with the feature `http`, `lmcp_http` is Streamable HTTP.
 
 pub use lmcp_core::{
-    Caller, Client, Completing, Cx, Error, Handle, Handler, Json, Limits, NoArgs, Progress, Prompt,
-    Replies, Request, Resource, Server, Service, Tool, ToolError, ToolResult, ToolSet, Transport,
-    ask, client, error, pair, stdio, unix,
+    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, Json, Limits, NoArgs,
+    Progress, Prompt, Replies, Request, Resource, Server, Service, Tool, ToolError, ToolResult,
+    ToolSet, Transport, ask, client, error, pair, stdio, unix,
 };
 #[cfg(feature = "http")]
 pub use lmcp_http as http;

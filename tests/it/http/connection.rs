@@ -142,7 +142,8 @@ impl Head {
         }
     }
 
+    /// Nobody uses a connection again that is closed, or whose last body was not read to its end.
     pub(crate) fn is_last(&self) -> bool {
-        self.header("connection") == Some("close")
+        self.header("connection") == Some("close") || self.status == 413
     }
 }

@@ -142,6 +142,8 @@ impl Http {
 
     async fn take_event(&mut self) -> Result<(), String> {
         match self.events.recv().await.ok_or("the sender is ours")? {
+            // From a connection that was closed meanwhile: a client would not have read it.
+            Event::Message(post, _) if self.posts[post].ended => {}
             Event::Message(post, message) => {
                 let response = message.get("method").is_none();
                 self.posts[post].unanswered &= !response;

@@ -15,12 +15,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lmcp_wire::{
     self as wire, ClientCapabilities, RpcError,
     elicit::ElicitMode,
-    input::{InputRequest, InputRequests, InputRequiredResult, InputResponses, RetryParams},
+    input::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
@@ -29,6 +29,7 @@ use crate::{
     call::Call,
     cx::Cx,
     error::{ToolError, ToolResult},
+    request::{Members, decode, string},
 };
 
 /// What is known of a request's questions.
@@ -70,23 +71,22 @@ struct Carried {
 impl Asking {
     /// Reads what a retry brings: answers, and the state they belong to.
     pub(crate) fn resume(
-        retry: RetryParams<'_>,
+        members: &Members,
         sealer: &seal::Sealer,
         subject: impl FnOnce() -> seal::Subject,
     ) -> Result<Self, RpcError> {
         let mut known = Known::default();
-        if let Some(state) = retry.request_state {
-            let state: String = read(state, "requestState", "a string")?;
+        if let Some(state) = &members.request_state {
+            let state = string(state)
+                .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
             let carried: Carried = sealer.open(&state, &subject())?;
-            known = Known {
-                answers: carried.answers,
-                memory: carried.memory,
-                round: carried.round,
-                ..known
-            };
+            known.answers = carried.answers;
+            known.memory = carried.memory;
+            known.round = carried.round;
         }
-        if let Some(responses) = retry.input_responses {
-            let responses: InputResponses = read(responses, "inputResponses", "an object")?;
+        if let Some(responses) = &members.input_responses {
+            let responses: InputResponses = decode(responses)
+                .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
             known.answers.extend(responses);
         }
         Ok(Self {
@@ -139,11 +139,6 @@ impl Asking {
     }
 }
 
-fn read<T: DeserializeOwned>(raw: &RawValue, name: &str, expected: &str) -> Result<T, RpcError> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| RpcError::invalid_params(format!("`{name}` must be {expected}")))
-}
-
 impl Call {
     /// The answer that asks for what is missing.
     pub(crate) fn input_required(&self) -> Result<InputRequiredResult, RpcError> {
@@ -156,9 +151,8 @@ impl Call {
         let limits = &self.engine.limits;
         if known.round >= limits.ask_rounds {
             let rounds = limits.ask_rounds;
-            return Err(RpcError::invalid_params(format!(
-                "still questions after {rounds} rounds; giving up"
-            )));
+            let error = RpcError::internal(format!("still questions after {rounds} rounds"));
+            return Err(error.with_data(json!({ "limit": "ask_rounds", "value": rounds })));
         }
         let carried = Carried {
             answers: std::mem::take(&mut known.answers),
@@ -270,7 +264,7 @@ impl Cx {
             if let Some(answers) = self.put(&questions)? {
                 return Ok(answers);
             }
-            self.0.engine.listeners.task_changed(&task.id);
+            self.0.engine.tasks.touch(&task.id, &self.0.engine);
             answered
                 .changed()
                 .await

@@ -185,7 +185,7 @@ impl Question for Sample {
     }
 
     fn read(&self, answer: &RawValue) -> ToolResult<Option<CreateMessageResult>> {
-        Ok(serde_json::from_str(answer.get()).ok())
+        Ok(object(answer))
     }
 }
 
@@ -214,14 +214,19 @@ impl Question for Roots {
     }
 
     fn read(&self, answer: &RawValue) -> ToolResult<Option<Vec<Root>>> {
-        Ok(serde_json::from_str::<ListRootsResult>(answer.get())
-            .ok()
-            .map(|result| result.roots))
+        Ok(object::<ListRootsResult>(answer).map(|result| result.roots))
     }
 }
 
+/// An answer is an object; serde by itself would take an array of its members as well.
+fn object<T: DeserializeOwned>(answer: &RawValue) -> Option<T> {
+    let text = answer.get();
+    text.starts_with('{')
+        .then(|| serde_json::from_str(text).ok())?
+}
+
 fn accepted(answer: &RawValue, key: &str) -> ToolResult<Option<ElicitResult>> {
-    let Ok(result) = serde_json::from_str::<ElicitResult>(answer.get()) else {
+    let Some(result) = object::<ElicitResult>(answer) else {
         return Ok(None);
     };
     match result.action {

@@ -7,10 +7,10 @@ pub(crate) mod modern;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use lmcp_wire::{self as wire, ProtocolVersion, RequestId, RpcError, meta::RequestMeta, method};
+use lmcp_wire::{ProtocolVersion, RequestId, RpcError, jsonrpc, method, params::Params};
 use serde_json::value::RawValue;
 
-use crate::request::{Caller, Request};
+use crate::request::{Caller, Members, Request, target_name};
 
 /// The revisions served, newest first.
 pub(crate) const SERVED: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
@@ -25,55 +25,54 @@ pub fn admit(
     frame: &Bytes,
     id: RequestId,
     method: &str,
-    params: Option<&RawValue>,
+    params: Params<'_>,
     caller: Caller,
 ) -> Result<Request, RpcError> {
-    let head: wire::meta::ParamsHead<'_> = read("params", params)?;
-    let meta: RequestMeta<'_> = read("_meta", head.meta)?;
+    let meta = params.meta.unwrap_or_default();
     if method == method::request::INITIALIZE && !meta.is_modern() {
-        return Err(RpcError::unsupported_version(&requested(params), &SERVED));
+        let mut error = RpcError::unsupported_version(&requested(frame), &SERVED);
+        error.message = "`initialize` is not served: 2026-07-28 has no handshake; \
+                         send `server/discover`, with `_meta`"
+            .into();
+        return Err(error);
     }
-    modern::admit(&meta, method, &caller).map(|admitted| Request {
+    let admitted = modern::admit(&meta, method, &caller)?;
+    let target = match target_name(method) {
+        "uri" => params.uri,
+        "taskId" => params.task_id,
+        _ => params.name,
+    };
+    // The same bytes, kept alive by the message they stand in.
+    let part = |raw: &RawValue| frame.slice_ref(raw.get().as_bytes());
+    Ok(Request {
         id,
         method: known(method),
-        params: part(frame, params),
-        meta: part(frame, head.meta),
+        message: frame.clone(),
+        members: Members {
+            target: target.map(part),
+            arguments: params.arguments.map(part),
+            input_responses: params.input_responses.map(part),
+            request_state: params.request_state.map(part),
+        },
         version: admitted.version,
         progress_token: admitted.progress_token,
         log_level: admitted.log_level,
+        flaw: admitted.flaw,
         caller,
     })
 }
 
 /// The version a legacy client asks for, as far as it can be read.
-fn requested(params: Option<&RawValue>) -> String {
+fn requested(frame: &Bytes) -> String {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialize {
         protocol_version: String,
     }
-    let params = params.map_or("{}", RawValue::get);
-    serde_json::from_str::<Initialize>(params)
+    let text = std::str::from_utf8(frame).unwrap_or_default();
+    jsonrpc::params::<Initialize>(text)
         .map(|params| params.protocol_version)
         .unwrap_or_default()
-}
-
-fn read<'a, T: serde::Deserialize<'a> + Default>(
-    what: &str,
-    raw: Option<&'a RawValue>,
-) -> Result<T, RpcError> {
-    let Some(raw) = raw else {
-        return Ok(T::default());
-    };
-    serde_json::from_str(raw.get())
-        .map_err(|err| RpcError::invalid_params(format!("`{what}` does not fit: {err}")))
-}
-
-/// The same bytes as `raw`, kept alive by the message they stand in.
-fn part(frame: &Bytes, raw: Option<&RawValue>) -> Bytes {
-    raw.map_or(Bytes::from_static(b"{}"), |raw| {
-        frame.slice_ref(raw.get().as_bytes())
-    })
 }
 
 fn known(method: &str) -> Cow<'static, str> {

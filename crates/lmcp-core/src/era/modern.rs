@@ -3,8 +3,6 @@
 //! The order of the checks follows the specification's Streamable HTTP page: what a peer gets wrong first is what it
 //! is told.
 
-use std::borrow::Cow;
-
 use lmcp_wire::{
     self as wire, LoggingLevel, ProgressToken, ProtocolVersion, RequestId, RpcError, header,
     jsonrpc, meta, meta::RequestMeta,
@@ -13,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     outcome::Outcome,
-    request::{Caller, HeaderValue, Headers, Request},
+    request::{Caller, HeaderValue, Headers, Request, string},
     service::Reply,
 };
 
@@ -21,6 +19,8 @@ pub(crate) struct Admitted {
     pub(crate) version: ProtocolVersion,
     pub(crate) progress_token: Option<ProgressToken>,
     pub(crate) log_level: Option<LoggingLevel>,
+    /// What is wrong and told only after what weighs more.
+    pub(crate) flaw: Option<Box<RpcError>>,
 }
 
 /// Version, capabilities and method: everything that can be checked without knowing what the server offers.
@@ -30,10 +30,17 @@ pub(crate) fn admit(
     caller: &Caller,
 ) -> Result<Admitted, RpcError> {
     let headers = caller.headers();
-    if let Some(headers) = headers.filter(|_| meta.is_modern()) {
-        expect_header(headers, header::PROTOCOL_VERSION)?;
-    }
-    let Some(version) = meta.protocol_version.and_then(text) else {
+    // First of all, a modern request over HTTP has the header; that it agrees can be told only once there is a version.
+    let mirrored = match headers {
+        Some(headers) if meta.is_modern() => {
+            Some(expect_header(headers, header::PROTOCOL_VERSION)?)
+        }
+        _ => None,
+    };
+    let Some(version) = meta
+        .protocol_version
+        .and_then(|raw| string(raw.get().as_bytes()))
+    else {
         return Err(missing(meta::PROTOCOL_VERSION, "a string"));
     };
     if !meta
@@ -42,16 +49,13 @@ pub(crate) fn admit(
     {
         return Err(missing(meta::CLIENT_CAPABILITIES, "an object"));
     }
-    if let Some(headers) = headers {
-        let mirrored = expect_header(headers, header::PROTOCOL_VERSION)?;
-        if mirrored != version {
-            return Err(differs(
-                header::PROTOCOL_VERSION,
-                mirrored,
-                meta::PROTOCOL_VERSION,
-                &version,
-            ));
-        }
+    if let Some(mirrored) = mirrored.filter(|mirrored| *mirrored != version) {
+        return Err(differs(
+            header::PROTOCOL_VERSION,
+            mirrored,
+            meta::PROTOCOL_VERSION,
+            &version,
+        ));
     }
     let version = match version.parse() {
         Ok(version) if super::SERVED.contains(&version) => version,
@@ -63,14 +67,21 @@ pub(crate) fn admit(
             return Err(differs(header::METHOD, mirrored, "method", method));
         }
     }
+    let token = optional(
+        meta.progress_token,
+        "progressToken",
+        "a string or an integer",
+    );
+    let level = optional(meta.log_level, meta::LOG_LEVEL, "a log level");
+    let (progress_token, log_level, flaw) = match (token, level) {
+        (Ok(token), Ok(level)) => (token, level, None),
+        (Err(error), _) | (_, Err(error)) => (None, None, Some(Box::new(error))),
+    };
     Ok(Admitted {
         version,
-        progress_token: optional(
-            meta.progress_token,
-            "progressToken",
-            "a string or an integer",
-        )?,
-        log_level: optional(meta.log_level, meta::LOG_LEVEL, "a log level")?,
+        progress_token,
+        log_level,
+        flaw,
     })
 }
 
@@ -110,6 +121,10 @@ pub(crate) fn check_params(
             .iter()
             .try_fold(arguments, |value, key| value.get(key))
             .filter(|value| !value.is_null());
+        // What cannot be mirrored at all is for the schema to refuse, in words a model can act on.
+        if value.is_some_and(|value| value.is_array() || value.is_object()) {
+            continue;
+        }
         match (headers.get(&name), value) {
             (HeaderValue::Absent, None) => {}
             (HeaderValue::Absent, Some(_)) => return Err(absent(&name)),
@@ -120,7 +135,7 @@ pub(crate) fn check_params(
                 };
                 if !value.is_some_and(|value| mirrors(&decoded, value)) {
                     let value = value.map_or_else(|| "nothing".into(), Value::to_string);
-                    return Err(differs(&name, &decoded, "the arguments", &value));
+                    return Err(differs(&name, &decoded, "the body", &value));
                 }
             }
         }
@@ -133,10 +148,13 @@ fn mirrors(text: &str, value: &Value) -> bool {
     match value {
         Value::String(string) => string == text,
         Value::Bool(flag) => text == if *flag { "true" } else { "false" },
-        // Only safe integers are mirrored, so a double compares them exactly.
-        Value::Number(number) => text
-            .parse()
-            .is_ok_and(|mirrored: f64| Some(mirrored) == number.as_f64()),
+        // Only integers that a double holds exactly may be mirrored, so that everybody compares the same.
+        Value::Number(number) => {
+            let number = number
+                .as_f64()
+                .filter(|number| number.abs() < 9_007_199_254_740_992.0);
+            number.is_some() && text.parse().ok() == number
+        }
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
 }
@@ -147,18 +165,6 @@ fn expect_header<'a>(headers: &'a dyn Headers, name: &str) -> Result<&'a str, Rp
         HeaderValue::Absent => Err(absent(name)),
         HeaderValue::Malformed => Err(malformed(name)),
     }
-}
-
-fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
-    if let Some(plain) = raw
-        .get()
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'))
-        && !plain.contains('\\')
-    {
-        return Some(Cow::Borrowed(plain));
-    }
-    serde_json::from_str(raw.get()).ok().map(Cow::Owned)
 }
 
 fn optional<T: serde::de::DeserializeOwned>(
@@ -191,7 +197,7 @@ fn undecodable(name: &str, value: &str) -> RpcError {
 
 fn differs(name: &str, mirrored: &str, place: &str, value: &str) -> RpcError {
     RpcError::header_mismatch(format!(
-        "header `{name}` says `{mirrored}`, {place} says `{value}`"
+        "header `{name}` says `{mirrored}` where {place} has `{value}`"
     ))
 }
 

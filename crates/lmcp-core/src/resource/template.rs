@@ -1,7 +1,8 @@
 //! URI templates, RFC 6570 as far as `{x}`, `{+x}` and `{?x,y}`.
 //!
 //! `{x}` is one path segment or a part of one: it never contains a `/`, escaped or not, and is never `.` or `..`.
-//! `{+x}` may contain `/`, but no segment of it is `..`. `{?x,y}` stands at the end; its values may be absent and come
+//! `{+x}` may contain `/`, but no segment of it is `..`, and behind a `/` it does not begin with another: joined to a
+//! folder, it stays below. `{?x,y}` stands at the end; its values may be absent and come
 //! in any order. A value always reaches as far as the first occurrence of the text that follows it.
 
 use std::collections::BTreeMap;
@@ -88,14 +89,16 @@ impl Template {
                 _ => rest.len(),
             };
             let (value, tail) = rest.split_at(end);
-            values.insert(
-                name.clone(),
-                if is_path {
-                    path(value)?
-                } else {
-                    segment(value)?
-                },
-            );
+            let value = if is_path {
+                path(value)?
+            } else {
+                segment(value)?
+            };
+            let after_slash = uri[..uri.len() - rest.len()].ends_with('/');
+            if after_slash && value.starts_with(['/', '\\']) {
+                return None;
+            }
+            values.insert(name.clone(), value);
             rest = tail;
         }
         if !rest.is_empty() {
@@ -171,7 +174,7 @@ fn segment(text: &str) -> Option<String> {
 
 /// Segments, none of them a step up.
 fn path(text: &str) -> Option<String> {
-    let value = decode(text)?;
+    let value = decode(text).filter(|_| !text.contains(['?', '#']))?;
     (!value.is_empty() && !value.split(['/', '\\']).any(|segment| segment == "..")).then_some(value)
 }
 

@@ -155,6 +155,20 @@ impl Catalog {
         if let Some(resource) = self.resources.get(uri) {
             return Some((resource, Variables::new()));
         }
+        self.matching(uri)
+    }
+
+    /// The template itself, or the one that a URI belongs to.
+    pub(crate) fn find_template(&self, uri: &str) -> Option<Arc<AnyResource>> {
+        let itself = self.templates.get(uri);
+        itself.or_else(|| self.matching(uri).map(|(template, _)| template))
+    }
+
+    fn matching(&self, uri: &str) -> Option<(Arc<AnyResource>, Variables)> {
+        // Another template is no URI, though its variables would pass for values.
+        if uri.contains(['{', '}']) {
+            return None;
+        }
         self.templates.values().find_map(|resource| {
             let template = resource.template.as_ref()?.as_ref().ok()?;
             Some((Arc::clone(resource), template.matches(uri)?))

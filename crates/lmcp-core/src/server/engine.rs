@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     layer::Layer,
     limits::Limits,
-    request::Request,
+    request::{Request, decode},
     spawn::Tasks,
     state::States,
     subscribe::Listeners,
@@ -63,17 +63,24 @@ impl Engine {
         self.spawned.abort();
     }
 
-    /// Whom and what a sealed state is for: the caller, and the request without what changes between rounds.
+    /// Whom and what a sealed state is for: the caller, and what the request is about.
     pub(crate) fn subject(&self, request: &Request) -> Subject {
-        let mut params: Value = request.params().unwrap_or_default();
-        if let Some(params) = params.as_object_mut() {
-            params.retain(|key, _| {
-                !matches!(key.as_str(), "_meta" | "inputResponses" | "requestState")
-            });
-        }
-        // Maps are ordered, so the text does not depend on how the client wrote it.
-        let text = format!("{} {params}", request.method());
-        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        let arguments = request.members.arguments.as_deref().unwrap_or(b"{}");
+        // Maps are ordered, so the text does not depend on how the client wrote it; what cannot be read stands for itself.
+        let arguments = match decode::<Value>(arguments) {
+            Ok(value) => value.to_string().into_bytes(),
+            Err(_) => arguments.to_vec(),
+        };
+        let target = request.target().unwrap_or_default();
+        let text = [
+            request.method().as_bytes(),
+            b"\n",
+            target.as_bytes(),
+            b"\n",
+            &arguments,
+        ]
+        .concat();
+        let digest = digest::digest(&digest::SHA256, &text);
         Subject {
             owner: request.caller().owner(),
             request: URL_SAFE_NO_PAD.encode(digest),

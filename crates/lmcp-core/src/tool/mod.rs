@@ -8,7 +8,7 @@ use lmcp_schema::{HeaderParam, Schema};
 use lmcp_wire::{self as wire, Icon, ToolAnnotations, tool::CallToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 pub use output::{IntoToolOutput, Json, JsonText};
 
@@ -16,6 +16,7 @@ use crate::{
     cx::Cx,
     error::{Error, ToolError, ToolResult},
     handler::{self, Bound, Handler, Unbound},
+    request::decode,
     schema,
 };
 
@@ -102,7 +103,8 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
         let mut spec = wire::Tool::new(name, shown);
         spec.output_schema = R::output_schema();
         // What the schema lets through and the type does not, the type has a rule of its own for.
-        let decode = |arguments| {
+        let decode = |mut arguments| {
+            make_whole(&mut arguments);
             serde_json::from_value(arguments)
                 .map_err(|err| ToolError::new(format!("the arguments do not fit: {err}")))
         };
@@ -359,10 +361,9 @@ pub(crate) struct CheckedTool {
 
 impl CheckedTool {
     /// The arguments of a call as JSON.
-    pub(crate) fn read_arguments(&self, raw: Option<&RawValue>) -> ToolResult<Value> {
-        let raw = raw.map_or("{}", RawValue::get);
+    pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
         let name = &self.spec.name;
-        serde_json::from_str(raw).map_err(|err| {
+        decode(json.unwrap_or(b"{}")).map_err(|err| {
             ToolError::new(format!("the arguments of `{name}` cannot be read: {err}"))
         })
     }
@@ -383,6 +384,30 @@ impl CheckedTool {
 
     pub(crate) async fn run(&self, arguments: Value, cx: Cx) -> ToolResult<CallToolResult> {
         (self.run)(arguments, cx).await
+    }
+}
+
+/// `42.0` is an integer to JSON Schema, and must be one to a field of type `i64` too.
+fn make_whole(value: &mut Value) {
+    /// Up to here every whole double is exact.
+    const SAFE: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|number| number.fract() == 0.0 && number.abs() < SAFE);
+            if let Some(whole) = whole {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "checked in the lines above"
+                )]
+                let whole = whole as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -1,28 +1,34 @@
 //! One connection that speaks a line of JSON per message: stdio, unix sockets and anything alike.
 //!
-//! Reading never waits for a handler, and handlers run side by side. What they say goes through one bounded queue to
-//! one writer, so that a message is never torn. When the peer does not read, the queue fills, then the places for
+//! Reading never waits for a handler, and handlers run side by side. What they say goes through one bounded buffer to
+//! one writer, so that a message is never torn. When the peer does not read, the buffer fills, then the places for
 //! requests, and then nothing more is read: memory stays flat because the pipe is full, not we.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use lmcp_wire::{
     Incoming, RequestId, RpcError,
     method::{notification, request},
+    params::Params,
     progress::CancelledParams,
 };
 use serde_json::{json, value::RawValue};
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    runtime::{Handle, RuntimeFlavor},
+    sync::{Notify, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
 
-use super::framing::Frame;
+use super::{framing::Frame, outgoing::Outgoing};
 use crate::{
     era,
     limits::Limits,
@@ -36,16 +42,12 @@ pub(crate) trait Lines: Send {
     fn next(&mut self) -> impl Future<Output = Option<Frame>> + Send;
 }
 
-/// How many messages wait for the writer. Few: each may be as large as a file.
-pub(crate) const QUEUE: usize = 64;
-
 /// One connection.
 pub(crate) struct Connection<S> {
     service: S,
     caller: Caller,
     limits: Limits,
-    /// To the writer. A message ends with its line end.
-    out: mpsc::Sender<Vec<u8>>,
+    out: Arc<Outgoing>,
     tasks: JoinSet<()>,
     in_flight: Arc<InFlight>,
     /// The last request found no place; until one is free the next need not wait.
@@ -53,12 +55,7 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(crate) fn new(
-        service: S,
-        caller: Caller,
-        limits: Limits,
-        out: mpsc::Sender<Vec<u8>>,
-    ) -> Self {
+    pub(crate) fn new(service: S, caller: Caller, limits: Limits, out: Arc<Outgoing>) -> Self {
         let (tasks, in_flight) = (JoinSet::new(), Arc::default());
         Self {
             service,
@@ -77,7 +74,7 @@ impl<S: Service> Connection<S> {
             tokio::select! {
                 biased;
                 () = closed(&mut closing) => break,
-                () = self.out.closed() => return,
+                () = self.out.gone() => return,
                 frame = lines.next() => match frame {
                     Some(Frame::Line(line)) => self.on_line(&line).await,
                     Some(Frame::TooLong) => self.on_long_line().await,
@@ -94,10 +91,13 @@ impl<S: Service> Connection<S> {
             Ok(Incoming::Request { id, method, params }) => {
                 self.on_request(line, id, &method, params).await
             }
-            Ok(Incoming::Notification { method, params }) => self.on_notification(&method, params),
+            Ok(Incoming::Notification { method, params }) => {
+                self.on_notification(&method, params).await;
+            }
             Ok(_) => tracing::debug!("a response nobody waits for"),
             Err(rejected) => {
-                self.send(Reply::error(rejected.id.as_ref(), &rejected.error))
+                self.out
+                    .send(Reply::error(rejected.id.as_ref(), &rejected.error))
                     .await
             }
         }
@@ -107,91 +107,80 @@ impl<S: Service> Connection<S> {
         let most = self.limits.line_bytes;
         let error = RpcError::invalid_request(format!("a message has at most {most} bytes"))
             .with_data(json!({ "limit": "line_bytes", "value": most }));
-        self.send(Reply::error(None, &error)).await;
+        self.out.send(Reply::error(None, &error)).await;
     }
 
-    async fn on_request(
-        &mut self,
-        line: &Bytes,
-        id: RequestId,
-        method: &str,
-        params: Option<&RawValue>,
-    ) {
+    async fn on_request(&mut self, line: &Bytes, id: RequestId, method: &str, params: Params<'_>) {
         if self.in_flight.contains(&id) {
             let error =
                 RpcError::invalid_request(format!("the id `{id}` belongs to a request in flight"));
-            return self.send(Reply::error(Some(&id), &error)).await;
+            return self.out.send(Reply::error(Some(&id), &error)).await;
         }
         let request = match era::admit(line, id.clone(), method, params, self.caller.clone()) {
             Ok(request) => request,
-            Err(error) => return self.send(Reply::error(Some(&id), &error)).await,
+            Err(error) => return self.out.send(Reply::error(Some(&id), &error)).await,
         };
         let mut replies = self.service.call(request);
-        // What is answered already needs no place among those in flight.
-        if let Some(reply) = replies.take_ready() {
-            return self.send(reply).await;
+        // What is answered at once needs no place among those in flight, and no task.
+        if let Some(reply) = answered_at_once(&mut replies) {
+            return self.out.send(reply).await;
         }
         if !self.find_place().await {
             let most = self.limits.requests_in_flight;
-            let error = RpcError::internal(format!(
-                "{most} requests are in flight on this connection; try again later"
-            ))
-            .with_data(json!({ "limit": "requests_in_flight", "value": most }));
-            return self.send(Reply::error(Some(&id), &error)).await;
+            let words =
+                format!("{most} requests are in flight on this connection; try again later");
+            let error = RpcError::internal(words)
+                .with_data(json!({ "limit": "requests_in_flight", "value": most }));
+            return self.out.send(Reply::error(Some(&id), &error)).await;
         }
         let place = self.in_flight.enter(id.clone(), method == request::LISTEN);
-        let task = self.tasks.spawn(forward(replies, self.out.clone(), place));
+        let task = self
+            .tasks
+            .spawn(forward(replies, Arc::clone(&self.out), place));
         self.in_flight.abort_with(&id, task);
     }
 
-    fn on_notification(&self, method: &str, params: Option<&RawValue>) {
+    async fn on_notification(&self, method: &str, params: Option<&RawValue>) {
         if method != notification::CANCELLED {
             return tracing::debug!(method, "a notification nobody knows");
         }
         let params = serde_json::from_str::<CancelledParams>(params.map_or("{}", RawValue::get));
         if let Ok(params) = params {
             self.in_flight.cancel(&params.request_id);
+            // The task is dropped when it is next looked at: that is now, before anything else is read.
+            tokio::task::yield_now().await;
         }
     }
 
-    /// Waits a little for a place among the requests in flight.
+    /// Waits a little for a place among the requests in flight; as long as it takes where it is the peer that does not
+    /// read: then the answers are there, and nothing more is taken in until they are gone.
     async fn find_place(&mut self) -> bool {
         let most = self.limits.requests_in_flight;
-        let room = async {
-            loop {
-                let freed = self.in_flight.freed.notified();
-                if self.in_flight.len() < most {
-                    return;
+        while self.in_flight.len() >= most {
+            let room = self.in_flight.until(|requests| requests < most);
+            if self.saturated || timeout(self.limits.admission_wait, room).await.is_err() {
+                self.saturated = !self.out.is_full();
+                if self.saturated {
+                    return false;
                 }
-                freed.await;
+                self.out.room().await;
             }
-        };
-        if self.in_flight.len() < most {
-            self.saturated = false;
-        } else if self.saturated || timeout(self.limits.admission_wait, room).await.is_err() {
-            self.saturated = true;
         }
-        !self.saturated
-    }
-
-    async fn send(&self, reply: Reply) {
-        // A writer that is gone ends the loop by itself.
-        let _ = self.out.send(line(reply)).await;
+        self.saturated = false;
+        true
     }
 
     /// Answers that are nearly there still go out; then everything is dropped.
     async fn drain(self) {
         self.in_flight.cancel_listening();
-        let idle = async {
-            loop {
-                let freed = self.in_flight.freed.notified();
-                if self.in_flight.len() == 0 {
-                    return;
-                }
-                freed.await;
-            }
-        };
+        let idle = self.in_flight.until(|requests| requests == 0);
         let _ = timeout(self.limits.drain_wait, idle).await;
+    }
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        self.out.finish();
     }
 }
 
@@ -202,43 +191,44 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Drives one request, and puts what it says into the queue.
-async fn forward(mut replies: Replies, out: mpsc::Sender<Vec<u8>>, place: Place) {
+/// The response, if there is one already.
+///
+/// Where one thread runs everything, a first turn costs nobody anything, and for most calls it is the only one. Where
+/// there are several, a handler that blocks its thread would hold up the connection: there every call is a task.
+fn answered_at_once(replies: &mut Replies) -> Option<Reply> {
+    if let Some(reply) = replies.take_ready() {
+        return Some(reply);
+    }
+    if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
+        return None;
+    }
+    match replies.peek(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(reply)) if reply.is_response() => replies.take_ready(),
+        _ => None,
+    }
+}
+
+/// Drives one request, and puts what it says into the buffer.
+async fn forward(mut replies: Replies, out: Arc<Outgoing>, place: Place) {
     while let Some(reply) = replies.next().await {
-        if out.send(line(reply)).await.is_err() {
-            break;
-        }
+        out.send(reply).await;
     }
     drop(place);
-}
-
-fn line(reply: Reply) -> Vec<u8> {
-    let mut json = reply.into_json();
-    json.push(b'\n');
-    json
-}
-
-/// Collects what is queued, up to about 64 KiB, so that a flood of small messages costs few writes.
-pub(crate) fn gather(first: Vec<u8>, queue: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
-    let mut batch = first;
-    while batch.len() < 64 << 10
-        && let Ok(message) = queue.try_recv()
-    {
-        batch.extend_from_slice(&message);
-    }
-    batch
 }
 
 /// The requests that are being answered.
 #[derive(Default)]
 struct InFlight {
     requests: Mutex<HashMap<RequestId, Entry>>,
+    /// How many ever were.
+    entered: AtomicU64,
     /// A place is free.
     freed: Notify,
 }
 
-#[derive(Default)]
 struct Entry {
+    /// Tells it from a later request of the same id.
+    number: u64,
     abort: Option<AbortHandle>,
     listening: bool,
 }
@@ -246,20 +236,22 @@ struct Entry {
 /// A request's place; leaving it, in whatever way, frees it.
 struct Place {
     id: RequestId,
+    number: u64,
     among: Arc<InFlight>,
 }
 
 impl InFlight {
     fn enter(self: &Arc<Self>, id: RequestId, listening: bool) -> Place {
-        self.lock().insert(
-            id.clone(),
-            Entry {
-                abort: None,
-                listening,
-            },
-        );
+        let number = self.entered.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry {
+            number,
+            abort: None,
+            listening,
+        };
+        self.lock().insert(id.clone(), entry);
         Place {
             id,
+            number,
             among: Arc::clone(self),
         }
     }
@@ -271,9 +263,11 @@ impl InFlight {
         }
     }
 
+    /// Stops a request. Its place and its id are free at once.
     fn cancel(&self, id: &RequestId) {
-        if let Some(abort) = self.lock().get(id).and_then(|entry| entry.abort.as_ref()) {
+        if let Some(abort) = self.lock().remove(id).and_then(|entry| entry.abort) {
             abort.abort();
+            self.freed.notify_one();
         }
     }
 
@@ -284,6 +278,17 @@ impl InFlight {
             .filter(|entry| entry.listening)
             .filter_map(|entry| entry.abort.as_ref())
             .for_each(AbortHandle::abort);
+    }
+
+    /// Waits until so many are left.
+    async fn until(&self, enough: impl Fn(usize) -> bool) {
+        loop {
+            let freed = self.freed.notified();
+            if enough(self.len()) {
+                return;
+            }
+            freed.await;
+        }
     }
 
     fn contains(&self, id: &RequestId) -> bool {
@@ -301,7 +306,14 @@ impl InFlight {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.among.lock().remove(&self.id);
+        let mut requests = self.among.lock();
+        if requests
+            .get(&self.id)
+            .is_some_and(|entry| entry.number == self.number)
+        {
+            requests.remove(&self.id);
+        }
+        drop(requests);
         self.among.freed.notify_one();
     }
 }

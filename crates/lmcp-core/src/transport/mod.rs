@@ -2,6 +2,7 @@
 
 mod framing;
 mod lines;
+mod outgoing;
 mod pair;
 mod stdio;
 mod unix;

@@ -1,15 +1,18 @@
 //! Any pair of a reader and a writer: a duplex pipe in tests, a TCP stream, whatever carries lines.
 
+use std::sync::Arc;
+
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    sync::{mpsc, watch},
+    sync::watch,
     time::timeout,
 };
 
 use super::{
     Transport,
     framing::{Frame, Framer},
-    lines::{self, Connection, Lines},
+    lines::{Connection, Lines},
+    outgoing::Outgoing,
 };
 use crate::{error::Error, request::Caller, server::Handle, spawn::Tasks};
 
@@ -49,11 +52,12 @@ where
 {
     pub(crate) async fn serve_until(self, server: Handle, closing: watch::Receiver<bool>) {
         let limits = server.limits().clone();
-        let (out, queue) = mpsc::channel(lines::QUEUE);
+        let out = Arc::new(Outgoing::default());
+        let outgoing = Arc::clone(&out);
         let (written, mut all_written) = watch::channel(());
         let writer = Tasks::default();
         writer.spawn(async move {
-            write(self.writer, queue).await;
+            write(self.writer, &outgoing).await;
             drop(written);
         });
         let lines = Read {
@@ -69,16 +73,14 @@ where
     }
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Vec<u8>>) {
-    while let Some(message) = queue.recv().await {
-        if writer
-            .write_all(&lines::gather(message, &mut queue))
-            .await
-            .is_err()
-        {
-            return;
+async fn write(mut writer: impl AsyncWrite + Unpin, outgoing: &Outgoing) {
+    let mut lines = Vec::new();
+    while outgoing.take(&mut lines).await {
+        if writer.write_all(&lines).await.is_err() {
+            break;
         }
     }
+    outgoing.abandon();
     let _ = writer.shutdown().await;
 }
 

@@ -8,6 +8,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
     thread,
 };
 
@@ -18,7 +19,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     Transport,
     framing::{Frame, Framer},
-    lines::{self, Connection, Lines},
+    lines::{Connection, Lines},
+    outgoing::Outgoing,
 };
 use crate::{
     error::Error,
@@ -41,14 +43,15 @@ impl Transport for Stdio {
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
         let limits = server.limits().clone();
         let (batches, received) = mpsc::channel(2);
-        let (out, queue) = mpsc::channel(lines::QUEUE);
+        let out = Arc::new(Outgoing::default());
         let (written, all_written) = oneshot::channel();
         let limit = limits.line_bytes;
         start("lmcp-stdin", move || {
             read(&mut File::from(input), limit, &batches)
         })?;
+        let outgoing = Arc::clone(&out);
         start("lmcp-stdout", move || {
-            write(&mut File::from(output), queue);
+            write(&mut File::from(output), &outgoing);
             let _ = written.send(());
         })?;
         let lines = Batches {
@@ -112,15 +115,14 @@ fn read(input: &mut impl Read, limit: usize, batches: &mpsc::Sender<Vec<Frame>>)
 }
 
 /// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
-fn write(output: &mut impl Write, mut queue: mpsc::Receiver<Vec<u8>>) {
-    while let Some(message) = queue.blocking_recv() {
-        if output
-            .write_all(&lines::gather(message, &mut queue))
-            .is_err()
-        {
-            return;
+fn write(output: &mut impl Write, outgoing: &Outgoing) {
+    let mut lines = Vec::new();
+    while outgoing.take_blocking(&mut lines) {
+        if output.write_all(&lines).is_err() {
+            break;
         }
     }
+    outgoing.abandon();
 }
 
 struct Batches {

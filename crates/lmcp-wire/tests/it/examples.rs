@@ -8,9 +8,9 @@ use lmcp_wire as wire;
 use wire::error;
 
 use self::check::{
-    Nothing, Outcome, Prompts, ResourceTemplates, Resources, Tools, bare_error, call_tool,
-    complete, data, error_response, field_of_a_form, get_prompt, list_roots, notification, params,
-    request, response, result,
+    Nothing, Outcome, Prompts, ResourceTemplates, Resources, Tools, bare_error, complete,
+    cut_params, data, error_response, field_of_a_form, list_roots, notification, params, request,
+    response, result,
 };
 use crate::official;
 
@@ -92,7 +92,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("BlobResourceContents", data::<wire::ResourceContents>),
     ("BooleanSchema", field_of_a_form),
     ("CallToolRequest", request),
-    ("CallToolRequestParams", call_tool),
+    ("CallToolRequestParams", cut_params),
     ("CallToolResult", result::<wire::CallToolResult>),
     ("CallToolResultResponse", response::<wire::CallToolResult>),
     ("CancelledNotification", notification),
@@ -132,7 +132,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("ElicitResult", data::<wire::elicit::ElicitResult>),
     ("EmbeddedResource", data::<wire::Content>),
     ("GetPromptRequest", request),
-    ("GetPromptRequestParams", get_prompt),
+    ("GetPromptRequestParams", cut_params),
     ("GetPromptResult", result::<wire::prompt::GetPromptResult>),
     (
         "GetPromptResultResponse",

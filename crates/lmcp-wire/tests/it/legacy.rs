@@ -170,8 +170,9 @@ fn read(message: &str) -> Value {
         serde_json::from_str::<Value>(raw.get()).expect("JSON within JSON")
     };
     match wire::Incoming::parse(message.as_bytes()) {
-        Ok(wire::Incoming::Request { id, method, params }) => {
-            json!({ "request": method, "id": id, "params": params.map(decode) })
+        Ok(wire::Incoming::Request { id, method, .. }) => {
+            let whole: Value = serde_json::from_str(message).expect("it was read");
+            json!({ "request": method, "id": id, "params": whole.get("params") })
         }
         Ok(wire::Incoming::Notification { method, params }) => {
             json!({ "notification": method, "params": params.map(decode) })

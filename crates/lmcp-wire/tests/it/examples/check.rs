@@ -76,14 +76,11 @@ pub(super) fn bare_error<const CODE: i64>(text: &str) -> Outcome {
 
 /// A whole request, and then its parameters by its method.
 pub(super) fn request(text: &str) -> Outcome {
-    let Ok(wire::Incoming::Request {
-        id,
-        method,
-        params: Some(raw),
-    }) = wire::Incoming::parse(text.as_bytes())
+    let Ok(wire::Incoming::Request { id, method, .. }) = wire::Incoming::parse(text.as_bytes())
     else {
-        return Err("not read as a request with parameters".into());
+        return Err("not read as a request".into());
     };
+    let raw: &RawValue = jsonrpc::params(text).map_err(|err| err.to_string())?;
     same(decode::<Value>(text)?["id"].clone(), encode(&id))?;
     request_meta(raw.get())?;
     match &*method {
@@ -92,9 +89,7 @@ pub(super) fn request(text: &str) -> Outcome {
         | asked::PROMPTS_LIST
         | asked::RESOURCES_LIST
         | asked::RESOURCE_TEMPLATES_LIST => params::<wire::discover::PaginatedParams>(raw.get()),
-        asked::TOOLS_CALL => call_tool(raw.get()),
-        asked::PROMPTS_GET => get_prompt(raw.get()),
-        asked::RESOURCES_READ => read_resource(raw.get()),
+        asked::TOOLS_CALL | asked::PROMPTS_GET | asked::RESOURCES_READ => cut_params(raw.get()),
         asked::COMPLETE => complete(raw.get()),
         asked::LISTEN => params::<wire::subscribe::ListenParams>(raw.get()),
         unknown => Err(format!("no parameters are known for `{unknown}`")),
@@ -128,38 +123,24 @@ pub(super) fn notification(text: &str) -> Outcome {
     )
 }
 
-/// `params` of `tools/call`, which are borrowed and never written.
-pub(super) fn call_tool(text: &str) -> Outcome {
-    let wire::tool::CallToolParams {
-        name,
-        arguments,
-        input_responses,
-        request_state,
-        ..
-    } = decode(text)?;
+/// `params` of the methods that do work, which are borrowed and never written: together, the members that were read are
+/// all there are.
+pub(super) fn cut_params(text: &str) -> Outcome {
+    let params: wire::params::Params<'_> = decode(text)?;
     let members = [
-        ("arguments", arguments),
-        ("inputResponses", input_responses),
-        ("requestState", request_state),
+        ("name", params.name),
+        ("uri", params.uri),
+        ("arguments", params.arguments),
+        ("inputResponses", params.input_responses),
+        ("requestState", params.request_state),
     ];
-    borrowed(text, ("name", &name), &members)
-}
-
-/// `params` of `prompts/get`, which are borrowed and never written.
-pub(super) fn get_prompt(text: &str) -> Outcome {
-    let wire::prompt::GetPromptParams {
-        name,
-        arguments,
-        input_responses,
-        request_state,
-        ..
-    } = decode(text)?;
-    let members = [
-        ("arguments", arguments),
-        ("inputResponses", input_responses),
-        ("requestState", request_state),
-    ];
-    borrowed(text, ("name", &name), &members)
+    let mut read = json!({});
+    for (name, raw) in members {
+        if let Some(raw) = raw {
+            read[name] = decode(raw.get())?;
+        }
+    }
+    same(without(&["_meta"], text)?, read)
 }
 
 /// `params` of `completion/complete`, which are borrowed.
@@ -220,38 +201,10 @@ pub(super) struct ResourceTemplates {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Nothing {}
 
-fn read_resource(text: &str) -> Outcome {
-    let wire::resource::ReadResourceParams {
-        uri,
-        input_responses,
-        request_state,
-        ..
-    } = decode(text)?;
-    borrowed(
-        text,
-        ("uri", &uri),
-        &[
-            ("inputResponses", input_responses),
-            ("requestState", request_state),
-        ],
-    )
-}
-
-/// Borrowed parameters: together, the members that were read are all there are.
-fn borrowed(text: &str, subject: (&str, &str), members: &[(&str, Option<&RawValue>)]) -> Outcome {
-    let mut read = json!({ subject.0: subject.1 });
-    for (name, raw) in members {
-        if let Some(raw) = raw {
-            read[name] = decode(raw.get())?;
-        }
-    }
-    same(without(&["_meta"], text)?, read)
-}
-
 /// `_meta` of a request: who asks, with which revision and capabilities.
 fn request_meta(params: &str) -> Outcome {
-    let head: wire::meta::ParamsHead<'_> = decode(params)?;
-    let meta: wire::meta::RequestMeta<'_> = decode(head.meta.ok_or("no `_meta`")?.get())?;
+    let params: wire::params::Params<'_> = decode(params)?;
+    let meta = params.meta.ok_or("no `_meta`")?;
     let version: String = decode(meta.protocol_version.ok_or("no version")?.get())?;
     same(
         json!(wire::ProtocolVersion::V2026_07_28.as_str()),

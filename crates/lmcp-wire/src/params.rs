@@ -1,0 +1,37 @@
+//! The parameters of a request, cut into their members in one pass.
+//!
+//! Everything a client can send to the methods that do work, each member still raw: whoever answers a method decodes
+//! the members it has, and a wrong type is told apart from an absent one. The other methods have types of their own.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{jsonrpc::some_object, meta::RequestMeta};
+
+/// The members of `params`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+#[non_exhaustive]
+pub struct Params<'a> {
+    /// `_meta`, itself cut into members.
+    #[serde(borrow, default, rename = "_meta", deserialize_with = "some_object")]
+    pub meta: Option<RequestMeta<'a>>,
+    /// The tool or prompt.
+    #[serde(borrow, default)]
+    pub name: Option<&'a RawValue>,
+    /// The resource.
+    #[serde(borrow, default)]
+    pub uri: Option<&'a RawValue>,
+    /// The task.
+    #[serde(borrow, default)]
+    pub task_id: Option<&'a RawValue>,
+    /// The arguments of the tool or prompt.
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+    /// What an earlier round asked for, or a task.
+    #[serde(borrow, default)]
+    pub input_responses: Option<&'a RawValue>,
+    /// What an earlier round handed out.
+    #[serde(borrow, default)]
+    pub request_state: Option<&'a RawValue>,
+}
