@@ -11,6 +11,7 @@ mod link;
 mod play;
 mod print;
 mod runner;
+mod tidy;
 mod transcript;
 
 use transcript::Transport;

@@ -46,6 +46,7 @@ mod task;
 pub mod tool;
 pub mod transport;
 
+pub use bytes;
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};

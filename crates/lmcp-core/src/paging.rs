@@ -58,4 +58,16 @@ mod tests {
             assert!(decode("tools/list", bad).is_err(), "{bad}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_key_comes_back(key: String) {
+            assert_eq!(decode("a", &encode("a", &key)).unwrap(), key);
+        }
+
+        #[test]
+        fn no_text_panics(cursor: String) {
+            let _ = decode("a", &cursor);
+        }
+    }
 }

@@ -177,4 +177,17 @@ mod tests {
             "`requestState` was not made by this server"
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_body_comes_back_and_no_changed_byte_passes(body: String, place: usize, change in 1..=255_u8) {
+            let sealer = Sealer::new(&[7; 32]);
+            let state = sealer.seal(&body, &subject("a"), &Limits::default()).unwrap();
+            assert_eq!(sealer.open::<String>(&state, &subject("a")).unwrap(), body);
+            let mut bytes = URL_SAFE_NO_PAD.decode(&state).unwrap();
+            let place = place % bytes.len();
+            bytes[place] ^= change;
+            assert!(sealer.open::<String>(&URL_SAFE_NO_PAD.encode(bytes), &subject("a")).is_err());
+        }
+    }
 }

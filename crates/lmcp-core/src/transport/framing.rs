@@ -68,6 +68,11 @@ impl Framer {
         }
     }
 
+    /// Is another whole line there?
+    pub fn has_frame(&self) -> bool {
+        self.buffer[self.scanned..].contains(&b'\n')
+    }
+
     /// What stands after the last line end, when nothing more will come: a peer may forget the last one.
     pub fn last_frame(&mut self) -> Option<Frame> {
         let rest = self.buffer.split().freeze();
@@ -126,5 +131,16 @@ mod tests {
             framer.next_frame();
         }
         assert!(framer.buffer.capacity() < 64 << 10);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn where_the_chunks_end_does_not_matter(text in "[ab\n]{0,60}", cuts: [usize; 3], limit in 1..20_usize) {
+            let mut cuts = cuts.map(|cut| cut % (text.len() + 1));
+            cuts.sort_unstable();
+            let [a, b, c] = cuts;
+            let pieces = [&text[..a], &text[a..b], &text[b..c], &text[c..]];
+            assert_eq!(frames(limit, &pieces), frames(limit, &[&text]));
+        }
     }
 }

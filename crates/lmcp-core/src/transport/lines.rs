@@ -40,6 +40,9 @@ use crate::{
 pub(crate) trait Lines: Send {
     /// The next line; `None` at the end. Losing the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Option<Frame>> + Send;
+
+    /// Is the next line there already?
+    fn has_more(&self) -> bool;
 }
 
 /// One connection.
@@ -82,6 +85,11 @@ impl<S: Service> Connection<S> {
                 },
             }
             while self.tasks.try_join_next().is_some() {}
+            if lines.has_more() {
+                self.out.cork();
+            } else {
+                self.out.uncork();
+            }
         }
         self.drain().await;
     }
@@ -157,6 +165,7 @@ impl<S: Service> Connection<S> {
     async fn find_place(&mut self) -> bool {
         let most = self.limits.requests_in_flight;
         while self.in_flight.len() >= most {
+            self.out.uncork();
             let room = self.in_flight.until(|requests| requests < most);
             if self.saturated || timeout(self.limits.admission_wait, room).await.is_err() {
                 self.saturated = !self.out.is_full();

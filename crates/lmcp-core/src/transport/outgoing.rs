@@ -10,11 +10,21 @@ use tokio::sync::Notify;
 
 use crate::service::Reply;
 
+/// What a pipe takes in one piece or not at all.
+const AT_ONCE: usize = 4096;
+
+/// Held back no longer at this size.
+const WORTH_A_WRITE: usize = 16 << 10;
+
 /// Full at this size. A message is never torn, so one that is larger may stand in it alone.
 const ENOUGH: usize = 64 << 10;
 
 #[derive(Default)]
 pub(crate) struct Outgoing {
+    /// A way past the writer for what certainly does not block.
+    direct: Option<Direct>,
+    /// Starts the writer when it is first needed.
+    starter: Mutex<Option<Starter>>,
     buffer: Mutex<Buffer>,
     /// For a writer that is a thread.
     filled: Condvar,
@@ -24,9 +34,17 @@ pub(crate) struct Outgoing {
     changed: Notify,
 }
 
+/// Writes as much as it can without waiting, and says how much that was.
+pub(crate) type Direct = Box<dyn Fn(&[u8]) -> usize + Send + Sync>;
+pub(crate) type Starter = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
 struct Buffer {
     lines: Vec<u8>,
+    /// The writer has taken lines and is not back yet.
+    writing: bool,
+    /// More will come at once.
+    corked: bool,
     /// Nothing will be added.
     finished: bool,
     /// Nothing will be taken.
@@ -34,6 +52,15 @@ struct Buffer {
 }
 
 impl Outgoing {
+    /// With a way past the writer, which is started only when something has to wait.
+    pub(crate) fn with_direct(direct: Direct, starter: Starter) -> Self {
+        Self {
+            direct: Some(direct),
+            starter: Mutex::new(Some(starter)),
+            ..Self::default()
+        }
+    }
+
     /// Adds a message, once there is room. Without a writer it goes nowhere.
     pub(crate) async fn send(&self, reply: Reply) {
         let json = reply.json();
@@ -44,6 +71,18 @@ impl Outgoing {
             }
             changed.await;
         }
+    }
+
+    /// Holds back short answers while more requests are waiting to be read: many go out in one write.
+    pub(crate) fn cork(&self) {
+        self.lock().corked = true;
+    }
+
+    /// Lets them go.
+    pub(crate) fn uncork(&self) {
+        let mut buffer = self.lock();
+        buffer.corked = false;
+        self.push(buffer);
     }
 
     /// Waits for room.
@@ -77,6 +116,13 @@ impl Outgoing {
     /// Nothing more will be sent: the writer ends when it has written what there is.
     pub(crate) fn finish(&self) {
         self.lock().finished = true;
+        // One that was never needed is not started for this.
+        drop(
+            self.starter
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
         self.wake_writer();
     }
 
@@ -92,6 +138,7 @@ impl Outgoing {
     /// All there is, for a writer that is a thread. `false` at the end.
     pub(crate) fn take_blocking(&self, lines: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
+        buffer.writing = false;
         while buffer.lines.is_empty() && !buffer.finished {
             buffer = self
                 .filled
@@ -106,7 +153,8 @@ impl Outgoing {
         loop {
             let filled = self.filled_async.notified();
             {
-                let buffer = self.lock();
+                let mut buffer = self.lock();
+                buffer.writing = false;
                 if !buffer.lines.is_empty() || buffer.finished {
                     return self.swap(buffer, lines);
                 }
@@ -123,14 +171,33 @@ impl Outgoing {
         if buffer.lines.len() >= ENOUGH {
             return false;
         }
-        let was_empty = buffer.lines.is_empty();
         buffer.lines.extend_from_slice(json);
         buffer.lines.push(b'\n');
-        drop(buffer);
-        if was_empty {
-            self.wake_writer();
+        let more_will_come = buffer.corked && buffer.lines.len() < WORTH_A_WRITE;
+        if !more_will_come {
+            self.push(buffer);
         }
         true
+    }
+
+    /// Gets what is there on its way.
+    fn push(&self, mut buffer: MutexGuard<'_, Buffer>) {
+        // A writer that is at work comes back for it.
+        if buffer.lines.is_empty() || buffer.writing || self.write_directly(&mut buffer.lines) {
+            return;
+        }
+        drop(buffer);
+        self.wake_writer();
+    }
+
+    /// Tries to do without the writer. `false`: something is left for it.
+    fn write_directly(&self, lines: &mut Vec<u8>) -> bool {
+        let Some(direct) = self.direct.as_ref().filter(|_| lines.len() <= AT_ONCE) else {
+            return false;
+        };
+        let written = direct(lines);
+        lines.drain(..written);
+        lines.is_empty()
     }
 
     /// Gives the writer the full buffer for its empty one.
@@ -141,12 +208,21 @@ impl Outgoing {
             *lines = Vec::new();
         }
         std::mem::swap(&mut buffer.lines, lines);
+        buffer.writing = true;
         drop(buffer);
         self.changed.notify_waiters();
         !lines.is_empty()
     }
 
     fn wake_writer(&self) {
+        let starter = self
+            .starter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(start) = starter {
+            start();
+        }
         self.filled.notify_one();
         self.filled_async.notify_one();
     }

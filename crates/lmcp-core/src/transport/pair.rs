@@ -91,6 +91,10 @@ struct Read<R> {
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
+    fn has_more(&self) -> bool {
+        self.framer.has_frame()
+    }
+
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.framer.next_frame() {

@@ -8,12 +8,16 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Weak},
     thread,
 };
 
 use bytes::BufMut;
-use rustix::{io::fcntl_dupfd_cloexec, stdio as real};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::fcntl_dupfd_cloexec,
+    stdio as real,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -43,17 +47,12 @@ impl Transport for Stdio {
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
         let limits = server.limits().clone();
         let (batches, received) = mpsc::channel(2);
-        let out = Arc::new(Outgoing::default());
         let (written, all_written) = oneshot::channel();
         let limit = limits.line_bytes;
         start("lmcp-stdin", move || {
             read(&mut File::from(input), limit, &batches)
         })?;
-        let outgoing = Arc::clone(&out);
-        start("lmcp-stdout", move || {
-            write(&mut File::from(output), &outgoing);
-            let _ = written.send(());
-        })?;
+        let out = outgoing(output, written);
         let lines = Batches {
             received,
             batch: Vec::new().into_iter(),
@@ -76,6 +75,39 @@ fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
     real::dup2_stdin(File::open("/dev/null")?.as_fd())?;
     real::dup2_stdout(real::stderr())?;
     Ok((input, output))
+}
+
+/// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
+/// waits for a reader that does not read is started when there is something to wait for.
+fn outgoing(output: OwnedFd, written: oneshot::Sender<()>) -> Arc<Outgoing> {
+    Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
+        let (file, outgoing) = (Arc::new(File::from(output)), Weak::clone(outgoing));
+        let direct = Arc::clone(&file);
+        let write_now = move |bytes: &[u8]| {
+            let mut ready = [PollFd::new(&*direct, PollFlags::OUT)];
+            let writable = poll(&mut ready, Some(&Timespec::default())).is_ok()
+                && ready[0].revents() == PollFlags::OUT;
+            if writable {
+                (&*direct).write(bytes).unwrap_or(0)
+            } else {
+                0
+            }
+        };
+        let start_writer = move || {
+            let Some(outgoing) = outgoing.upgrade() else {
+                return;
+            };
+            let for_thread = Arc::clone(&outgoing);
+            let started = start("lmcp-stdout", move || {
+                write(&mut &*file, &for_thread);
+                let _ = written.send(());
+            });
+            if started.is_err() {
+                outgoing.abandon();
+            }
+        };
+        Outgoing::with_direct(Box::new(write_now), Box::new(start_writer))
+    })
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
@@ -131,6 +163,10 @@ struct Batches {
 }
 
 impl Lines for Batches {
+    fn has_more(&self) -> bool {
+        self.batch.len() > 0
+    }
+
     async fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.batch.next() {

@@ -1,0 +1,25 @@
+//! What a user of `lmcp-core` can rely on and a transcript cannot show: the Rust API, cancellation, bounds, resources.
+//!
+//! What goes over the wire, message by message, is the transcripts' business.
+
+mod ask;
+mod ask_wrong;
+mod cancel;
+mod client;
+mod concurrency;
+mod dynamic;
+mod handlers;
+mod layer;
+mod limits;
+mod lines_limits;
+mod mistakes;
+mod outputs;
+mod paging;
+mod progress;
+mod registration;
+mod schema;
+mod stdio;
+mod subscribe;
+mod support;
+mod tasks;
+mod unix;

@@ -1,0 +1,284 @@
+//! Unix sockets: whose they are, what they replace, and what is left of them.
+
+use std::{
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        net::{UnixListener, UnixStream as StdStream},
+    },
+    path::Path,
+};
+
+use lmcp_core::{Cx, Handle, NoArgs, Tool, unix};
+use serde_json::json;
+use tokio::{net::UnixStream, sync::oneshot, task::JoinSet};
+
+use crate::support::{Folder, Peer, Serving, hanging, limits, server, soon};
+
+#[tokio::test]
+async fn the_socket_is_for_its_owner_alone() {
+    let folder = Folder::new();
+    let _transport = unix(folder.join("s")).unwrap();
+    let found = std::fs::symlink_metadata(folder.join("s")).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    assert_eq!(names(folder.path()), ["s"], "nothing else is left there");
+}
+
+#[tokio::test]
+async fn a_dead_socket_is_replaced() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists() && StdStream::connect(&path).is_err());
+    let mut serving = serve(&path, &who());
+    assert_eq!(ask(&path).await, "unix");
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_live_socket_is_refused() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &who());
+    let error = unix(&path).unwrap_err();
+    assert!(error.is_io());
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on {}", path.display())
+    );
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "another server listens there");
+    assert_eq!(
+        ask(&path).await,
+        "unix",
+        "the first server is not disturbed"
+    );
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_refused_and_kept() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    std::fs::write(&path, "precious").unwrap();
+    let error = unix(&path).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "something that is not a socket is there");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(unix(&link).unwrap_err().is_io());
+    let folder_there = folder.join("folder");
+    std::fs::create_dir(&folder_there).unwrap();
+    assert!(unix(&folder_there).unwrap_err().is_io());
+    assert_eq!(names(folder.path()), ["folder", "link", "s"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named() {
+    let folder = Folder::new();
+    let path = folder.join("none/s");
+    let error = unix(&path).unwrap_err();
+    assert!(error.is_io());
+    assert!(error.to_string().contains("none/s"), "{error}");
+}
+
+#[tokio::test]
+async fn the_socket_goes_with_the_server() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &who());
+    assert_eq!(ask(&path).await, "unix");
+    serving.stop().await;
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_socket_that_is_never_served_goes_too() {
+    let folder = Folder::new();
+    drop(unix(folder.join("s")).unwrap());
+    assert_eq!(names(folder.path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_socket_of_another_server_stays() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut first = serve(&path, &who());
+    assert_eq!(ask(&path).await, "unix");
+    // Somebody clears the way and starts a second server at the same place.
+    std::fs::remove_file(&path).unwrap();
+    let mut second = serve(&path, &who());
+    first.stop().await;
+    assert!(path.exists());
+    assert_eq!(ask(&path).await, "unix");
+    second.stop().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn the_kernel_says_who_calls() {
+    async fn caller(_: NoArgs, cx: Cx) -> String {
+        let process = cx.caller().peer();
+        process.map_or_else(String::new, |process| {
+            format!("{} {:?}", process.uid, process.pid)
+        })
+    }
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let tool = Tool::new("who", caller).read_only();
+    let mut serving = serve(&path, &server().tool(tool).start().unwrap());
+    let uid = std::fs::metadata(folder.path()).unwrap().uid();
+    let pid = i32::try_from(std::process::id()).unwrap();
+    assert_eq!(ask(&path).await, format!("{uid} {:?}", Some(pid)));
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn many_connections_are_served_at_once() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &who());
+    let mut clients = JoinSet::new();
+    for _ in 0..100 {
+        let path = path.clone();
+        clients.spawn(async move {
+            let mut peer = dial(&path).await;
+            for id in 0..10 {
+                peer.call(id, "who").await;
+            }
+            let mut ids = Vec::new();
+            for _ in 0..10 {
+                ids.push(peer.receive().await["id"].as_i64());
+            }
+            ids.sort_unstable();
+            assert_eq!(ids, (0..10).map(Some).collect::<Vec<_>>());
+        });
+    }
+    while let Some(client) = soon(clients.join_next()).await {
+        client.unwrap();
+    }
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn one_connection_that_hangs_up_leaves_the_others() {
+    let (tool, mut watcher) = hanging("hang");
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(
+        &path,
+        &server().tool(tool).tool(who_tool()).start().unwrap(),
+    );
+    let (mut first, mut second) = (dial(&path).await, dial(&path).await);
+    first.call(1, "hang").await;
+    second.call(1, "hang").await;
+    watcher.started().await;
+    watcher.started().await;
+    drop(first);
+    watcher.dropped().await;
+    second.call(2, "who").await;
+    assert_eq!(second.receive().await["id"], 2);
+    assert!(watcher.is_running());
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_ends_connections_and_their_work() {
+    let (tool, mut watcher) = hanging("hang");
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &server().tool(tool).start().unwrap());
+    let mut peer = dial(&path).await;
+    peer.call(1, "hang").await;
+    watcher.started().await;
+    serving.stop().await;
+    watcher.dropped().await;
+    assert_eq!(peer.next().await, None);
+}
+
+#[tokio::test]
+async fn a_connection_past_the_limit_is_told_so_and_others_live() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let server = server()
+        .tool(who_tool())
+        .limits(limits(|limits| limits.connections = 1));
+    let mut serving = serve(&path, &server.start().unwrap());
+    let mut first = dial(&path).await;
+    first.call(1, "who").await;
+    first.receive().await;
+    let mut second = dial(&path).await;
+    let refusal = second.receive().await;
+    assert_eq!(
+        refusal["error"]["data"],
+        json!({ "limit": "connections", "value": 1 })
+    );
+    assert_eq!(second.next().await, None);
+    first.call(2, "who").await;
+    assert_eq!(first.receive().await["id"], 2);
+    serving.stop().await;
+}
+
+/// A server on a socket, and how to stop it.
+struct Running {
+    serving: Serving,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Running {
+    async fn stop(&mut self) {
+        drop(self.stop.take());
+        self.serving.ended().await.expect("it ends well");
+    }
+}
+
+fn serve(path: &Path, server: &Handle) -> Running {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let transport = unix(path).expect("the path is free");
+    let transport = transport.until(async {
+        let _ = stopped.await;
+    });
+    let server = server.clone();
+    Running {
+        serving: Serving::start(async move { server.serve(transport).await }),
+        stop: Some(stop),
+    }
+}
+
+async fn dial(path: &Path) -> Peer {
+    let stream = soon(UnixStream::connect(path)).await;
+    let (reader, writer) = stream.expect("the server listens").into_split();
+    Peer::new(reader, writer)
+}
+
+async fn ask(path: &Path) -> String {
+    let mut peer = dial(path).await;
+    peer.request(1, "tools/call", json!({ "name": "who" }))
+        .await;
+    let answer = peer.receive().await;
+    let text = answer["result"]["content"][0]["text"].as_str();
+    text.expect("the answer is text").to_owned()
+}
+
+fn who() -> Handle {
+    server().tool(who_tool()).start().expect("it is right")
+}
+
+fn who_tool() -> Tool {
+    async fn who(_: NoArgs, cx: Cx) -> String {
+        format!("{:?}", cx.caller().transport()).to_lowercase()
+    }
+    Tool::new("who", who).read_only()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("it can be read").file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}

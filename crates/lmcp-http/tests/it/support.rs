@@ -1,0 +1,359 @@
+//! What the tests share: a server on a free port, and a client that writes its HTTP by hand.
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use lmcp_core::{Cx, Error, Limits, NoArgs, Server, Tool};
+use lmcp_http::Http;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+
+/// A server with a tool that answers at once.
+pub(crate) fn server() -> Server {
+    let quick = Tool::new("quick", |_: NoArgs, _: Cx| async { "quick" });
+    Server::new("test", "1.0.0").tool(quick.read_only())
+}
+
+/// The default limits but for one.
+pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    limits
+}
+
+/// Stops a test that would hang. Not a threshold: nothing here takes a hundredth of it.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future)
+        .await
+        .expect("nothing hangs")
+}
+
+/// A server on a port of its own, and how to stop it.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    serving: JoinSet<Result<(), Error>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+pub(crate) async fn serve(server: Server) -> Running {
+    serve_as(server, |http| http).await
+}
+
+pub(crate) async fn serve_as(server: Server, change: impl FnOnce(Http) -> Http) -> Running {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let http = lmcp_http::bind("127.0.0.1:0").await;
+    let http = http.expect("a port is free").until(async {
+        let _ = stopped.await;
+    });
+    let address = http.address();
+    let http = change(http);
+    let mut serving = JoinSet::new();
+    serving.spawn(server.serve(http));
+    Running {
+        address,
+        serving,
+        stop: Some(stop),
+    }
+}
+
+impl Running {
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.address).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn ask(&self, post: &Post) -> Answer {
+        self.connect().await.ask(post).await
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) async fn ended(&mut self) -> Result<(), Error> {
+        let ended = soon(self.serving.join_next()).await;
+        ended.expect("it is served").expect("serving never panics")
+    }
+}
+
+/// One HTTP request, right unless it is made wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    verb: &'static str,
+    path: &'static str,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// A call of a tool without arguments.
+pub(crate) fn call(tool: &str) -> Post {
+    request("tools/call", json!({ "name": tool })).with("mcp-name", tool)
+}
+
+/// A request of 2026-07-28.
+pub(crate) fn request(method: &str, mut params: Value) -> Post {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": 1,
+    });
+    params["_meta"] = meta;
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    body(&message.to_string())
+        .with("mcp-protocol-version", "2026-07-28")
+        .with("mcp-method", method)
+}
+
+/// Any body.
+pub(crate) fn body(text: &str) -> Post {
+    let post = Post {
+        verb: "POST",
+        path: "/mcp",
+        headers: Vec::new(),
+        body: text.to_owned(),
+    };
+    post.with("content-type", "application/json")
+        .with("accept", "application/json, text/event-stream")
+        .with("content-length", &text.len().to_string())
+}
+
+impl Post {
+    pub(crate) fn verb(mut self, verb: &'static str) -> Self {
+        self.verb = verb;
+        self
+    }
+
+    pub(crate) fn path(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        let mut post = self.without(name);
+        post.headers.push((name.to_owned(), value.to_owned()));
+        post
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// Everything up to the body.
+    pub(crate) fn head(&self, address: SocketAddr) -> String {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.verb, self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            head += &format!("host: {address}\r\n");
+        }
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head + "\r\n"
+    }
+
+    pub(crate) fn body(&self) -> &str {
+        &self.body
+    }
+}
+
+/// One connection of a client.
+pub(crate) struct Connection {
+    address: SocketAddr,
+    stream: BufReader<TcpStream>,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) head: Head,
+    pub(crate) body: String,
+}
+
+/// The status and the header fields of an answer, in lower case.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let stream = soon(TcpStream::connect(address)).await;
+        Self {
+            address,
+            stream: BufReader::new(stream.expect("the server listens")),
+        }
+    }
+
+    pub(crate) async fn ask(&mut self, post: &Post) -> Answer {
+        self.send(post).await;
+        let head = self.head().await;
+        let body = if post.verb == "HEAD" {
+            String::new()
+        } else {
+            self.body(&head).await
+        };
+        Answer { head, body }
+    }
+
+    pub(crate) async fn send(&mut self, post: &Post) {
+        let text = post.head(self.address) + &post.body;
+        self.write(text.as_bytes()).await;
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        let written = self.stream.write_all(bytes).await;
+        written.expect("the server reads");
+    }
+
+    pub(crate) async fn head(&mut self) -> Head {
+        let status = self.line().await;
+        let status = status.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            headers.push((name.to_lowercase(), value.trim().to_owned()));
+        }
+        Head {
+            status: status.expect("an answer begins with a status"),
+            headers,
+        }
+    }
+
+    /// The rest of an answer, however long it takes.
+    pub(crate) async fn body(&mut self, head: &Head) -> String {
+        let mut bytes = Vec::new();
+        if let Some(length) = head.get("content-length") {
+            bytes.resize(length.parse().expect("a length is a number"), 0);
+            let read = soon(self.stream.read_exact(&mut bytes)).await;
+            read.expect("the body is as long as it says");
+        } else if head.get("transfer-encoding").is_some() {
+            while let Some(chunk) = self.chunk().await {
+                bytes.extend(chunk);
+            }
+        }
+        String::from_utf8(bytes).expect("a body is text")
+    }
+
+    /// The next event or comment of a stream; `None` at its end.
+    pub(crate) async fn event(&mut self) -> Option<String> {
+        let mut event = String::new();
+        while !event.ends_with("\n\n") {
+            let chunk = self.chunk().await?;
+            event += std::str::from_utf8(&chunk).expect("an event is text");
+        }
+        Some(event.trim_end().to_owned())
+    }
+
+    /// The message in the next event.
+    pub(crate) async fn message(&mut self) -> Value {
+        let event = self.event().await.expect("the stream goes on");
+        let data = event.strip_prefix("data: ").expect("an event has data");
+        serde_json::from_str(data).expect("data is JSON")
+    }
+
+    /// Waits until the server hangs up; what it still says is returned.
+    pub(crate) async fn closed(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        // A server that hangs up on unread bytes resets the connection.
+        let _ = soon(self.stream.read_to_end(&mut rest)).await;
+        rest
+    }
+
+    async fn chunk(&mut self) -> Option<Vec<u8>> {
+        let size = self.line().await;
+        let size = usize::from_str_radix(&size, 16).expect("a chunk has a size");
+        let mut chunk = vec![0; size + 2];
+        let read = soon(self.stream.read_exact(&mut chunk)).await;
+        read.expect("a chunk is as long as it says");
+        chunk.truncate(size);
+        (size > 0).then_some(chunk)
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = soon(self.stream.read_line(&mut line)).await;
+        read.expect("a line is text");
+        line.trim_end().to_owned()
+    }
+}
+
+impl Head {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let mut fields = self.headers.iter().filter(|(known, _)| known == name);
+        fields.next().map(|(_, value)| value.as_str())
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("the body is JSON")
+    }
+}
+
+/// A tool that never ends, and reports when it begins and when its future is dropped.
+pub(crate) fn hanging(name: &str) -> (Tool, Watcher) {
+    hanging_after(name, |_| {})
+}
+
+/// As [`hanging`], after it has said something.
+pub(crate) fn hanging_after(
+    name: &str,
+    first: impl Fn(&Cx) + Send + Sync + 'static,
+) -> (Tool, Watcher) {
+    let (started, starts) = mpsc::unbounded_channel();
+    let (dropped, drops) = mpsc::unbounded_channel();
+    let tool = Tool::new(name, move |_: NoArgs, cx: Cx| {
+        first(&cx);
+        let (started, held) = (started.clone(), Held(dropped.clone()));
+        async move {
+            let _held = held;
+            let _ = started.send(());
+            std::future::pending::<&'static str>().await
+        }
+    });
+    let watcher = Watcher {
+        started: starts,
+        dropped: drops,
+    };
+    (tool.read_only(), watcher)
+}
+
+struct Held(mpsc::UnboundedSender<Instant>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.send(Instant::now());
+    }
+}
+
+pub(crate) struct Watcher {
+    started: mpsc::UnboundedReceiver<()>,
+    dropped: mpsc::UnboundedReceiver<Instant>,
+}
+
+impl Watcher {
+    pub(crate) async fn started(&mut self) {
+        soon(self.started.recv()).await.expect("the tool lives");
+    }
+
+    pub(crate) async fn dropped(&mut self) -> Instant {
+        soon(self.dropped.recv()).await.expect("the tool lives")
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.dropped.try_recv().is_err()
+    }
+}
