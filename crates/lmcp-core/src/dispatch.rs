@@ -274,36 +274,8 @@ fn no_resource(uri: &str) -> RpcError {
 
 /// Names what is not there, and what may have been meant.
 fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> RpcError {
-    let mut near: Vec<_> = known.map(|known| (distance(name, known), known)).collect();
-    near.sort_unstable();
-    let near: Vec<_> = near
-        .into_iter()
-        .take_while(|(distance, _)| *distance <= 2)
-        .map(|(_, name)| name)
-        .take(3)
-        .collect();
-    let hint = if near.is_empty() {
-        String::new()
-    } else {
-        format!("; did you mean `{}`?", near.join("`, `"))
-    };
-    let data = json!({ "name": name, "near": near });
-    RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}")).with_data(data)
-}
-
-/// Edits between two names (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(128).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().take(128).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(a != *b))
-                .min(above + 1)
-                .min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
+    let near = lmcp_schema::nearest(name, known);
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let error = RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}"));
+    error.with_data(json!({ "name": name, "near": near }))
 }

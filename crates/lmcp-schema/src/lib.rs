@@ -53,5 +53,6 @@ mod validate;
 pub use error::SchemaError;
 pub use header::HeaderParam;
 pub use mismatch::{Mismatch, Mismatches};
+pub use nearest::nearest;
 pub use normalise::{normalise_input, normalise_output};
 pub use schema::Schema;

@@ -1,7 +1,7 @@
 //! The valid key that somebody who wrote an invalid one may have meant.
 
 /// The nearest of the candidates, if one is near.
-pub(crate) fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = fold(key);
     if wanted.len() > MAX_LENGTH {
         return None;

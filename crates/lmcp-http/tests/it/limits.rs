@@ -27,6 +27,21 @@ async fn a_body_may_be_as_large_as_the_limit_and_no_larger() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_not_read_ends_the_connection() {
+    let running = serve(server().limits(limits(|limits| limits.body_bytes = 1000))).await;
+    let mut connection = running.connect().await;
+    let post = body(&" ".repeat(100_000));
+    connection
+        .write(post.head(running.address).as_bytes())
+        .await;
+    let head = connection.head().await;
+    assert_eq!(head.status, 413);
+    assert_eq!(head.get("connection"), Some("close"));
+    connection.body(&head).await;
+    assert_eq!(connection.closed().await, b"");
+}
+
+#[tokio::test]
 async fn a_body_that_does_not_say_its_size_is_limited_too() {
     let running = serve(server().limits(limits(|limits| limits.body_bytes = 1000))).await;
     let mut connection = running.connect().await;

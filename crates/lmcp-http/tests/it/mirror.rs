@@ -89,12 +89,15 @@ async fn a_mirrored_integer_is_one_that_every_client_can_write() {
         (9_007_199_254_740_991_i64, false),
         (9_007_199_254_740_993, true),
     ] {
-        let post = call("raw", &json!({ "region": "eu", "count": count }))
-            .with("mcp-param-region", "eu")
-            .with("mcp-param-count", &count.to_string());
-        let answer = running.ask(&post).await.json();
-        let failed = answer["result"]["content"].is_null() || answer["result"]["isError"] == true;
-        assert_eq!(failed, fails, "{answer}");
+        for tool in ["typed", "raw"] {
+            let post = call(tool, &json!({ "region": "eu", "count": count }))
+                .with("mcp-param-region", "eu")
+                .with("mcp-param-count", &count.to_string());
+            let answer = running.ask(&post).await.json();
+            let result = &answer["result"];
+            let failed = result["content"].is_null() || result["isError"] == true;
+            assert_eq!(failed, fails, "{tool}: {answer}");
+        }
     }
 }
 
