@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
 
-    /// Also take requests from web pages of this origin: SCHEME://HOST[:PORT].
+    /// Also take requests from web pages of this origin: SCHEME://HOST or SCHEME://HOST:PORT.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use lmcp_wire::{self as wire, RpcError};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     sync::Notify,
     time::{Sleep, sleep, sleep_until},
@@ -170,8 +170,12 @@ impl Running {
         ready!(alarm.as_mut().poll(cx));
         self.work = None;
         self.call.cancel();
-        let error = RpcError::internal(format!("no answer within {} s", self.deadline.as_secs()))
-            .with_data(json!({ "limit": "deadline", "seconds": self.deadline.as_secs() }));
+        let seconds: Value = match self.deadline.subsec_nanos() {
+            0 => self.deadline.as_secs().into(),
+            _ => self.deadline.as_secs_f64().into(),
+        };
+        let error = RpcError::internal(format!("no answer within {seconds} s"))
+            .with_data(json!({ "limit": "deadline", "seconds": seconds }));
         Poll::Ready(Reply::error(Some(&self.call.request.id), &error))
     }
 
@@ -236,7 +240,8 @@ pub(crate) fn poll_fenced(
         .unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
 }
 
-fn incident(panic: &(dyn Any + Send)) -> RpcError {
+/// What the peer is told of a panic: where to look for it.
+pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
     let words = panic.downcast_ref::<&str>().copied();
     let words = words
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))

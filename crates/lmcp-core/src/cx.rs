@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::{
     call::Call,
     error::{ToolError, ToolResult},
+    outbox::Step,
     request::Caller,
     server::Handle,
 };
@@ -167,7 +168,9 @@ impl Cx {
     ///
     /// Questions asked before this line are put to the client in the ordinary way; questions after it through the task.
     pub async fn detach(&self) {
-        let known = !self.0.asking.is_task() && self.capabilities().has_extension(task::EXTENSION);
+        let tool = self.0.request.method() == wire::method::request::TOOLS_CALL;
+        let known =
+            tool && !self.0.asking.is_task() && self.capabilities().has_extension(task::EXTENSION);
         if !known
             || self
                 .0
@@ -208,21 +211,23 @@ pub struct Progress {
 impl Progress {
     /// One step further.
     pub fn step(&self, message: impl Into<String>) {
-        self.send(self.cx.0.outbox.next_step(), message.into());
+        self.send(Step::Next, message.into());
     }
 
     /// This far. A value not above the last one is not sent: progress only grows.
     pub fn set(&self, done: usize, message: impl Into<String>) {
-        self.send(done as f64, message.into());
+        self.send(Step::To(done as f64), message.into());
     }
 
-    fn send(&self, progress: f64, message: String) {
+    fn send(&self, step: Step, message: String) {
         let Some(token) = &self.cx.0.request.progress_token else {
             return;
         };
-        let mut params = ProgressParams::new(token.clone(), progress);
-        params.total = self.total.map(|total| total as f64);
-        params.message = Some(message).filter(|message| !message.is_empty());
-        self.cx.0.outbox.progress(params);
+        self.cx.0.outbox.progress(step, |value| {
+            let mut params = ProgressParams::new(token.clone(), value);
+            params.total = self.total.map(|total| total as f64);
+            params.message = Some(message).filter(|message| !message.is_empty());
+            params
+        });
     }
 }

@@ -13,7 +13,7 @@ pub struct Limits {
     pub line_bytes: usize,
     /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
     pub body_bytes: usize,
-    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above.
+    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above. At least 8192, below which no client fits.
     pub header_bytes: usize,
     /// Connections at once, per listener. 1024: below the usual limit of open files. 503 above.
     pub connections: usize,

@@ -36,6 +36,14 @@ struct Inner {
     closed: bool,
 }
 
+/// How far to go.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
+    Next,
+    /// Not sent where it is not further: progress only grows.
+    To(f64),
+}
+
 /// What the outbox has for the reply stream.
 pub(crate) enum Next {
     Reply(Reply),
@@ -45,23 +53,21 @@ pub(crate) enum Next {
 }
 
 impl Outbox {
-    pub(crate) fn progress(&self, params: ProgressParams) {
+    /// Says how far it is. The value is found under the lock, so that no step between two threads is lost.
+    pub(crate) fn progress(&self, step: Step, params: impl FnOnce(f64) -> ProgressParams) {
         let mut inner = self.lock();
-        if inner.closed
-            || inner
-                .highest
-                .is_some_and(|highest| params.progress <= highest)
-        {
+        let value = match (step, inner.highest) {
+            (Step::Next, None) => 1.0,
+            (Step::Next, Some(highest)) => highest + 1.0,
+            (Step::To(value), Some(highest)) if value <= highest => return,
+            (Step::To(value), _) => value,
+        };
+        if inner.closed {
             return;
         }
-        inner.highest = Some(params.progress);
-        inner.progress = Some(params);
+        inner.highest = Some(value);
+        inner.progress = Some(params(value));
         inner.wake();
-    }
-
-    /// The value after the highest one said.
-    pub(crate) fn next_step(&self) -> f64 {
-        self.lock().highest.map_or(1.0, |highest| highest + 1.0)
     }
 
     pub(crate) fn log(&self, params: &LoggingMessageParams, limits: &Limits) {
@@ -74,15 +80,9 @@ impl Outbox {
             return;
         }
         if inner.dropped > 0 {
-            let note = format!(
-                "{} log messages were dropped here: the client reads too slowly",
-                inner.dropped
-            );
-            inner.dropped = 0;
-            let note = LoggingMessageParams::new(LoggingLevel::Warning, note.into());
-            inner
-                .messages
-                .push_back(Reply::notification(notification::MESSAGE, &note));
+            let note = dropped(std::mem::take(&mut inner.dropped));
+            let note = Reply::notification(notification::MESSAGE, &note);
+            inner.messages.push_back(note);
         }
         inner
             .messages
@@ -95,6 +95,10 @@ impl Outbox {
         let mut inner = self.lock();
         if let Some(message) = inner.messages.pop_front() {
             return Next::Reply(message);
+        }
+        if last_chance && inner.dropped > 0 {
+            let note = dropped(std::mem::take(&mut inner.dropped));
+            return Next::Reply(Reply::notification(notification::MESSAGE, &note));
         }
         if inner.progress.is_none() {
             return Next::Nothing;
@@ -132,6 +136,11 @@ impl Outbox {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn dropped(count: u64) -> LoggingMessageParams {
+    let words = format!("{count} log messages were dropped here: the client reads too slowly");
+    LoggingMessageParams::new(LoggingLevel::Warning, words.into())
 }
 
 impl Inner {

@@ -5,7 +5,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -30,6 +33,8 @@ use crate::{
 pub(crate) struct Listeners {
     all: Mutex<Vec<Weak<Listener>>>,
     most: usize,
+    /// The server has closed: who comes now is told so.
+    closed: AtomicBool,
 }
 
 struct Listener {
@@ -52,6 +57,7 @@ impl Listeners {
         Self {
             all: Mutex::default(),
             most,
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -95,6 +101,7 @@ impl Listeners {
 
     /// Every subscription ends well.
     pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         self.tell(|_, pending| pending.closed = true);
     }
 
@@ -108,9 +115,13 @@ impl Listeners {
             ));
             return Err(error.with_data(json!({ "limit": "listeners", "value": most })));
         }
+        let pending = Pending {
+            closed: self.closed.load(Ordering::Acquire),
+            ..Pending::default()
+        };
         let listener = Arc::new(Listener {
             filter,
-            pending: Mutex::default(),
+            pending: Mutex::new(pending),
         });
         all.push(Arc::downgrade(&listener));
         Ok(listener)

@@ -66,13 +66,26 @@ impl Http {
 
     /// Where clients send their requests.
     pub fn url(&self) -> String {
-        format!("http://{}{}", self.local, self.settings.path)
+        format!(
+            "http://{}{}",
+            self.local,
+            if self.settings.path.is_empty() {
+                "/"
+            } else {
+                &self.settings.path
+            }
+        )
     }
 
     /// Another path than `/mcp`.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
-        self.settings.path = format!("/{}", path.trim_matches('/'));
+        let path = path.trim_matches('/');
+        self.settings.path = if path.is_empty() {
+            String::new()
+        } else {
+            format!("/{path}")
+        };
         self
     }
 
@@ -124,7 +137,9 @@ impl Transport for Http {
         }
         let limits = server.limits().clone();
         let service = HttpService::standalone(server.clone(), self.settings);
-        let places = Arc::new(Semaphore::new(limits.connections));
+        let places = Arc::new(Semaphore::new(
+            limits.connections.min(Semaphore::MAX_PERMITS),
+        ));
         let (close, closing) = watch::channel(());
         let connections = Tasks::default();
         loop {
@@ -153,7 +168,7 @@ impl Transport for Http {
             });
         }
         drop(self.listener);
-        server.close();
+        server.transport_stops();
         close.send_replace(());
         let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let _ = timeout(limits.shutdown_wait, places.acquire_many(all)).await;
@@ -175,7 +190,6 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_wait)
         .max_buf_size(limits.header_bytes.max(8192))
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {

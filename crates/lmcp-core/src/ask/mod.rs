@@ -16,6 +16,7 @@ use lmcp_wire::{
     self as wire, ClientCapabilities, RpcError,
     elicit::ElicitMode,
     input::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
+    method::request,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
@@ -295,6 +296,9 @@ impl Cx {
         if answers.is_some() {
             return Ok(answers);
         }
+        if !CAN_ASK.contains(&self.0.request.method()) {
+            return Err(ToolError::new("only tools, resources and prompts can ask"));
+        }
         let lacking = lacking(&open, &self.capabilities());
         if lacking != ClientCapabilities::default() {
             return Err(ToolError::missing(lacking));
@@ -311,6 +315,13 @@ impl Cx {
         Ok(None)
     }
 }
+
+/// The requests that the specification lets ask.
+const CAN_ASK: [&str; 3] = [
+    request::TOOLS_CALL,
+    request::RESOURCES_READ,
+    request::PROMPTS_GET,
+];
 
 /// What the client would have had to declare for these questions, and did not.
 fn lacking(open: &InputRequests, declared: &ClientCapabilities) -> ClientCapabilities {

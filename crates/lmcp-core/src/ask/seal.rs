@@ -8,6 +8,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::RpcError;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use crate::{limits::Limits, random};
 
@@ -56,9 +57,9 @@ impl Sealer {
         })?;
         if state.len() > limits.state_bytes {
             let (size, most) = (state.len(), limits.state_bytes);
-            return Err(RpcError::internal(format!(
-                "the state to carry has {size} bytes; at most {most} are allowed"
-            )));
+            let words = format!("the state to carry has {size} bytes; at most {most} are allowed");
+            let data = json!({ "limit": "state_bytes", "value": most });
+            return Err(RpcError::internal(words).with_data(data));
         }
         Ok(state)
     }

@@ -222,7 +222,7 @@ pub(crate) fn write_body(
     extra: Option<wire::Meta>,
     server_info: &str,
 ) {
-    let meta = outcome.take_meta();
+    let told = outcome.take_meta();
     out.extend_from_slice(b"{\"resultType\":\"");
     out.extend_from_slice(outcome.result_type().as_bytes());
     out.push(b'"');
@@ -232,8 +232,10 @@ pub(crate) fn write_body(
     }
     out.extend_from_slice(b",\"_meta\":{\"io.modelcontextprotocol/serverInfo\":");
     out.extend_from_slice(server_info.as_bytes());
-    for meta in meta.into_iter().chain(extra) {
-        splice(out, &meta);
+    if let Some(mut merged) = told.or_else(|| extra.is_some().then(wire::Meta::new)) {
+        merged.extend(extra.into_iter().flatten());
+        merged.remove(meta::SERVER_INFO);
+        splice(out, &merged);
     }
     out.extend_from_slice(b"}}");
 }

@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    sync::{Arc, RwLock},
+    sync::{Arc, RwLock, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -196,6 +196,7 @@ impl Server {
             state: self.state,
             sealer: Sealer::new(&key),
             spawned: Tasks::default(),
+            serving: AtomicUsize::new(0),
         };
         Ok(Handle::own(engine))
     }

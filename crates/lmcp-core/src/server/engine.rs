@@ -1,6 +1,6 @@
 //! The running server behind every [`Handle`](super::Handle) and [`Cx`](crate::Cx).
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, atomic::AtomicUsize};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::discover::CacheHint;
@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskStore,
     /// What handlers left running: shielded steps and tasks.
     pub(crate) spawned: Tasks,
+    /// How many transports serve now.
+    pub(crate) serving: AtomicUsize,
 }
 
 impl Engine {
@@ -56,11 +58,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends subscriptions and tasks. Requests in flight belong to their transports.
+    /// Ends subscriptions and tasks. Requests in flight belong to their transports, and shielded steps to nobody.
     pub(crate) fn close(&self) {
         self.listeners.close();
         self.tasks.clear();
-        self.spawned.abort();
     }
 
     /// Whom and what a sealed state is for: the caller, and what the request is about.

@@ -1,12 +1,19 @@
 //! [`Handle`]: a server that runs.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+};
+
+use lmcp_wire::RequestId;
 
 use super::{
     Engine,
     catalog::{Catalog, Lists},
 };
 use crate::{
+    call::incident,
     client::Client,
     error::Error,
     layer::Next,
@@ -14,7 +21,7 @@ use crate::{
     prompt::{AnyPrompt, Prompt},
     request::Request,
     resource::{AnyResource, Resource},
-    service::{Replies, Service},
+    service::{Replies, Reply, Service, Source},
     set::{Parts, ToolSet},
     tool::{AnyTool, Effect, Tool},
     transport::Transport,
@@ -36,6 +43,16 @@ struct Owner(Arc<Engine>);
 impl Drop for Owner {
     fn drop(&mut self) {
         self.0.close();
+        self.0.spawned.abort();
+    }
+}
+
+/// Counts a transport for as long as it serves.
+struct Serving<'a>(&'a Engine);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.serving.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -60,7 +77,19 @@ impl Handle {
     /// # Errors
     /// The transport failed.
     pub async fn serve(&self, transport: impl Transport) -> Result<(), Error> {
-        transport.serve(self.clone()).await
+        self.engine.serving.fetch_add(1, Ordering::AcqRel);
+        let served = Serving(&self.engine);
+        let result = transport.serve(self.clone()).await;
+        drop(served);
+        result
+    }
+
+    /// A transport that stops says so while its connections still can be written to: if it is the last one, subscriptions
+    /// end with their result, and tasks are stopped.
+    pub fn transport_stops(&self) {
+        if self.engine.serving.load(Ordering::Acquire) <= 1 {
+            self.close();
+        }
     }
 
     /// A client in the same process, for tests.
@@ -176,7 +205,38 @@ impl Handle {
 
 impl Service for Handle {
     fn call(&self, request: Request) -> Replies {
-        Next::new(&self.engine).call(request)
+        if self.engine.layers.is_empty() {
+            return self.engine.dispatch(request);
+        }
+        // Layers are somebody's code, as handlers are.
+        let id = request.id().clone();
+        let called = catch_unwind(AssertUnwindSafe(|| Next::new(&self.engine).call(request)));
+        match called {
+            Ok(replies) => Replies::from_source(Fenced {
+                id,
+                replies: Some(replies),
+            }),
+            Err(panic) => Replies::error(&id, &incident(&*panic)),
+        }
+    }
+}
+
+/// Replies that a layer may have made: a panic in them costs one answer.
+struct Fenced {
+    id: RequestId,
+    /// `None` after the end.
+    replies: Option<Replies>,
+}
+
+impl Source for Fenced {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        let Some(replies) = &mut self.replies else {
+            return Poll::Ready(None);
+        };
+        catch_unwind(AssertUnwindSafe(|| replies.poll_next(cx))).unwrap_or_else(|panic| {
+            self.replies = None;
+            Poll::Ready(Some(Reply::error(Some(&self.id), &incident(&*panic))))
+        })
     }
 }
 

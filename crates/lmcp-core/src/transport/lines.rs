@@ -76,12 +76,16 @@ impl<S: Service> Connection<S> {
         loop {
             tokio::select! {
                 biased;
-                () = closed(&mut closing) => break,
+                () = closed(&mut closing) => return self.drain().await,
                 () = self.out.gone() => return,
                 frame = lines.next() => match frame {
                     Some(Frame::Line(line)) => self.on_line(&line).await,
                     Some(Frame::TooLong) => self.on_long_line().await,
-                    None => break,
+                    None => {
+                        // Nobody listens any more.
+                        self.in_flight.cancel_listening();
+                        return self.drain().await;
+                    }
                 },
             }
             while self.tasks.try_join_next().is_some() {}
@@ -91,7 +95,6 @@ impl<S: Service> Connection<S> {
                 self.out.uncork();
             }
         }
-        self.drain().await;
     }
 
     async fn on_line(&mut self, line: &Bytes) {
@@ -129,8 +132,7 @@ impl<S: Service> Connection<S> {
             Err(error) => return self.out.send(Reply::error(Some(&id), &error)).await,
         };
         let mut replies = self.service.call(request);
-        // What is answered at once needs no place among those in flight, and no task.
-        if let Some(reply) = answered_at_once(&mut replies) {
+        if let Some(reply) = replies.take_ready() {
             return self.out.send(reply).await;
         }
         if !self.find_place().await {
@@ -140,6 +142,9 @@ impl<S: Service> Connection<S> {
             let error = RpcError::internal(words)
                 .with_data(json!({ "limit": "requests_in_flight", "value": most }));
             return self.out.send(Reply::error(Some(&id), &error)).await;
+        }
+        if let Some(reply) = answered_at_once(&mut replies) {
+            return self.out.send(reply).await;
         }
         let place = self.in_flight.enter(id.clone(), method == request::LISTEN);
         let task = self
@@ -164,6 +169,11 @@ impl<S: Service> Connection<S> {
     /// read: then the answers are there, and nothing more is taken in until they are gone.
     async fn find_place(&mut self) -> bool {
         let most = self.limits.requests_in_flight;
+        // Answers that wait for a peer that does not read have left their places: it must read before there are more.
+        if self.out.is_full() {
+            self.out.uncork();
+            self.out.room().await;
+        }
         while self.in_flight.len() >= most {
             self.out.uncork();
             let room = self.in_flight.until(|requests| requests < most);
@@ -181,7 +191,6 @@ impl<S: Service> Connection<S> {
 
     /// Answers that are nearly there still go out; then everything is dropped.
     async fn drain(self) {
-        self.in_flight.cancel_listening();
         let idle = self.in_flight.until(|requests| requests == 0);
         let _ = timeout(self.limits.drain_wait, idle).await;
     }
@@ -205,9 +214,6 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
 /// Where one thread runs everything, a first turn costs nobody anything, and for most calls it is the only one. Where
 /// there are several, a handler that blocks its thread would hold up the connection: there every call is a task.
 fn answered_at_once(replies: &mut Replies) -> Option<Reply> {
-    if let Some(reply) = replies.take_ready() {
-        return Some(reply);
-    }
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
         return None;
     }
@@ -219,7 +225,12 @@ fn answered_at_once(replies: &mut Replies) -> Option<Reply> {
 
 /// Drives one request, and puts what it says into the buffer.
 async fn forward(mut replies: Replies, out: Arc<Outgoing>, place: Place) {
+    let mut place = Some(place);
     while let Some(reply) = replies.next().await {
+        if reply.is_response() {
+            // Before the peer can know of the answer, so that the id is free for it.
+            place = None;
+        }
         out.send(reply).await;
     }
     drop(place);

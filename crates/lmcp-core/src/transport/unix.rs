@@ -2,9 +2,12 @@
 
 use std::{
     fs, io,
-    os::unix::{
-        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-        net::{UnixListener as StdListener, UnixStream as StdStream},
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+            net::{UnixListener as StdListener, UnixStream as StdStream},
+        },
     },
     path::{Path, PathBuf},
     pin::Pin,
@@ -72,7 +75,9 @@ impl Transport for Unix {
         let _file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
-        let places = Arc::new(Semaphore::new(server.limits().connections));
+        let places = Arc::new(Semaphore::new(
+            server.limits().connections.min(Semaphore::MAX_PERMITS),
+        ));
         let (close, closing) = watch::channel(false);
         let connections = Tasks::default();
         loop {
@@ -98,7 +103,7 @@ impl Transport for Unix {
                 drop(place);
             });
         }
-        server.close();
+        server.transport_stops();
         close.send_replace(true);
         let all = u32::try_from(server.limits().connections).unwrap_or(u32::MAX);
         let _ =
@@ -146,11 +151,17 @@ fn bind(path: &Path) -> io::Result<(StdListener, Identity)> {
         }
     }
     // Bound in a folder of our own and moved into place once its mode is right: at no moment can others open it.
-    let folder = path.with_file_name(format!(".{}", random::hex::<4>()));
-    fs::DirBuilder::new().create(&folder)?;
+    let folder = scratch(path)?;
     let result = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).and_then(|()| {
         let socket = folder.join("s");
-        let listener = StdListener::bind(&socket)?;
+        let listener = match StdListener::bind(&socket) {
+            // Too long by our folder's name: Linux has a short way to say where it is.
+            Err(err) if err.kind() == io::ErrorKind::InvalidInput => {
+                let folder = fs::File::open(&folder)?;
+                StdListener::bind(format!("/proc/self/fd/{}/s", folder.as_raw_fd()))
+            }
+            bound => bound,
+        }?;
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let identity = identify(&socket)?;
@@ -159,6 +170,20 @@ fn bind(path: &Path) -> io::Result<(StdListener, Identity)> {
     });
     let _ = fs::remove_dir_all(&folder);
     result
+}
+
+/// A folder beside the path, with a name so short that a path that fits the system still does.
+fn scratch(path: &Path) -> io::Result<PathBuf> {
+    let mut taken = Err(io::ErrorKind::AlreadyExists.into());
+    for _ in 0..16 {
+        let folder = path.with_file_name(format!(".{}", random::hex::<1>()));
+        taken = fs::DirBuilder::new().create(&folder).map(|()| folder);
+        match &taken {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+            _ => break,
+        }
+    }
+    taken
 }
 
 fn identify(path: &Path) -> io::Result<Identity> {

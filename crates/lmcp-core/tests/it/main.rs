@@ -17,6 +17,7 @@ mod outputs;
 mod paging;
 mod progress;
 mod registration;
+mod regressions;
 mod schema;
 mod stdio;
 mod subscribe;

@@ -7,6 +7,7 @@ mod guard;
 mod limits;
 mod mirror;
 mod mount;
+mod regressions;
 mod routes;
 mod shutdown;
 mod support;
