@@ -399,7 +399,7 @@ fn knowing(server: &Handle) -> Client {
         json!({ "extensions": { "io.modelcontextprotocol/tasks": {} }, "elicitation": {} });
     server
         .client()
-        .capabilities(serde_json::from_value(declared).unwrap())
+        .capabilities(serde_json::from_value(declared).expect("these are capabilities"))
 }
 
 #[derive(Deserialize, JsonSchema)]
