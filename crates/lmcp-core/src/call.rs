@@ -168,7 +168,9 @@ impl Running {
             .alarm
             .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
         ready!(alarm.as_mut().poll(cx));
-        self.work = None;
+        // What the handler holds may panic as it is dropped; that costs nothing more than the answer it costs anyway.
+        let work = self.work.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         self.call.cancel();
         let seconds: Value = match self.deadline.subsec_nanos() {
             0 => self.deadline.as_secs().into(),

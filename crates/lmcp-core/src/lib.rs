@@ -62,5 +62,5 @@ pub use server::{Handle, Server};
 pub use service::{Replies, Reply, ReplyKind, Service};
 pub use set::ToolSet;
 pub use spawn::Tasks;
-pub use tool::{Json, NoArgs, Tool};
+pub use tool::{Json, JsonText, NoArgs, Tool};
 pub use transport::{Transport, pair, stdio, unix};

@@ -25,6 +25,9 @@ pub struct Limits {
     /// Messages waiting on one reply stream. 64: progress is merged long before; log messages beyond it are dropped
     /// and counted.
     pub queue: usize,
+    /// Answers waiting to be written on one stdio or unix connection, in bytes. 64 KiB: what a pipe holds. Past it, who
+    /// has something to say waits, and then nothing more is read. One message may be larger.
+    pub outgoing_bytes: usize,
     /// Items on one page of a list. 1000: most clients never ask for a second page.
     pub list_page: usize,
     /// How long one request may take. 10 minutes: longer work belongs in a task.
@@ -40,6 +43,9 @@ pub struct Limits {
     /// How long answers in flight may still take when the lines of a connection end. 30 ms: quick ones arrive, and a
     /// client that waits for our exit does not notice. HTTP uses [`Limits::shutdown_wait`].
     pub drain_wait: Duration,
+    /// How long a process on stdio stays for answers that nobody reads, after its input has ended. 1 s without any
+    /// progress: a slow reader gets everything, one that is gone does not hold us.
+    pub stall_wait: Duration,
     /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
     pub shutdown_wait: Duration,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
@@ -71,6 +77,7 @@ impl Default for Limits {
             requests_in_flight: 256,
             admission_wait: Duration::from_millis(250),
             queue: 64,
+            outgoing_bytes: 64 << 10,
             list_page: 1000,
             deadline: Duration::from_secs(600),
             progress_interval: Duration::from_millis(25),
@@ -78,6 +85,7 @@ impl Default for Limits {
             header_wait: Duration::from_secs(10),
             body_wait: Duration::from_secs(30),
             drain_wait: Duration::from_millis(30),
+            stall_wait: Duration::from_secs(1),
             shutdown_wait: Duration::from_secs(5),
             ask_rounds: 16,
             ask_wait: Duration::from_secs(1800),

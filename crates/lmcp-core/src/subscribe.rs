@@ -23,6 +23,7 @@ use serde_json::json;
 use crate::{
     dispatch::expect_tasks,
     era::modern,
+    limits::Limits,
     outcome::Outcome,
     request::{Request, Transport},
     server::{Engine, catalog::Lists},
@@ -33,6 +34,8 @@ use crate::{
 pub(crate) struct Listeners {
     all: Mutex<Vec<Weak<Listener>>>,
     most: usize,
+    /// Of resources below a watched one, for each listener.
+    most_updates: usize,
     /// The server has closed: who comes now is told so.
     closed: AtomicBool,
 }
@@ -53,10 +56,11 @@ struct Pending {
 }
 
 impl Listeners {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             all: Mutex::default(),
-            most,
+            most: limits.listeners,
+            most_updates: limits.watched,
             closed: AtomicBool::new(false),
         }
     }
@@ -77,7 +81,7 @@ impl Listeners {
                 return;
             };
             // Far below a watched resource there may be any number: past a bound, the watched one stands for all.
-            let uri = if pending.updated.len() < 1024 {
+            let uri = if pending.updated.len() < self.most_updates {
                 uri
             } else {
                 watched

@@ -19,26 +19,26 @@ pub(crate) struct Guard {
 impl Guard {
     /// Ok, or the sentence that says what is refused and what would allow it.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
-        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI.
-        let host = match text(headers.get(header::HOST)) {
-            Some(host) => host,
-            None => uri.authority().map_or("", |authority| authority.as_str()),
-        };
-        if !self.knows_host(host) {
-            return Err(format!(
-                "`Host: {host}` is not allowed here; allow it with `allow_host(\"{host}\")` or `--allow-host {host}`"
-            ));
+        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI. Where both are there, both count.
+        let fields = headers.get_all(header::HOST).iter().map(text);
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let mut names = 0;
+        for host in fields.chain(authority) {
+            names += 1;
+            if !self.knows_host(host) {
+                return Err(refusal("Host", host, "host"));
+            }
         }
-        let Some(origin) = headers.get(header::ORIGIN) else {
-            return Ok(());
-        };
-        let origin = text(Some(origin)).unwrap_or_default();
-        if self.knows_origin(origin) {
-            return Ok(());
+        let written = headers.get_all(header::HOST).iter().count();
+        if names == 0 || written > 1 {
+            return Err(format!("a request has one `Host`, not {written}"));
         }
-        Err(format!(
-            "`Origin: {origin}` is not allowed here; allow it with `allow_origin(\"{origin}\")` or `--allow-origin {origin}`"
-        ))
+        for origin in headers.get_all(header::ORIGIN).iter().map(text) {
+            if !self.knows_origin(origin) {
+                return Err(refusal("Origin", origin, "origin"));
+            }
+        }
+        Ok(())
     }
 
     fn knows_host(&self, host: &str) -> bool {
@@ -76,8 +76,15 @@ impl Guard {
     }
 }
 
-fn text(value: Option<&HeaderValue>) -> Option<&str> {
-    value?.to_str().ok()
+fn refusal(field: &str, value: &str, option: &str) -> String {
+    format!(
+        "`{field}: {value}` is not allowed here; allow it with `allow_{option}(\"{value}\")` or `--allow-{option} {value}`"
+    )
+}
+
+/// What is not text is no name we know.
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or("(not text)")
 }
 
 #[cfg(test)]

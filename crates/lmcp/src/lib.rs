@@ -4,9 +4,10 @@
 //! and, with the feature `http`, `lmcp_http` is Streamable HTTP.
 
 pub use lmcp_core::{
-    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, Json, Limits, NoArgs,
-    Progress, Prompt, Replies, Request, Resource, Server, Service, Tool, ToolError, ToolResult,
-    ToolSet, Transport, ask, client, error, pair, stdio, unix,
+    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, Json, JsonText,
+    Limits, Next, NoArgs, Progress, Prompt, Replies, Reply, ReplyKind, Request, Resource, Server,
+    Service, Tool, ToolError, ToolResult, ToolSet, Transport, ask, client, error, pair, stdio,
+    unix,
 };
 #[cfg(feature = "http")]
 pub use lmcp_http as http;

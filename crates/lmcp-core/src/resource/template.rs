@@ -3,7 +3,8 @@
 //! `{x}` is one path segment or a part of one: it never contains a `/`, escaped or not, and is never `.` or `..`.
 //! `{+x}` may contain `/`, but no segment of it is `..`, and behind a `/` it does not begin with another: joined to a
 //! folder, it stays below. `{?x,y}` stands at the end; its values may be absent and come
-//! in any order. A value always reaches as far as the first occurrence of the text that follows it.
+//! in any order. `{x}` reaches as far as the first
+//! occurrence of the text that follows it, `{+x}` as far as the last.
 
 use std::collections::BTreeMap;
 

@@ -185,7 +185,7 @@ impl Server {
         catalog.add(self.parts)?;
         let key = self.key.unwrap_or_else(random::bytes);
         let engine = Engine {
-            listeners: Listeners::new(self.limits.listeners),
+            listeners: Listeners::new(&self.limits),
             tasks: TaskStore::default(),
             limits: self.limits,
             server_info: serde_json::to_string(&self.info).expect("names are JSON"),

@@ -272,7 +272,7 @@ impl<T> Shelf<T> {
             jsonrpc::append(&mut out, member);
             out.extend_from_slice(b":[");
             let mut last = None;
-            for (index, (key, item)) in items.by_ref().take(limits.list_page).enumerate() {
+            for (index, (key, item)) in items.by_ref().take(limits.list_page.max(1)).enumerate() {
                 if index > 0 {
                     out.push(b',');
                 }

@@ -76,6 +76,7 @@ impl Framer {
     /// What stands after the last line end, when nothing more will come: a peer may forget the last one.
     pub fn last_frame(&mut self) -> Option<Frame> {
         let rest = self.buffer.split().freeze();
+        self.scanned = 0;
         (!self.skipping && !rest.trim_ascii().is_empty()).then_some(Frame::Line(rest))
     }
 
@@ -121,6 +122,15 @@ mod tests {
         assert_eq!(frames(3, &["abcd", "efgh", "ij\nok\n"]), ["TOO LONG", "ok"]);
         assert_eq!(frames(3, &["abcd\nok\n"]), ["TOO LONG", "ok"]);
         assert_eq!(frames(3, &["abc\nabcd"]), ["abc", "TOO LONG"]);
+    }
+
+    #[test]
+    fn after_the_last_piece_there_is_nothing() {
+        let mut framer = Framer::new(9);
+        framer.buffer().extend_from_slice(b"tail");
+        assert_eq!((framer.next_frame(), framer.has_frame()), (None, false));
+        assert_eq!(framer.last_frame(), Some(Frame::Line("tail".into())));
+        assert_eq!((framer.has_frame(), framer.next_frame()), (false, None));
     }
 
     #[test]

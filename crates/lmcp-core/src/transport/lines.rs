@@ -190,9 +190,9 @@ impl<S: Service> Connection<S> {
     }
 
     /// Answers that are nearly there still go out; then everything is dropped.
-    async fn drain(self) {
-        let idle = self.in_flight.until(|requests| requests == 0);
-        let _ = timeout(self.limits.drain_wait, idle).await;
+    async fn drain(mut self) {
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(self.limits.drain_wait, ended).await;
     }
 }
 

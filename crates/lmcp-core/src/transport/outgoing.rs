@@ -4,7 +4,13 @@
 //! something to say waits. While the peer does read, the writer takes all there is at once, so that a flood of small
 //! messages costs few writes and few wake-ups.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -16,11 +22,9 @@ const AT_ONCE: usize = 4096;
 /// Held back no longer at this size.
 const WORTH_A_WRITE: usize = 16 << 10;
 
-/// Full at this size. A message is never torn, so one that is larger may stand in it alone.
-const ENOUGH: usize = 64 << 10;
-
-#[derive(Default)]
 pub(crate) struct Outgoing {
+    /// Full at this size. A message is never torn, so one that is larger may stand in it alone.
+    enough: usize,
     /// A way past the writer for what certainly does not block.
     direct: Option<Direct>,
     /// Starts the writer when it is first needed.
@@ -32,6 +36,8 @@ pub(crate) struct Outgoing {
     filled_async: Notify,
     /// There is room again, or the writer is gone.
     changed: Notify,
+    /// How often the writer got something written.
+    writes: AtomicU64,
 }
 
 /// Writes as much as it can without waiting, and says how much that was.
@@ -52,12 +58,27 @@ struct Buffer {
 }
 
 impl Outgoing {
+    /// For a writer that is there.
+    pub(crate) fn new(enough: usize) -> Self {
+        Self {
+            enough,
+            direct: None,
+            starter: Mutex::default(),
+            buffer: Mutex::default(),
+            filled: Condvar::new(),
+            filled_async: Notify::new(),
+            changed: Notify::new(),
+            writes: AtomicU64::new(0),
+        }
+    }
+
     /// With a way past the writer, which is started only when something has to wait.
-    pub(crate) fn with_direct(direct: Direct, starter: Starter) -> Self {
+    pub(crate) fn with_direct(enough: usize, direct: Direct, starter: Starter) -> Self {
+        let starter = Mutex::new(Some(starter));
         Self {
             direct: Some(direct),
-            starter: Mutex::new(Some(starter)),
-            ..Self::default()
+            starter,
+            ..Self::new(enough)
         }
     }
 
@@ -96,10 +117,34 @@ impl Outgoing {
         }
     }
 
+    /// The writer got something written.
+    pub(crate) fn progressed(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has been written for this long, though something waits to be.
+    pub(crate) async fn stalled(&self, wait: Duration) {
+        let mut before = None;
+        loop {
+            let waiting = self.is_waiting();
+            let now = waiting.then(|| self.writes.load(Ordering::Relaxed));
+            if now.is_some() && now == before {
+                return;
+            }
+            before = now;
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        let buffer = self.lock();
+        !buffer.gone && (buffer.writing || !buffer.lines.is_empty())
+    }
+
     /// Does the peer not read?
     pub(crate) fn is_full(&self) -> bool {
         let buffer = self.lock();
-        !buffer.gone && buffer.lines.len() >= ENOUGH
+        !buffer.gone && buffer.lines.len() >= self.enough
     }
 
     /// Waits until the writer is gone.
@@ -168,7 +213,7 @@ impl Outgoing {
         if buffer.gone || buffer.finished {
             return true;
         }
-        if buffer.lines.len() >= ENOUGH {
+        if buffer.lines.len() >= self.enough {
             return false;
         }
         buffer.lines.extend_from_slice(json);
@@ -204,7 +249,7 @@ impl Outgoing {
     fn swap(&self, mut buffer: MutexGuard<'_, Buffer>, lines: &mut Vec<u8>) -> bool {
         lines.clear();
         // A buffer that a large message has stretched is not kept.
-        if lines.capacity() > 2 * ENOUGH {
+        if lines.capacity() > 2 * self.enough {
             *lines = Vec::new();
         }
         std::mem::swap(&mut buffer.lines, lines);

@@ -52,7 +52,7 @@ where
 {
     pub(crate) async fn serve_until(self, server: Handle, closing: watch::Receiver<bool>) {
         let limits = server.limits().clone();
-        let out = Arc::new(Outgoing::default());
+        let out = Arc::new(Outgoing::new(limits.outgoing_bytes));
         let outgoing = Arc::clone(&out);
         let (written, mut all_written) = watch::channel(());
         let writer = Tasks::default();

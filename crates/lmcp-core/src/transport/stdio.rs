@@ -49,23 +49,55 @@ impl Transport for Stdio {
         let (batches, received) = mpsc::channel(2);
         let (written, all_written) = oneshot::channel();
         let limit = limits.line_bytes;
+        let watched = input
+            .try_clone()
+            .map_err(|err| Error::io("cannot watch stdin", err))?;
         start("lmcp-stdin", move || {
-            read(&mut File::from(input), limit, &batches)
+            read(&File::from(input), limit, &batches)
         })?;
-        let out = outgoing(output, written);
+        let out = outgoing(output, limits.outgoing_bytes, written);
         let lines = Batches {
             received,
             batch: Vec::new().into_iter(),
         };
         let (_open, closing) = watch::channel(false);
-        let drain_wait = limits.drain_wait;
-        Connection::new(server, Caller::new(request::Transport::Stdio), limits, out)
-            .run(lines, closing)
-            .await;
-        // The last answers are with the writer; a client that does not read them cannot hold us.
-        let _ = tokio::time::timeout(drain_wait, all_written).await;
-        Ok(())
+        let stall_wait = limits.stall_wait;
+        let caller = Caller::new(request::Transport::Stdio);
+        let connection = Connection::new(server, caller, limits, Arc::clone(&out));
+        let served = async {
+            connection.run(lines, closing).await;
+            // The last answers are with the writer.
+            let _ = all_written.await;
+        };
+        let unread = async {
+            loop {
+                out.stalled(stall_wait).await;
+                if has_ended(&watched) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = served => Ok(()),
+            // The client has closed our input and does not read: it cannot hold us.
+            () = unread => {
+                let nobody = io::ErrorKind::BrokenPipe.into();
+                Err(Error::io("the last answers were not read", nobody))
+            }
+        }
     }
+}
+
+/// Has the other end of our input been closed? There may still be something to read.
+fn has_ended(input: &OwnedFd) -> bool {
+    let mut ready = [PollFd::new(input, PollFlags::empty())];
+    poll(&mut ready, Some(&Timespec::default())).is_ok()
+        && ready[0].revents().contains(PollFlags::HUP)
+}
+
+/// Waits for a descriptor that somebody has made non-blocking.
+fn wait_for(file: &File, what: PollFlags) {
+    let _ = poll(&mut [PollFd::new(file, what)], None);
 }
 
 /// Moves the real stdin and stdout to descriptors nobody else knows, and puts harmless ones in their place.
@@ -79,7 +111,7 @@ fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
 /// waits for a reader that does not read is started when there is something to wait for.
-fn outgoing(output: OwnedFd, written: oneshot::Sender<()>) -> Arc<Outgoing> {
+fn outgoing(output: OwnedFd, enough: usize, written: oneshot::Sender<()>) -> Arc<Outgoing> {
     Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
         let (file, outgoing) = (Arc::new(File::from(output)), Weak::clone(outgoing));
         let direct = Arc::clone(&file);
@@ -99,14 +131,14 @@ fn outgoing(output: OwnedFd, written: oneshot::Sender<()>) -> Arc<Outgoing> {
             };
             let for_thread = Arc::clone(&outgoing);
             let started = start("lmcp-stdout", move || {
-                write(&mut &*file, &for_thread);
+                write(&file, &for_thread);
                 let _ = written.send(());
             });
             if started.is_err() {
                 outgoing.abandon();
             }
         };
-        Outgoing::with_direct(Box::new(write_now), Box::new(start_writer))
+        Outgoing::with_direct(enough, Box::new(write_now), Box::new(start_writer))
     })
 }
 
@@ -122,7 +154,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 }
 
 /// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
-fn read(input: &mut impl Read, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
+fn read(mut input: &File, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
     let mut framer = Framer::new(limit);
     loop {
         let buffer = framer.buffer();
@@ -131,6 +163,9 @@ fn read(input: &mut impl Read, limit: usize, batches: &mpsc::Sender<Vec<Frame>>)
         let count = loop {
             match input.read(&mut buffer[start..]) {
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
+                    wait_for(input, PollFlags::IN)
+                }
                 Err(_) => break 0,
                 Ok(count) => break count,
             }
@@ -147,11 +182,22 @@ fn read(input: &mut impl Read, limit: usize, batches: &mpsc::Sender<Vec<Frame>>)
 }
 
 /// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
-fn write(output: &mut impl Write, outgoing: &Outgoing) {
+fn write(mut output: &File, outgoing: &Outgoing) {
     let mut lines = Vec::new();
     while outgoing.take_blocking(&mut lines) {
-        if output.write_all(&lines).is_err() {
-            break;
+        let mut rest = &lines[..];
+        while !rest.is_empty() {
+            match output.write(rest) {
+                Ok(count @ 1..) => {
+                    rest = &rest[count..];
+                    outgoing.progressed();
+                }
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
+                    wait_for(output, PollFlags::OUT)
+                }
+                Ok(0) | Err(_) => return outgoing.abandon(),
+            }
         }
     }
     outgoing.abandon();

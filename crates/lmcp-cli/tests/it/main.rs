@@ -1,0 +1,119 @@
+//! The binary as people meet it: what it says, how it ends.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::json;
+
+fn lmcp(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lmcp"));
+    command
+        .args(arguments)
+        .env_remove("LMCP_HTTP")
+        .env_remove("LMCP_UNIX");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn stdio() -> Child {
+    lmcp(&["serve", "--stdio"])
+        .spawn()
+        .expect("the binary was built for this test")
+}
+
+/// A call of `echo` with a text of this size, as a line.
+fn echo(id: usize, size: usize) -> Vec<u8> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params =
+        json!({ "name": "echo", "arguments": { "text": "x".repeat(size) }, "_meta": meta });
+    let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+    format!("{call}\n").into_bytes()
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn without_a_command_it_explains_itself() {
+    let (code, words) = said(&lmcp(&[]).output().unwrap());
+    assert_eq!(code, Some(2));
+    assert!(
+        words.contains("Usage: lmcp") && words.contains("serve"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_taken_port_is_named_with_a_hint() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, words) = said(&lmcp(&["serve", "--http", &address]).output().unwrap());
+    assert_eq!(code, Some(1));
+    assert!(
+        words.starts_with(&format!("error: cannot listen on {address}: ")),
+        "{words}"
+    );
+    assert!(
+        words.contains("hint: choose another address with --http"),
+        "{words}"
+    );
+}
+
+#[test]
+fn other_machines_are_let_in_only_when_told_so() {
+    let (code, words) = said(&lmcp(&["serve", "--http", "0.0.0.0:0"]).output().unwrap());
+    assert_eq!(code, Some(1));
+    assert!(
+        words.contains("can be reached by other machines"),
+        "{words}"
+    );
+    assert!(words.contains("--allow-remote"), "{words}");
+}
+
+#[test]
+fn an_answer_larger_than_the_pipe_arrives_whole_after_the_input_ended() {
+    let mut child = stdio();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&echo(1, 1 << 20)).unwrap();
+    drop(input);
+    let mut answer = Vec::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut answer)
+        .unwrap();
+    assert!(answer.len() > 1 << 20 && answer.ends_with(b"\n"));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_that_reads_nothing_and_goes_cannot_hold_the_process() {
+    let mut child = stdio();
+    let mut input = child.stdin.take().unwrap();
+    for id in 0..4 {
+        input.write_all(&echo(id, 200_000)).unwrap();
+    }
+    drop(input);
+    // The output stays open and unread until the process has ended by itself.
+    let output = child.stdout.take();
+    assert_eq!(
+        child.wait().unwrap().code(),
+        Some(1),
+        "it says that answers were lost"
+    );
+    drop(output);
+}
