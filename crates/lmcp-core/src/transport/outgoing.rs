@@ -122,17 +122,18 @@ impl Outgoing {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until nothing has been written for this long, though something waits to be.
+    /// Waits until nothing has been written for this long, though something waits to be. For a writer that is a thread:
+    /// it uses the wake-up of the other kind.
     pub(crate) async fn stalled(&self, wait: Duration) {
-        let mut before = None;
         loop {
-            let waiting = self.is_waiting();
-            let now = waiting.then(|| self.writes.load(Ordering::Relaxed));
-            if now.is_some() && now == before {
+            while !self.is_waiting() {
+                self.filled_async.notified().await;
+            }
+            let before = self.writes.load(Ordering::Relaxed);
+            tokio::time::sleep(wait).await;
+            if self.is_waiting() && self.writes.load(Ordering::Relaxed) == before {
                 return;
             }
-            before = now;
-            tokio::time::sleep(wait).await;
         }
     }
 
