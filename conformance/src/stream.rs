@@ -24,7 +24,7 @@ pub(crate) fn add(server: Server) -> Server {
         )
         .tool(
             Tool::new("test_reconnection", reconnection)
-                .about("Returns a text, after a moment.")
+                .about("Lets go of the connection, and returns a text to whoever comes back.")
                 .read_only(),
         )
 }
@@ -53,8 +53,9 @@ async fn log_once(_: NoArgs, cx: Cx) -> &'static str {
     "Logged, if the request asked for it."
 }
 
-async fn reconnection(_: NoArgs, _: Cx) -> &'static str {
-    sleep(STEP).await;
+async fn reconnection(_: NoArgs, cx: Cx) -> &'static str {
+    cx.come_back_in(STEP * 10);
+    sleep(STEP * 2).await;
     "Reconnection test completed."
 }
 

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     ask::Asking,
-    era::modern,
+    era,
     error::{Failure, ToolError},
     outbox::{Next, Outbox},
     outcome::Outcome,
@@ -92,15 +92,19 @@ impl Call {
         let text = failure.to_string();
         match failure.into_failure() {
             Failure::NeedsInput => self.input_required().map(Outcome::InputRequired),
-            Failure::MissingCapability(needed) => Err(RpcError::missing_capability(&needed)),
+            Failure::MissingCapability(needed) if self.request.session.is_none() => {
+                Err(RpcError::missing_capability(&needed))
+            }
             Failure::Rpc(error) => Err(error),
             Failure::NotFound => Err(RpcError::invalid_params("there is no such resource")),
-            Failure::Message { .. }
+            // Older revisions have no error of their own for a client that cannot be asked.
+            Failure::Message { .. } | Failure::MissingCapability(_)
                 if self.request.method() == wire::method::request::TOOLS_CALL =>
             {
                 Ok(Outcome::Tool(wire::CallToolResult::error(text)))
             }
             Failure::Message { .. } => Err(RpcError::internal(text)),
+            Failure::MissingCapability(_) => Err(RpcError::invalid_request(text)),
         }
     }
 
@@ -117,7 +121,7 @@ impl Call {
         match self.settle(result) {
             Ok(outcome) => {
                 let extra = self.take_meta();
-                modern::encode(&self.request.id, outcome, extra, &self.engine.server_info)
+                era::encode(&self.request, outcome, extra, &self.engine.server_info)
             }
             Err(error) => Reply::error(Some(&self.request.id), &error),
         }

@@ -173,7 +173,14 @@ impl Client {
             |id: Option<&RequestId>, error: &RpcError| Replies::ready(Reply::error(id, error));
         match Incoming::parse(message) {
             Ok(Incoming::Request { id, method, params }) => {
-                match era::admit(message, id.clone(), &method, params, self.caller.clone()) {
+                match era::admit(
+                    message,
+                    id.clone(),
+                    &method,
+                    params,
+                    self.caller.clone(),
+                    None,
+                ) {
                     Ok(request) => self.server.call(request),
                     Err(error) => refused(Some(&id), &error),
                 }

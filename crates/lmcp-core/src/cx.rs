@@ -15,10 +15,13 @@ use serde_json::Value;
 
 use crate::{
     call::Call,
+    era,
     error::{ToolError, ToolResult},
     outbox::Step,
-    request::Caller,
+    request::{Caller, Transport},
     server::Handle,
+    service::Reply,
+    session::Session,
 };
 
 /// The context of one request: who asks, how to say how far it has got, how to ask back.
@@ -88,6 +91,9 @@ impl Cx {
 
     /// Who the client says it is: good for a log line, never for a decision.
     pub fn client_info(&self) -> Option<wire::Implementation> {
+        if let Some(session) = self.0.request.session() {
+            return session.client_info();
+        }
         let params: Params<'_> = self.0.request.params().ok()?;
         serde_json::from_str(params.meta?.client_info?.get()).ok()
     }
@@ -125,7 +131,12 @@ impl Cx {
 
     /// Sends a log message to the client, if it asked for messages of this level.
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
-        if self.0.request.log_level.is_none_or(|least| level < least) {
+        if self
+            .0
+            .request
+            .least_level()
+            .is_none_or(|least| level < least)
+        {
             return;
         }
         let data =
@@ -134,6 +145,16 @@ impl Cx {
             &LoggingMessageParams::new(level, data),
             &self.0.engine.limits,
         );
+    }
+
+    /// Lets go of the client's connection: it need not hold it, and asks for the rest after this time. For work that
+    /// takes long, on connections that do not last. Only 2025-11-25 over HTTP knows this; elsewhere it does nothing.
+    pub fn come_back_in(&self, time: std::time::Duration) {
+        let knows = |session: &Session| session.has_priming();
+        let http = self.caller().transport() == Transport::Http;
+        if http && self.0.request.session().is_some_and(knows) {
+            self.0.outbox.push(Reply::pause(time));
+        }
     }
 
     /// Was the request cancelled? For loops on other threads.
@@ -227,6 +248,7 @@ impl Progress {
             let mut params = ProgressParams::new(token.clone(), value);
             params.total = self.total.map(|total| total as f64);
             params.message = Some(message).filter(|message| !message.is_empty());
+            era::shape_progress(&self.cx.0.request, &mut params);
             params
         });
     }

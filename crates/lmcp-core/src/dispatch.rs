@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_wire::{
-    self as wire, RpcError,
+    self as wire, ProtocolVersion, RpcError,
     completion::{CompleteParams, CompleteResult, Reference},
     discover::{DiscoverResult, PaginatedParams},
+    legacy::{InitializeResult, SetLevelParams},
     method::request,
     resource::ReadResourceResult,
     task,
@@ -17,11 +18,11 @@ use crate::{
     call::{Call, Running, Work},
     completion::Completing,
     cx::Cx,
-    era::{SERVED, modern},
+    era::{self, SERVED, modern},
     error::ToolError,
     outcome::Outcome,
     request::{Request, decode},
-    server::Engine,
+    server::{Engine, catalog::Wanted},
     service::Replies,
     subscribe,
     tool::TaskUse,
@@ -39,6 +40,22 @@ impl Engine {
 
     fn route(self: &Arc<Self>, request: Request) -> Answer {
         let offers = self.catalog().offers;
+        if let Some(session) = request.session() {
+            match &*request.method {
+                request::INITIALIZE => return Ok(self.initialize(&request, session.version())),
+                request::PING => return Ok(self.complete(&request, Outcome::Acknowledged)),
+                request::SET_LEVEL => {
+                    let params: SetLevelParams = request.params()?;
+                    session.live()?.set_level(params.level);
+                    return Ok(self.complete(&request, Outcome::Acknowledged));
+                }
+                request::SUBSCRIBE | request::UNSUBSCRIBE if offers.resources => {
+                    subscribe::watch(self, session, &request)?;
+                    return Ok(self.complete(&request, Outcome::Acknowledged));
+                }
+                _ => {}
+            }
+        }
         match &*request.method {
             request::DISCOVER => self.discover(&request),
             request::TOOLS_LIST if offers.tools => self.list(&request),
@@ -66,15 +83,31 @@ impl Engine {
         Ok(self.complete(request, Outcome::Discover(result, self.list_cache)))
     }
 
+    /// The answer to a handshake; what it settled on is in the session.
+    fn initialize(&self, request: &Request, version: ProtocolVersion) -> Replies {
+        let mut result = InitializeResult::new(
+            version.to_string(),
+            self.catalog().capabilities(),
+            serde_json::from_str(&self.server_info).unwrap_or_default(),
+        );
+        result.instructions.clone_from(&self.instructions);
+        self.complete(request, Outcome::Initialized(Box::new(result)))
+    }
+
     fn list(&self, request: &Request) -> Answer {
         request.check_flaw()?;
         let params: PaginatedParams = request.params()?;
-        let (catalog, cursor, limits) = (self.catalog(), params.cursor.as_deref(), &self.limits);
+        let catalog = self.catalog();
+        let wanted = Wanted {
+            cursor: params.cursor.as_deref(),
+            most: self.limits.list_page,
+            version: request.version,
+        };
         let page = match &*request.method {
-            request::TOOLS_LIST => catalog.list_tools(cursor, limits),
-            request::PROMPTS_LIST => catalog.list_prompts(cursor, limits),
-            request::RESOURCES_LIST => catalog.list_resources(cursor, limits),
-            _ => catalog.list_templates(cursor, limits),
+            request::TOOLS_LIST => catalog.list_tools(wanted),
+            request::PROMPTS_LIST => catalog.list_prompts(wanted),
+            request::RESOURCES_LIST => catalog.list_resources(wanted),
+            _ => catalog.list_templates(wanted),
         };
         Ok(self.complete(request, Outcome::List(page?, self.list_cache)))
     }
@@ -94,7 +127,8 @@ impl Engine {
         if let Ok(arguments) = &arguments {
             modern::check_params(&request, &tool.mirrored, arguments)?;
         }
-        if tool.task == TaskUse::Required {
+        // Without tasks in its revision a client can only wait.
+        if tool.task == TaskUse::Required && request.session.is_none() {
             expect_tasks(&request)?;
             self.tasks.expect_room(&self.limits)?;
         }
@@ -117,14 +151,15 @@ impl Engine {
         let uri = request.target()?.into_owned();
         modern::check_name(&request, &uri)?;
         request.check_flaw()?;
+        let absent = era::no_resource(&request, &uri);
         let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
-            return Err(no_resource(&uri));
+            return Err(absent);
         };
         let asking = self.resume(&request)?;
         Ok(self.run(request, asking, move |cx| {
             Box::pin(async move {
                 let contents = resource.read(&uri, variables, cx).await;
-                let contents = contents.map_err(|err| err.at(|| no_resource(&uri)))?;
+                let contents = contents.map_err(|err| err.at(|| absent))?;
                 Ok(Outcome::Read(
                     ReadResourceResult::new(contents),
                     resource.cache,
@@ -225,6 +260,10 @@ impl Engine {
     }
 
     fn resume(&self, request: &Request) -> Result<Asking, RpcError> {
+        if request.session.is_some() {
+            // Here a question waits for its answer; nothing is ever brought along.
+            return Ok(Asking::default());
+        }
         Asking::resume(&request.members, &self.sealer, || self.subject(request))
     }
 
@@ -240,12 +279,7 @@ impl Engine {
     }
 
     fn complete(&self, request: &Request, outcome: Outcome) -> Replies {
-        Replies::ready(modern::encode(
-            &request.id,
-            outcome,
-            None,
-            &self.server_info,
-        ))
+        Replies::ready(era::encode(request, outcome, None, &self.server_info))
     }
 }
 
@@ -265,11 +299,6 @@ pub(crate) fn expect_tasks(request: &Request) -> Result<(), RpcError> {
             .collect(),
     );
     Err(RpcError::missing_capability(&needed))
-}
-
-fn no_resource(uri: &str) -> RpcError {
-    RpcError::invalid_params(format!("there is no resource `{uri}`"))
-        .with_data(json!({ "uri": uri }))
 }
 
 /// Names what is not there, and what may have been meant.

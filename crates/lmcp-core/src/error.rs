@@ -124,8 +124,12 @@ impl fmt::Display for ToolError {
                 hint: Some(hint),
             } => write!(f, "{text}\nhint: {hint}"),
             Failure::NeedsInput => f.write_str("input is needed from the client"),
-            Failure::MissingCapability(_) => {
-                f.write_str("the client cannot be asked for what this needs")
+            Failure::MissingCapability(needed) => {
+                let needed = serde_json::to_string(needed).unwrap_or_default();
+                write!(
+                    f,
+                    "the client cannot be asked for what this needs: {needed}"
+                )
             }
             Failure::NotFound => f.write_str("not found"),
             Failure::Rpc(error) => error.fmt(f),

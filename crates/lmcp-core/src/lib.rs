@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
 //! | `era` | the message becomes a valid [`Request`] of some revision |
+//! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
 //! | [`service`] | **the seam**: a request goes in, [`Replies`] come out |
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
@@ -37,6 +38,7 @@ pub mod resource;
 mod schema;
 mod server;
 pub mod service;
+pub mod session;
 mod set;
 mod spawn;
 mod state;
@@ -50,7 +52,7 @@ pub use bytes;
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
-pub use era::admit;
+pub use era::{admit, handshake, is_handshake};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::Next;
@@ -60,6 +62,7 @@ pub use request::{Caller, HeaderValue, Headers, Process, Request, Transport as C
 pub use resource::Resource;
 pub use server::{Handle, Server};
 pub use service::{Replies, Reply, ReplyKind, Service};
+pub use session::Session;
 pub use set::ToolSet;
 pub use spawn::Tasks;
 pub use tool::{Json, JsonText, NoArgs, Tool};

@@ -54,10 +54,30 @@ pub struct Limits {
     pub ask_wait: Duration,
     /// Largest sealed state a client is asked to carry, in bytes. 64 KiB: it travels in both directions.
     pub state_bytes: usize,
-    /// Subscriptions at once. 4096: each costs a few hundred bytes.
+    /// Subscriptions at once, open streams of sessions among them. 16,384: each costs a few hundred bytes.
     pub listeners: usize,
     /// Resources one subscription may watch. 1024.
     pub watched: usize,
+    /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription. 16,384. All others
+    /// cost nothing and are not counted. Past it, what has been idle longest is forgotten.
+    pub sessions: usize,
+    /// How long the log level and subscriptions of an HTTP session are remembered that shows no other sign of life. 1
+    /// hour. The session itself never ends by waiting.
+    pub session_wait: Duration,
+    /// Sessions that clients ended, and that stay ended. 16,384: the last ones, and no client comes back for others.
+    pub ended_sessions: usize,
+    /// Calls that run for all HTTP sessions together. 4096. They outlive their connections, which have a limit of their
+    /// own.
+    pub session_calls: usize,
+    /// What of one stream is kept for a client whose connection broke, in bytes. 64 KiB, but always the last event.
+    pub replay_bytes: usize,
+    /// The same for all streams that have ended, together. 4 MiB.
+    pub replay_total_bytes: usize,
+    /// How long a client may come back for the rest of a stream that has ended. 2 minutes.
+    pub replay_wait: Duration,
+    /// How soon a call over HTTP that is not done is answered with a stream, which the client can come back to if it
+    /// breaks. 1 s. Only where the revision allows to say so (2025-11-25); elsewhere [`Limits::keep_alive`] decides.
+    pub stream_after: Duration,
     /// Tasks kept at once. 1000. Past it, work that could be a task is done while the client waits, and what must be one
     /// is refused.
     pub tasks: usize,
@@ -90,8 +110,16 @@ impl Default for Limits {
             ask_rounds: 16,
             ask_wait: Duration::from_secs(1800),
             state_bytes: 64 << 10,
-            listeners: 4096,
+            listeners: 16_384,
             watched: 1024,
+            sessions: 16_384,
+            session_wait: Duration::from_secs(3600),
+            ended_sessions: 16_384,
+            session_calls: 4096,
+            replay_bytes: 64 << 10,
+            replay_total_bytes: 4 << 20,
+            replay_wait: Duration::from_secs(120),
+            stream_after: Duration::from_secs(1),
             tasks: 1000,
             task_wait: Duration::from_secs(3600),
             task_poll: Duration::from_secs(1),

@@ -90,6 +90,15 @@ impl Outbox {
         inner.wake();
     }
 
+    /// Something that is neither merged nor dropped: there is no more of it than there are questions.
+    pub(crate) fn push(&self, reply: Reply) {
+        let mut inner = self.lock();
+        if !inner.closed {
+            inner.messages.push_back(reply);
+            inner.wake();
+        }
+    }
+
     /// What may be sent now. Progress that came too soon after the last waits, unless this is the last chance.
     pub(crate) fn next(&self, limits: &Limits, last_chance: bool) -> Next {
         let mut inner = self.lock();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lmcp_wire::{
     self as wire, RequestId, completion::CompleteResult, discover::CacheHint,
-    discover::DiscoverResult, input::InputRequiredResult, jsonrpc, meta, prompt::GetPromptResult,
-    resource::ReadResourceResult, task::Task,
+    discover::DiscoverResult, input::InputRequiredResult, jsonrpc, legacy::InitializeResult, meta,
+    prompt::GetPromptResult, resource::ReadResourceResult, task::Task,
 };
 
 use crate::era::modern::splice;
@@ -17,6 +17,8 @@ pub(crate) enum Outcome {
     Read(ReadResourceResult, CacheHint),
     Complete(CompleteResult),
     Discover(DiscoverResult, CacheHint),
+    /// A handshake.
+    Initialized(Box<InitializeResult>),
     List(Page, CacheHint),
     /// Not the end: the client is asked first.
     InputRequired(InputRequiredResult),
@@ -45,6 +47,7 @@ impl Outcome {
             | Self::Read(..)
             | Self::Complete(_)
             | Self::Discover(..)
+            | Self::Initialized(_)
             | Self::List(..)
             | Self::Task(_)
             | Self::Acknowledged
@@ -59,6 +62,7 @@ impl Outcome {
             Self::Tool(_)
             | Self::Prompt(_)
             | Self::Complete(_)
+            | Self::Initialized(_)
             | Self::InputRequired(_)
             | Self::TaskCreated(_)
             | Self::Task(_)
@@ -91,6 +95,7 @@ impl Outcome {
             Self::Read(result, _) => splice(out, result),
             Self::Complete(result) => splice(out, result),
             Self::Discover(result, _) => splice(out, result),
+            Self::Initialized(result) => splice(out, result),
             Self::InputRequired(result) => splice(out, result),
             Self::TaskCreated(task) | Self::Task(task) => splice(out, task),
             Self::List(page, _) => {

@@ -9,6 +9,8 @@ use lmcp_wire::{
 };
 use serde::Deserialize;
 
+use crate::{era::legacy, session::Session};
+
 /// A request whose version, identity and headers have been checked: nobody checks again.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -23,6 +25,8 @@ pub struct Request {
     pub(crate) log_level: Option<LoggingLevel>,
     /// A mistake in `_meta` that weighs less than a wrong method or header, and is told after them.
     pub(crate) flaw: Option<Box<RpcError>>,
+    /// The conversation it belongs to; none where every request stands alone.
+    pub(crate) session: Option<Session>,
     pub(crate) caller: Caller,
 }
 
@@ -57,6 +61,11 @@ impl Request {
         &self.caller
     }
 
+    /// The conversation it belongs to, in revisions that have a handshake.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
     /// The parameters, decoded as one type.
     ///
     /// # Errors
@@ -69,10 +78,24 @@ impl Request {
 
     /// What the client can be asked for. One that cannot be read counts as none.
     pub fn capabilities(&self) -> ClientCapabilities {
+        if let Some(session) = &self.session {
+            return session.capabilities();
+        }
         let params = self.params::<Params<'_>>().ok();
         let raw = params.and_then(|params| params.meta?.client_capabilities);
         raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
             .unwrap_or_default()
+    }
+
+    /// From which level on the client wants log messages: said on this request, or in its session before.
+    pub(crate) fn least_level(&self) -> Option<LoggingLevel> {
+        match &self.session {
+            Some(session) => session
+                .find()
+                .and_then(|live| live.level())
+                .or(Some(legacy::LEVEL)),
+            None => self.log_level,
+        }
     }
 
     /// The last of the checks of `_meta`.
@@ -95,7 +118,7 @@ impl Request {
 /// What the target of a method is called in its parameters.
 pub(crate) fn target_name(method: &str) -> &'static str {
     match method {
-        request::RESOURCES_READ => "uri",
+        request::RESOURCES_READ | request::SUBSCRIBE | request::UNSUBSCRIBE => "uri",
         request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => "taskId",
         _ => "name",
     }

@@ -6,6 +6,7 @@ use std::{
     fmt,
     future::poll_fn,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use lmcp_wire::{self as wire, RequestId, RpcError, jsonrpc};
@@ -91,6 +92,15 @@ impl Replies {
         })
     }
 
+    /// Puts back what was taken out and is to come again.
+    #[must_use]
+    pub fn put_back(self, reply: Reply) -> Self {
+        Self(match self.0 {
+            Inner::Source(source) | Inner::Peeked(_, source) => Inner::Peeked(Some(reply), source),
+            Inner::Ready(_) => Inner::Ready(Some(reply)),
+        })
+    }
+
     /// The response, if it needs no waiting for.
     pub fn take_ready(&mut self) -> Option<Reply> {
         match &mut self.0 {
@@ -149,6 +159,10 @@ pub struct Reply {
 pub enum ReplyKind {
     /// Something on the way.
     Notification,
+    /// A question to the client, in revisions that have a handshake: its answer comes as a message of its own.
+    Request,
+    /// No message: the client need not hold its connection, and may ask again after this time.
+    Pause(Duration),
     /// The end, well.
     Result,
     /// The end, with this error code.
@@ -184,6 +198,32 @@ impl Reply {
         }
     }
 
+    /// A question, whose parameters are JSON already.
+    pub(crate) fn request(id: &RequestId, method: &str, params: &[u8]) -> Self {
+        Self {
+            json: jsonrpc::request_with(id, method, params),
+            kind: ReplyKind::Request,
+        }
+    }
+
+    /// Responses as one message (2025-03-26).
+    pub fn batch(replies: &[Self]) -> Self {
+        let mut json = Vec::with_capacity(replies.iter().map(|reply| reply.json.len() + 1).sum());
+        for reply in replies {
+            json.push(if json.is_empty() { b'[' } else { b',' });
+            json.extend_from_slice(&reply.json);
+        }
+        json.push(b']');
+        Self::encoded_result(json)
+    }
+
+    pub(crate) fn pause(time: Duration) -> Self {
+        Self {
+            json: Vec::new(),
+            kind: ReplyKind::Pause(time),
+        }
+    }
+
     /// What it is.
     pub fn kind(&self) -> ReplyKind {
         self.kind
@@ -191,7 +231,7 @@ impl Reply {
 
     /// Does it end the replies?
     pub fn is_response(&self) -> bool {
-        self.kind != ReplyKind::Notification
+        matches!(self.kind, ReplyKind::Result | ReplyKind::Error(_))
     }
 
     /// The message, one line of JSON without its end.

@@ -2,18 +2,18 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Tasks that end with whoever holds this.
 #[derive(Debug, Default)]
 pub struct Tasks(Mutex<JoinSet<()>>);
 
 impl Tasks {
-    /// Runs a future beside the caller's.
-    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a future beside the caller's. It can be stopped alone, too.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(future);
+        tasks.spawn(future)
     }
 
     /// How many have not ended.

@@ -14,7 +14,7 @@ use std::{
 
 use lmcp_wire::{
     RequestId, RpcError, jsonrpc, meta,
-    method::notification,
+    method::{notification, request},
     subscribe::{ListenParams, SubscriptionFilter},
 };
 use serde::Serialize;
@@ -28,6 +28,7 @@ use crate::{
     request::{Request, Transport},
     server::{Engine, catalog::Lists},
     service::{Replies, Reply, Source},
+    session::Session,
 };
 
 /// Everybody who listens.
@@ -40,8 +41,8 @@ pub(crate) struct Listeners {
     closed: AtomicBool,
 }
 
-struct Listener {
-    filter: SubscriptionFilter,
+pub(crate) struct Listener {
+    filter: Mutex<SubscriptionFilter>,
     pending: Mutex<Pending>,
 }
 
@@ -124,7 +125,7 @@ impl Listeners {
             ..Pending::default()
         };
         let listener = Arc::new(Listener {
-            filter,
+            filter: Mutex::new(filter),
             pending: Mutex::new(pending),
         });
         all.push(Arc::downgrade(&listener));
@@ -134,7 +135,7 @@ impl Listeners {
     fn tell(&self, change: impl Fn(&SubscriptionFilter, &mut Pending)) {
         for listener in self.lock().iter().filter_map(Weak::upgrade) {
             let mut pending = listener.lock();
-            change(&listener.filter, &mut pending);
+            change(&listener.filter(), &mut pending);
             if let Some(waker) = pending.waker.take() {
                 waker.wake();
             }
@@ -147,6 +148,17 @@ impl Listeners {
 }
 
 impl Listener {
+    /// Is there a resource it watches?
+    pub(crate) fn watches_something(&self) -> bool {
+        let filter = self.filter();
+        let mut watched = filter.resource_subscriptions.iter().flatten();
+        watched.next().is_some()
+    }
+
+    fn filter(&self) -> MutexGuard<'_, SubscriptionFilter> {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,6 +172,18 @@ fn covers(watched: &str, uri: &str) -> bool {
 
 /// Opens a subscription to what of the wish can be served.
 pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies, RpcError> {
+    if let Some(session) = request.session() {
+        let listener = listener_of(engine, session)?;
+        return Ok(Replies::from_source(Listening {
+            listener,
+            engine: Arc::clone(engine),
+            id: request.id.clone(),
+            owner: String::new(),
+            of_session: true,
+            notice: false,
+            stage: Stage::Open,
+        }));
+    }
     let ListenParams {
         notifications: mut filter,
         ..
@@ -200,8 +224,53 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
         owner: request.caller().owner(),
         // The specification wants the notice wherever streams share a channel, and the response everywhere.
         notice: request.caller().transport() != Transport::Http,
+        of_session: false,
         stage: Stage::Opening,
     }))
+}
+
+/// `resources/subscribe` and `resources/unsubscribe`: what the stream of a session tells of.
+pub(crate) fn watch(
+    engine: &Arc<Engine>,
+    session: &Session,
+    request: &Request,
+) -> Result<(), RpcError> {
+    let uri = request.target()?;
+    request.check_flaw()?;
+    if &*request.method == request::UNSUBSCRIBE {
+        // Who watches nothing yet need not begin to for this.
+        if let Some(listener) = session.find().and_then(|live| live.known_listener()) {
+            let mut filter = listener.filter();
+            let watched = filter.resource_subscriptions.iter_mut();
+            watched.for_each(|watched| watched.retain(|watched| *watched != uri));
+        }
+        return Ok(());
+    }
+    let listener = listener_of(engine, session)?;
+    let mut filter = listener.filter();
+    let watched = filter.resource_subscriptions.get_or_insert_default();
+    if watched.iter().any(|watched| *watched == uri) {
+        return Ok(());
+    }
+    let most = engine.limits.watched;
+    if watched.len() >= most {
+        let words = format!("one session watches at most {most} resources");
+        let data = json!({ "limit": "watched", "value": most });
+        return Err(RpcError::invalid_params(words).with_data(data));
+    }
+    watched.push(uri.into_owned());
+    Ok(())
+}
+
+/// What tells a session of changes: of every list, and of the resources it watches.
+fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>, RpcError> {
+    session.live()?.listener(|| {
+        let mut filter = SubscriptionFilter::default();
+        filter.tools_list_changed = Some(true);
+        filter.prompts_list_changed = Some(true);
+        filter.resources_list_changed = Some(true);
+        engine.listeners.add(filter)
+    })
 }
 
 struct Listening {
@@ -209,6 +278,8 @@ struct Listening {
     listener: Arc<Listener>,
     id: RequestId,
     owner: String,
+    /// Of a session: its messages belong to no request, and nothing begins or ends it.
+    of_session: bool,
     notice: bool,
     stage: Stage,
 }
@@ -224,6 +295,9 @@ enum Stage {
 impl Listening {
     /// A notification that names the subscription it belongs to.
     fn notification<T: Serialize>(&self, method: &str, params: &T) -> Reply {
+        if self.of_session {
+            return Reply::notification(method, params);
+        }
         let mut text = format!("{{\"_meta\":{{\"{}\":", meta::SUBSCRIPTION_ID).into_bytes();
         jsonrpc::append(&mut text, &self.id);
         text.push(b'}');
@@ -271,7 +345,7 @@ impl Source for Listening {
         match self.stage {
             Stage::Opening => {
                 self.stage = Stage::Open;
-                let notifications = json!({ "notifications": self.listener.filter });
+                let notifications = json!({ "notifications": *self.listener.filter() });
                 Poll::Ready(Some(
                     self.notification(notification::LISTEN_ACKNOWLEDGED, &notifications),
                 ))
@@ -279,6 +353,7 @@ impl Source for Listening {
             Stage::Open => match self.news(cx) {
                 Some(reply) => Poll::Ready(Some(reply)),
                 None if !self.listener.lock().closed => Poll::Pending,
+                None if self.of_session => Poll::Ready(None),
                 None if self.notice => {
                     self.stage = Stage::Closing;
                     let params = json!({ "requestId": self.id, "reason": "the server is closing" });

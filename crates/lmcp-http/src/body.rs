@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -11,6 +11,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use lmcp_core::{Replies, Reply};
 use tokio::time::{Instant, Sleep, sleep};
+
+use crate::stream::Reader;
 
 /// The body of an answer.
 pub struct Body(Inner);
@@ -20,14 +22,26 @@ enum Inner {
     Events(Events),
 }
 
-/// Server-sent events. Dropping them, because the client has gone, stops the work.
+/// Server-sent events.
 struct Events {
-    /// What made it a stream, and must go first.
-    first: Option<Reply>,
-    replies: Replies,
+    feed: Feed,
     keep_alive: Duration,
     silence: Pin<Box<Sleep>>,
     ended: bool,
+}
+
+/// Where events come from.
+enum Feed {
+    /// The work itself: dropping it, because the client has gone, stops the work.
+    Work {
+        /// What made it a stream, and must go first.
+        first: Option<Reply>,
+        replies: Replies,
+    },
+    /// The stream of a call that runs elsewhere.
+    Log(Reader),
+    /// The stream of a session, and what goes onto it. A box, because there may be many that are hardly ever looked at.
+    Standing(Box<(Reader, Replies)>),
 }
 
 impl Body {
@@ -42,12 +56,25 @@ impl Body {
         } else {
             Duration::ZERO
         };
-        let silence = Box::pin(sleep(wait));
+        Self::from_feed(Feed::Work { first, replies }, wait, keep_alive)
+    }
+
+    /// A stream that the client can come back to.
+    pub(crate) fn log(reader: Reader, keep_alive: Duration) -> Self {
+        Self::from_feed(Feed::Log(reader), Duration::ZERO, keep_alive)
+    }
+
+    /// The stream of a session, fed by its news.
+    pub(crate) fn standing(reader: Reader, news: Replies, keep_alive: Duration) -> Self {
+        let feed = Feed::Standing(Box::new((reader, news)));
+        Self::from_feed(feed, Duration::ZERO, keep_alive)
+    }
+
+    fn from_feed(feed: Feed, wait: Duration, keep_alive: Duration) -> Self {
         Self(Inner::Events(Events {
-            first,
-            replies,
+            feed,
             keep_alive,
-            silence,
+            silence: Box::pin(sleep(wait)),
             ended: false,
         }))
     }
@@ -90,17 +117,11 @@ impl Events {
         if self.ended {
             return Poll::Ready(None);
         }
-        let reply = match self.first.take() {
-            Some(reply) => Poll::Ready(Some(reply)),
-            None => self.replies.poll_next(cx),
-        };
-        match reply {
-            Poll::Ready(Some(reply)) => {
-                self.ended = reply.is_response();
-                self.silence
-                    .as_mut()
-                    .reset(Instant::now() + self.keep_alive);
-                Poll::Ready(Some(event(reply)))
+        match self.feed.poll(cx) {
+            Poll::Ready(Some((event, last))) => {
+                self.ended = last;
+                self.break_silence();
+                Poll::Ready(Some(event))
             }
             Poll::Ready(None) => {
                 self.ended = true;
@@ -110,10 +131,45 @@ impl Events {
                 if self.silence.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                self.silence
-                    .as_mut()
-                    .reset(Instant::now() + self.keep_alive);
+                self.break_silence();
                 Poll::Ready(Some(Bytes::from_static(b": still here\n\n")))
+            }
+        }
+    }
+
+    fn break_silence(&mut self) {
+        let next = Instant::now() + self.keep_alive;
+        self.silence.as_mut().reset(next);
+    }
+}
+
+impl Feed {
+    /// The next event, and whether it is the last.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Bytes, bool)>> {
+        match self {
+            Self::Work { first, replies } => {
+                let reply = match first.take() {
+                    Some(reply) => Some(reply),
+                    None => ready!(replies.poll_next(cx)),
+                };
+                let last = reply.as_ref().is_some_and(Reply::is_response);
+                Poll::Ready(reply.map(|reply| (event(reply), last)))
+            }
+            Self::Log(reader) => reader
+                .poll(cx)
+                .map(|event| event.map(|event| (event, false))),
+            Self::Standing(both) => {
+                let (reader, news) = &mut **both;
+                loop {
+                    if let Poll::Ready(event) = reader.poll(cx) {
+                        return Poll::Ready(event.map(|event| (event, false)));
+                    }
+                    match ready!(news.poll_next(cx)) {
+                        Some(reply) if reply.is_response() => return Poll::Ready(None),
+                        Some(reply) => reader.stream().push_now(reply),
+                        None => return Poll::Ready(None),
+                    }
+                }
             }
         }
     }

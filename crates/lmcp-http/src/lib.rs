@@ -9,12 +9,16 @@
 //! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
 //! | `post` | one POST, from its body to its answer |
 //! | `body` | an answer: one buffer, or a stream of events |
+//! | `legacy`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
 
 mod body;
 mod guard;
+mod legacy;
 mod post;
 mod serve;
 mod service;
+mod session;
+mod stream;
 
 pub use body::Body;
 pub use serve::{Http, bind};

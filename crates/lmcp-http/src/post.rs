@@ -5,18 +5,20 @@ use std::{future::poll_fn, pin::pin, task::Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind};
-use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
+use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind, is_handshake};
+use lmcp_wire::{Incoming, RpcError, error, header as wire, jsonrpc, method};
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
     body::Body,
+    legacy::{self, Message},
     service::{Shared, empty, refuse},
+    session::Member,
 };
 
 /// A POST that is not even a request, and its status.
-type Refusal = (StatusCode, RpcError);
+pub(crate) type Refusal = (StatusCode, RpcError);
 
 pub(crate) async fn answer<B>(shared: &Shared, request: Request<B>) -> Response<Body>
 where
@@ -47,20 +49,34 @@ where
     let accept = Accept::of(&parts.headers)?;
     check_type(&parts.headers)?;
     let bytes = read(body, shared).await?;
+    let caller = Caller::http(Fields(parts.headers));
     let (id, method, params) = match Incoming::parse(&bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
-        Ok(Incoming::Notification { .. }) => return Ok(empty(StatusCode::ACCEPTED)),
-        Ok(_) => {
-            let error = RpcError::invalid_request("no request of this server waits for a response");
-            return Err((StatusCode::BAD_REQUEST, error));
-        }
+        Ok(other) => return told(shared, &other, &caller),
         Err(rejected) => {
+            if let Some(messages) = jsonrpc::batch(&bytes) {
+                return legacy::batch(shared, &bytes, &messages, caller, accept).await;
+            }
             return Ok(json(
                 StatusCode::BAD_REQUEST,
                 Reply::error(rejected.id.as_ref(), &rejected.error),
             ));
         }
     };
+    if !params.meta.is_some_and(|meta| meta.is_modern()) {
+        let message = Message {
+            bytes: &bytes,
+            id: id.clone(),
+            method: &method,
+            params,
+        };
+        if is_handshake(&method, &params) {
+            return Ok(legacy::open(shared, message, caller).await);
+        }
+        if let Some(member) = legacy::member(shared, &caller)? {
+            return Ok(legacy::call(shared, &member, message, caller, accept).await);
+        }
+    }
     if method == method::request::LISTEN && !accept.events {
         let error = RpcError::invalid_request(format!(
             "`{method}` is answered with `text/event-stream` only"
@@ -70,17 +86,39 @@ where
             Reply::error(Some(&id), &error),
         ));
     }
-    let caller = Caller::http(Fields(parts.headers));
     Ok(
-        match lmcp_core::admit(&bytes, id.clone(), &method, params, caller) {
+        match lmcp_core::admit(&bytes, id.clone(), &method, params, caller, None) {
             Ok(request) => respond(shared, shared.service.call(request), accept).await,
             Err(error) => json(status(error.code), Reply::error(Some(&id), &error)),
         },
     )
 }
 
+/// What wants no answer. Only a session can make anything of it.
+fn told(
+    shared: &Shared,
+    message: &Incoming<'_>,
+    caller: &Caller,
+) -> Result<Response<Body>, Refusal> {
+    let member = legacy::member(shared, caller)?;
+    let answers = matches!(message, Incoming::Response { .. });
+    match member {
+        Some(member @ Member::Of(_)) => legacy::tell(shared, &member, message),
+        _ if answers => {
+            let error = RpcError::invalid_request("no request of this server waits for a response");
+            return Err((StatusCode::BAD_REQUEST, error));
+        }
+        _ => {}
+    }
+    Ok(empty(StatusCode::ACCEPTED))
+}
+
 /// Plain JSON if the response comes first; else a stream, as soon as something else does or it takes long.
-async fn respond(shared: &Shared, mut replies: Replies, accept: Accept) -> Response<Body> {
+pub(crate) async fn respond(
+    shared: &Shared,
+    mut replies: Replies,
+    accept: Accept,
+) -> Response<Body> {
     let first = if let Some(reply) = replies.take_ready() {
         Some(reply)
     } else if accept.events {
@@ -140,8 +178,13 @@ fn status(code: i64) -> StatusCode {
 }
 
 pub(crate) fn json(status: StatusCode, reply: Reply) -> Response<Body> {
-    let mut response = Response::new(Body::whole(reply.into_json()));
+    let mut response = whole_json(reply.into_json());
     *response.status_mut() = status;
+    response
+}
+
+pub(crate) fn whole_json(json: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(json));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
@@ -149,7 +192,7 @@ pub(crate) fn json(status: StatusCode, reply: Reply) -> Response<Body> {
     response
 }
 
-fn events(body: Body) -> Response<Body> {
+pub(crate) fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(
@@ -169,13 +212,13 @@ const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
 /// What kinds of answer the client takes.
 #[derive(Clone, Copy)]
-struct Accept {
-    events: bool,
+pub(crate) struct Accept {
+    pub(crate) events: bool,
 }
 
 impl Accept {
     /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
-    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         if headers
             .get(header::ACCEPT)
             .is_some_and(|value| value == USUAL_ACCEPT)
@@ -293,15 +336,16 @@ fn too_large(most: usize) -> Refusal {
 }
 
 /// The header fields of a request, as the engine looks at them.
-struct Fields(HeaderMap);
+pub(crate) struct Fields(pub(crate) HeaderMap);
 
 impl Headers for Fields {
     fn get(&self, name: &str) -> Found<'_> {
         let mut values = match name {
-            // The three of every request, without making a name of text first.
+            // Those of every request, without making a name of text first.
             wire::PROTOCOL_VERSION => self.0.get_all(PROTOCOL_VERSION).iter(),
             wire::METHOD => self.0.get_all(METHOD).iter(),
             wire::NAME => self.0.get_all(NAME).iter(),
+            wire::SESSION_ID => self.0.get_all(SESSION_ID).iter(),
             _ => self.0.get_all(name).iter(),
         };
         match (values.next().map(HeaderValue::to_str), values.next()) {
@@ -313,5 +357,6 @@ impl Headers for Fields {
 }
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(wire::PROTOCOL_VERSION);
+const SESSION_ID: HeaderName = HeaderName::from_static(wire::SESSION_ID);
 const METHOD: HeaderName = HeaderName::from_static(wire::METHOD);
 const NAME: HeaderName = HeaderName::from_static(wire::NAME);

@@ -8,11 +8,17 @@ use std::{
 };
 
 use bytes::Buf;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use lmcp_core::{Handle, Limits, Reply, Service};
-use lmcp_wire::RpcError;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use lmcp_core::{Caller, Handle, Limits, Reply, Service};
+use lmcp_wire::{RpcError, header as wire};
 
-use crate::{body::Body, guard::Guard, post};
+use crate::{
+    body::Body,
+    guard::Guard,
+    legacy,
+    post::{self, Accept, Fields},
+    session::Sessions,
+};
 
 /// The server as a plain `tower` service, to be mounted into a program that has an HTTP server.
 ///
@@ -30,6 +36,7 @@ use crate::{body::Body, guard::Guard, post};
 pub fn service(server: Handle) -> HttpService {
     let limits = server.limits().clone();
     HttpService(Arc::new(Shared {
+        sessions: Sessions::new(&server),
         service: Box::new(server),
         limits,
         guard: Guard::default(),
@@ -49,6 +56,7 @@ pub(crate) struct Settings {
 
 pub(crate) struct Shared {
     pub(crate) service: Box<dyn Service>,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
     guard: Guard,
     /// The only path that is answered; all of them when mounted.
@@ -60,6 +68,7 @@ impl HttpService {
         let limits = server.limits().clone();
         let Settings { guard, path } = settings;
         Self(Arc::new(Shared {
+            sessions: Sessions::new(&server),
             service: Box::new(server),
             limits,
             guard,
@@ -96,20 +105,24 @@ impl HttpService {
     {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match self.0.check(&request) {
-            None => post::answer(&self.0, request).await,
             Some(refusal) => refusal,
+            None if request.method() == Method::POST => post::answer(&self.0, request).await,
+            None => self.0.manage(request.into_parts().0),
         };
         if let Some(origin) = origin.filter(|_| response.status() != StatusCode::FORBIDDEN) {
             let headers = response.headers_mut();
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             headers.insert(header::VARY, HeaderValue::from_static("origin"));
+            // A page must be told what it may read.
+            let readable = HeaderValue::from_static("mcp-session-id, mcp-protocol-version");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
         }
         response
     }
 }
 
 impl Shared {
-    /// What is answered without looking at the body: everything but a POST to our path from somebody who may.
+    /// What is refused, or answered without looking any further.
     fn check<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
         if let Err(words) = self.guard.check(request.uri(), request.headers()) {
             return Some(refuse(
@@ -126,19 +139,44 @@ impl Shared {
             return Some(empty(StatusCode::NOT_FOUND));
         }
         match *request.method() {
-            Method::POST => None,
+            Method::POST | Method::GET | Method::DELETE => None,
             Method::OPTIONS => Some(preflight()),
-            _ => {
-                let words =
-                    "this endpoint takes POST; 2026-07-28 has no GET stream and no sessions";
-                let error = RpcError::invalid_request(words);
-                let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
-                let allowed = HeaderValue::from_static("POST, OPTIONS");
-                response.headers_mut().insert(header::ALLOW, allowed);
-                Some(response)
-            }
+            _ => Some(not_allowed("this endpoint takes POST, GET and DELETE")),
         }
     }
+
+    /// GET and DELETE: what sessions have besides messages.
+    fn manage(&self, parts: Parts) -> Response<Body> {
+        let gets = parts.method == Method::GET;
+        match Accept::of(&parts.headers) {
+            Ok(accept) if gets && !accept.events && parts.headers.contains_key(header::ACCEPT) => {
+                let words = "a stream is `text/event-stream`; `Accept` does not take it";
+                return refuse(
+                    StatusCode::NOT_ACCEPTABLE,
+                    &RpcError::invalid_request(words),
+                );
+            }
+            Err((status, error)) if gets => return refuse(status, &error),
+            _ => {}
+        }
+        let caller = Caller::http(Fields(parts.headers));
+        if caller.header(wire::SESSION_ID).is_none() {
+            return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
+        }
+        if gets {
+            legacy::listen(self, caller)
+        } else {
+            legacy::end(self, &caller)
+        }
+    }
+}
+
+pub(crate) fn not_allowed(words: &'static str) -> Response<Body> {
+    let error = RpcError::invalid_request(words);
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
+    let allowed = HeaderValue::from_static("POST, GET, DELETE, OPTIONS");
+    response.headers_mut().insert(header::ALLOW, allowed);
+    response
 }
 
 /// What a browser asks before it sends the real request from an allowed page.
@@ -147,7 +185,7 @@ fn preflight() -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("POST"),
+        HeaderValue::from_static("POST, GET, DELETE"),
     );
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,

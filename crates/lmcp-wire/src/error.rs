@@ -20,6 +20,8 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// The server failed.
 pub const INTERNAL_ERROR: i64 = -32603;
+/// There is no such resource. Older revisions; since 2026-07-28 that is [`INVALID_PARAMS`].
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// A header and the body disagree, or a header is missing or malformed.
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The request needs a client capability that it did not declare.

@@ -13,6 +13,10 @@ pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
 /// Header naming the tool, prompt, resource or task.
 pub const NAME: &str = "mcp-name";
+/// Header naming the session. Older revisions.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// Header naming the last event of a stream that broke off. Older revisions.
+pub const LAST_EVENT_ID: &str = "last-event-id";
 /// Prefix of the headers that mirror tool arguments.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 

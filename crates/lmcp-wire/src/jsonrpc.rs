@@ -195,7 +195,7 @@ impl<'a> Incoming<'a> {
         })?;
         if text.trim_start().starts_with('[') {
             return Err(nameless(RpcError::invalid_request(
-                "a message is one object; batches are not served",
+                "a message is one object; only 2025-03-26 has batches",
             )));
         }
         if let Ok(PlainRequest {
@@ -315,6 +315,14 @@ fn unreadable(err: &serde_json::Error) -> RpcError {
     }
 }
 
+/// The messages of a batch, each still to be parsed. `None`: it is not one.
+pub fn batch(bytes: &[u8]) -> Option<Vec<&RawValue>> {
+    if !bytes.trim_ascii_start().starts_with(b"[") {
+        return None;
+    }
+    serde_json::from_str(std::str::from_utf8(bytes).ok()?).ok()
+}
+
 /// The parameters of a message, decoded as one type. Absent ones are empty ones.
 ///
 /// # Errors
@@ -356,6 +364,19 @@ pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     }
     out.extend_from_slice(b",\"error\":");
     append(&mut out, error);
+    out.push(b'}');
+    out
+}
+
+/// A whole request whose parameters are JSON already.
+pub fn request_with(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(80 + method.len() + params.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    append(&mut out, id);
+    out.extend_from_slice(b",\"method\":");
+    append(&mut out, method);
+    out.extend_from_slice(b",\"params\":");
+    out.extend_from_slice(params);
     out.push(b'}');
     out
 }

@@ -12,6 +12,7 @@
 //! | [`content`], [`tool`], [`resource`], [`prompt`], [`completion`] | server features |
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
+//! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
 
 pub mod capability;
 pub mod completion;
@@ -22,6 +23,7 @@ pub mod error;
 pub mod header;
 pub mod input;
 pub mod jsonrpc;
+pub mod legacy;
 pub mod logging;
 pub mod meta;
 pub mod method;

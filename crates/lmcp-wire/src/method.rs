@@ -1,6 +1,6 @@
 //! The names of requests and notifications.
 
-/// Requests a client sends to a 2026-07-28 server.
+/// Requests a client sends to a server.
 pub mod request {
     /// What the server is and can do.
     pub const DISCOVER: &str = "server/discover";
@@ -30,9 +30,17 @@ pub mod request {
     pub const TASKS_CANCEL: &str = "tasks/cancel";
     /// The handshake of the older revisions.
     pub const INITIALIZE: &str = "initialize";
+    /// Are you there? Older revisions, either way.
+    pub const PING: &str = "ping";
+    /// From which level on log messages are wanted. Older revisions.
+    pub const SET_LEVEL: &str = "logging/setLevel";
+    /// Watch a resource. Older revisions.
+    pub const SUBSCRIBE: &str = "resources/subscribe";
+    /// Watch it no longer. Older revisions.
+    pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 
     /// Every name above, so that a known one need not be copied.
-    pub const ALL: [&str; 14] = [
+    pub const ALL: [&str; 18] = [
         TOOLS_CALL,
         TOOLS_LIST,
         DISCOVER,
@@ -47,6 +55,10 @@ pub mod request {
         TASKS_UPDATE,
         TASKS_CANCEL,
         INITIALIZE,
+        PING,
+        SET_LEVEL,
+        SUBSCRIBE,
+        UNSUBSCRIBE,
     ];
 }
 
@@ -70,6 +82,10 @@ pub mod notification {
     pub const LISTEN_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
     /// A task has a new state.
     pub const TASKS: &str = "notifications/tasks";
+    /// The handshake is done. Older revisions.
+    pub const INITIALIZED: &str = "notifications/initialized";
+    /// The client works in other folders now. Older revisions.
+    pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 }
 
 /// What a client can be asked for.

@@ -5,7 +5,8 @@
 //! handler runs again from the top, and this time the question returns. Nothing is held in between: what was answered
 //! before travels in a sealed state. So **ask before you act**: the lines above an unanswered question run again.
 //!
-//! Once the handler has become a task (see [`Cx::detach`]) a question simply waits for its answer.
+//! In a session of an older revision a question is a request to the client, and simply waits for its answer; so it does
+//! once the handler has become a task (see [`Cx::detach`]).
 
 mod question;
 pub(crate) mod seal;
@@ -16,7 +17,8 @@ use lmcp_wire::{
     self as wire, ClientCapabilities, RpcError,
     elicit::ElicitMode,
     input::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
-    method::request,
+    method::{notification, request},
+    progress::CancelledParams,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
@@ -29,8 +31,11 @@ pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, S
 use crate::{
     call::Call,
     cx::Cx,
+    era::legacy,
     error::{ToolError, ToolResult},
     request::{Members, decode, string},
+    service::Reply,
+    session::{self, Session},
 };
 
 /// What is known of a request's questions.
@@ -257,6 +262,9 @@ impl Cx {
     /// # Errors
     /// As [`Cx::ask`]. One refusal refuses them all.
     pub async fn ask_all<Q: Questions>(&self, questions: Q) -> ToolResult<Q::Answers> {
+        if let Some(session) = self.0.request.session() {
+            return self.ask_session(session, &questions).await;
+        }
         let Some(task) = self.0.asking.task() else {
             return self.put(&questions)?.ok_or_else(ToolError::needs_input);
         };
@@ -271,6 +279,46 @@ impl Cx {
                 .await
                 .map_err(|_| ToolError::new("the task has ended"))?;
         }
+    }
+
+    /// Asks in a session: each question is a request of its own, and is waited for.
+    async fn ask_session<Q: Questions>(
+        &self,
+        session: &Session,
+        questions: &Q,
+    ) -> ToolResult<Q::Answers> {
+        if let Some(answers) = self.put(questions)? {
+            return Ok(answers);
+        }
+        let open = std::mem::take(&mut self.0.asking.lock().open);
+        let live = session.live().map_err(ToolError::rpc)?;
+        let mut waiting = Vec::with_capacity(open.len());
+        for (key, request) in open {
+            let method = request.method();
+            let params = legacy::question::params(session.version(), request)?;
+            let asked = Asked {
+                question: live.question(),
+                call: &self.0,
+                answered: false,
+            };
+            let request = Reply::request(&asked.question.id(), method, &params);
+            self.0.outbox.push(request);
+            waiting.push((key, asked));
+        }
+        for (key, mut asked) in waiting {
+            let answer = asked.question.answer().await;
+            asked.answered = true;
+            let answer =
+                answer.map_err(|err| ToolError::new(format!("no answer to `{key}`: {err}")))?;
+            self.0.asking.lock().answers.insert(key, answer);
+        }
+        let mut open = InputRequests::new();
+        let answers = questions.answers(&self.0.asking.lock().answers, &mut open)?;
+        answers.ok_or_else(|| {
+            let keys: Vec<_> = open.into_keys().collect();
+            let keys = keys.join("`, `");
+            ToolError::new(format!("the answer to `{keys}` does not fit the question"))
+        })
     }
 
     /// Keeps a value for when this handler runs again after a question. The client carries it, sealed.
@@ -313,6 +361,23 @@ impl Cx {
         }
         known.open.extend(open);
         Ok(None)
+    }
+}
+
+/// A question that the client may still think about. When nobody waits any more, it is told so.
+struct Asked<'a> {
+    question: session::Question,
+    call: &'a Call,
+    answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let params = CancelledParams::new(self.question.id());
+            let told = Reply::notification(notification::CANCELLED, &params);
+            self.call.outbox.push(told);
+        }
     }
 }
 

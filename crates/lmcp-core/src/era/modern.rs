@@ -4,24 +4,19 @@
 //! is told.
 
 use lmcp_wire::{
-    self as wire, LoggingLevel, ProgressToken, ProtocolVersion, RequestId, RpcError, header,
-    jsonrpc, meta, meta::RequestMeta,
+    self as wire, ProtocolVersion, RequestId, RpcError, header, jsonrpc, meta, meta::RequestMeta,
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
+use super::{Admitted, optional};
 use crate::{
     outcome::Outcome,
     request::{Caller, HeaderValue, Headers, Request, string},
     service::Reply,
 };
 
-pub(crate) struct Admitted {
-    pub(crate) version: ProtocolVersion,
-    pub(crate) progress_token: Option<ProgressToken>,
-    pub(crate) log_level: Option<LoggingLevel>,
-    /// What is wrong and told only after what weighs more.
-    pub(crate) flaw: Option<Box<RpcError>>,
-}
+/// The revisions in which every request stands alone.
+const SERVED: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
 
 /// Version, capabilities and method: everything that can be checked without knowing what the server offers.
 pub(crate) fn admit(
@@ -58,8 +53,15 @@ pub(crate) fn admit(
         ));
     }
     let version = match version.parse() {
-        Ok(version) if super::SERVED.contains(&version) => version,
-        _ => return Err(RpcError::unsupported_version(&version, &super::SERVED)),
+        Ok(version) if SERVED.contains(&version) => version,
+        // One that is served, only not so.
+        Ok(_) => {
+            let mut error = RpcError::unsupported_version(&version, &SERVED);
+            error.message =
+                format!("`{version}` begins with `initialize`, not with `_meta`").into();
+            return Err(error);
+        }
+        Err(_) => return Err(RpcError::unsupported_version(&version, &super::SERVED)),
     };
     if let Some(headers) = headers {
         let mirrored = expect_header(headers, header::METHOD)?;
@@ -85,9 +87,17 @@ pub(crate) fn admit(
     })
 }
 
+/// The headers that repeat parts of the body: over HTTP, and only in this revision.
+fn mirrors_of(request: &Request) -> Option<&dyn Headers> {
+    request
+        .caller
+        .headers()
+        .filter(|_| request.session.is_none())
+}
+
 /// `Mcp-Name` repeats the tool, prompt, resource or task of the body.
 pub(crate) fn check_name(request: &Request, name: &str) -> Result<(), RpcError> {
-    let Some(headers) = request.caller.headers() else {
+    let Some(headers) = mirrors_of(request) else {
         return Ok(());
     };
     let mirrored = expect_header(headers, header::NAME)?;
@@ -107,7 +117,7 @@ pub(crate) fn check_params(
     mirrored: &[lmcp_schema::HeaderParam],
     arguments: &Value,
 ) -> Result<(), RpcError> {
-    let Some(headers) = request.caller.headers() else {
+    let Some(headers) = mirrors_of(request) else {
         return Ok(());
     };
     for param in mirrored {
@@ -165,16 +175,6 @@ fn expect_header<'a>(headers: &'a dyn Headers, name: &str) -> Result<&'a str, Rp
         HeaderValue::Absent => Err(absent(name)),
         HeaderValue::Malformed => Err(malformed(name)),
     }
-}
-
-fn optional<T: serde::de::DeserializeOwned>(
-    raw: Option<&RawValue>,
-    key: &str,
-    expected: &str,
-) -> Result<Option<T>, RpcError> {
-    let Some(raw) = raw else { return Ok(None) };
-    let wrong = |_| RpcError::invalid_params(format!("`_meta[\"{key}\"]` must be {expected}"));
-    serde_json::from_str(raw.get()).map(Some).map_err(wrong)
 }
 
 fn missing(key: &str, expected: &str) -> RpcError {

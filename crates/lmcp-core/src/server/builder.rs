@@ -19,6 +19,7 @@ use crate::{
     request::Request,
     resource::{AnyResource, Resource, millis},
     service::Replies,
+    session::SessionKey,
     set::{Parts, ToolSet},
     spawn::Tasks,
     state::States,
@@ -169,7 +170,7 @@ impl Server {
         self
     }
 
-    /// The key that seals what clients carry between two rounds of questions. Give the same one to all instances that
+    /// The key for what clients carry: the ids of sessions, and what is kept between two rounds of questions. Give the same one to all instances that
     /// may answer the same client; by default every start makes its own.
     pub fn key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);
@@ -195,6 +196,7 @@ impl Server {
             layers: self.layers,
             state: self.state,
             sealer: Sealer::new(&key),
+            session_key: SessionKey::derive(&key),
             spawned: Tasks::default(),
             serving: AtomicUsize::new(0),
         };

@@ -10,13 +10,14 @@ use std::{
 };
 
 use lmcp_wire::{
-    RpcError, ServerCapabilities, capability::ListCapability, jsonrpc, method::request, task,
+    ProtocolVersion, RpcError, ServerCapabilities, capability::ListCapability, jsonrpc,
+    method::request, task,
 };
 use serde::Serialize;
 
 use crate::{
+    era::{self, Shown as _},
     error::Error,
-    limits::Limits,
     outcome::Page,
     paging,
     prompt::AnyPrompt,
@@ -39,14 +40,23 @@ pub(crate) struct Catalog {
 /// One list, by key, and its first page as JSON.
 pub(crate) struct Shelf<T> {
     items: BTreeMap<String, Arc<T>>,
-    first_page: OnceLock<Page>,
+    /// One for each revision.
+    first_pages: [OnceLock<Page>; era::SERVED.len()],
+}
+
+/// Which page of a list, how long, and for whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) cursor: Option<&'a str>,
+    pub(crate) most: usize,
+    pub(crate) version: ProtocolVersion,
 }
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
         Self {
             items: BTreeMap::new(),
-            first_page: OnceLock::new(),
+            first_pages: Default::default(),
         }
     }
 }
@@ -56,7 +66,7 @@ impl<T> Clone for Shelf<T> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
-            first_page: OnceLock::new(),
+            first_pages: Default::default(),
         }
     }
 }
@@ -175,56 +185,34 @@ impl Catalog {
         })
     }
 
-    pub(crate) fn list_tools(
-        &self,
-        cursor: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Page, RpcError> {
-        self.tools
-            .page(request::TOOLS_LIST, "tools", cursor, limits, |tool| {
-                &tool.spec
-            })
+    pub(crate) fn list_tools(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
+        let show = |tool: &CheckedTool| json(&*tool.spec.shown(wanted.version));
+        self.tools.page(request::TOOLS_LIST, "tools", wanted, show)
     }
 
-    pub(crate) fn list_prompts(
-        &self,
-        cursor: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Page, RpcError> {
+    pub(crate) fn list_prompts(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
+        let show = |prompt: &AnyPrompt| json(&*prompt.spec.shown(wanted.version));
         self.prompts
-            .page(request::PROMPTS_LIST, "prompts", cursor, limits, |prompt| {
-                &prompt.spec
-            })
+            .page(request::PROMPTS_LIST, "prompts", wanted, show)
     }
 
-    pub(crate) fn list_resources(
-        &self,
-        cursor: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Page, RpcError> {
-        self.resources.page(
-            request::RESOURCES_LIST,
-            "resources",
-            cursor,
-            limits,
-            |resource| &resource.spec,
-        )
+    pub(crate) fn list_resources(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
+        let show = |resource: &AnyResource| json(&*resource.spec.shown(wanted.version));
+        self.resources
+            .page(request::RESOURCES_LIST, "resources", wanted, show)
     }
 
-    pub(crate) fn list_templates(
-        &self,
-        cursor: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Page, RpcError> {
+    pub(crate) fn list_templates(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
+        let show = |resource: &AnyResource| json(&*resource.as_template().shown(wanted.version));
         let list = request::RESOURCE_TEMPLATES_LIST;
-        self.templates.page(
-            list,
-            "resourceTemplates",
-            cursor,
-            limits,
-            AnyResource::as_template,
-        )
+        self.templates.page(list, "resourceTemplates", wanted, show)
     }
+}
+
+fn json(item: &impl Serialize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    jsonrpc::append(&mut out, item);
+    out
 }
 
 impl<T> Shelf<T> {
@@ -254,15 +242,14 @@ impl<T> Shelf<T> {
         Ok(())
     }
 
-    fn page<'a, V: Serialize>(
-        &'a self,
+    fn page(
+        &self,
         list: &str,
         member: &str,
-        cursor: Option<&str>,
-        limits: &Limits,
-        show: impl Fn(&'a T) -> V,
+        wanted: Wanted<'_>,
+        show: impl Fn(&T) -> Vec<u8>,
     ) -> Result<Page, RpcError> {
-        let after = match cursor {
+        let after = match wanted.cursor {
             Some(cursor) => Bound::Excluded(paging::decode(list, cursor)?),
             None => Bound::Unbounded,
         };
@@ -272,11 +259,11 @@ impl<T> Shelf<T> {
             jsonrpc::append(&mut out, member);
             out.extend_from_slice(b":[");
             let mut last = None;
-            for (index, (key, item)) in items.by_ref().take(limits.list_page.max(1)).enumerate() {
+            for (index, (key, item)) in items.by_ref().take(wanted.most.max(1)).enumerate() {
                 if index > 0 {
                     out.push(b',');
                 }
-                jsonrpc::append(&mut out, &show(item));
+                out.extend_from_slice(&show(item));
                 last = Some(key);
             }
             out.push(b']');
@@ -288,10 +275,10 @@ impl<T> Shelf<T> {
                 next,
             }
         };
-        Ok(if cursor.is_none() {
-            self.first_page.get_or_init(write).clone()
-        } else {
-            write()
+        let kept = self.first_pages.get(era::place(wanted.version));
+        Ok(match kept.filter(|_| wanted.cursor.is_none()) {
+            Some(page) => page.get_or_init(write).clone(),
+            None => write(),
         })
     }
 }

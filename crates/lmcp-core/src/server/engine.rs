@@ -14,6 +14,7 @@ use crate::{
     layer::Layer,
     limits::Limits,
     request::{Request, decode},
+    session::SessionKey,
     spawn::Tasks,
     state::States,
     subscribe::Listeners,
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     pub(crate) layers: Vec<Layer>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
+    pub(crate) session_key: SessionKey,
     pub(crate) listeners: Listeners,
     pub(crate) tasks: TaskStore,
     /// What handlers left running: shielded steps and tasks.

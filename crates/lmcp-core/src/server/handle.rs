@@ -22,6 +22,7 @@ use crate::{
     request::Request,
     resource::{AnyResource, Resource},
     service::{Replies, Reply, Service, Source},
+    session::SessionKey,
     set::{Parts, ToolSet},
     tool::{AnyTool, Effect, Tool},
     transport::Transport,
@@ -100,6 +101,11 @@ impl Handle {
     /// The bounds of this server.
     pub fn limits(&self) -> &Limits {
         &self.engine.limits
+    }
+
+    /// Signs the ids of this server's sessions.
+    pub fn session_key(&self) -> &SessionKey {
+        &self.engine.session_key
     }
 
     /// Adds a tool, and tells who listens.

@@ -15,15 +15,15 @@ use std::{
 
 use bytes::Bytes;
 use lmcp_wire::{
-    Incoming, RequestId, RpcError,
+    Incoming, RequestId, RpcError, jsonrpc,
+    legacy::CancelledParams,
     method::{notification, request},
     params::Params,
-    progress::CancelledParams,
 };
 use serde_json::{json, value::RawValue};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{Notify, watch},
+    sync::{Notify, mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
@@ -33,7 +33,8 @@ use crate::{
     era,
     limits::Limits,
     request::Caller,
-    service::{Replies, Reply, Service},
+    service::{Replies, Reply, ReplyKind, Service},
+    session::Session,
 };
 
 /// Where lines come from.
@@ -53,6 +54,10 @@ pub(crate) struct Connection<S> {
     out: Arc<Outgoing>,
     tasks: JoinSet<()>,
     in_flight: Arc<InFlight>,
+    /// From the handshake on, if the client makes one.
+    session: Option<Session>,
+    /// What the server says in that session outside of any request.
+    listening: Option<AbortHandle>,
     /// The last request found no place; until one is free the next need not wait.
     saturated: bool,
 }
@@ -67,6 +72,8 @@ impl<S: Service> Connection<S> {
             out,
             tasks,
             in_flight,
+            session: None,
+            listening: None,
             saturated: false,
         }
     }
@@ -98,19 +105,42 @@ impl<S: Service> Connection<S> {
     }
 
     async fn on_line(&mut self, line: &Bytes) {
+        let batches = self.session.as_ref().is_some_and(Session::has_batches);
+        if let Some(messages) = batches.then(|| jsonrpc::batch(line)).flatten() {
+            return self.on_batch(line, &messages).await;
+        }
         match Incoming::parse(line) {
             Ok(Incoming::Request { id, method, params }) => {
-                self.on_request(line, id, &method, params).await
+                if era::is_handshake(&method, &params) {
+                    return self.on_handshake(line, id, params).await;
+                }
+                self.on_request(line, id, &method, params, &Answers::Lines)
+                    .await;
             }
-            Ok(Incoming::Notification { method, params }) => {
+            Ok(message) => self.on_other(message).await,
+            Err(rejected) => {
+                let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                self.out.send(reply).await;
+            }
+        }
+    }
+
+    /// What wants no answer.
+    async fn on_other(&mut self, message: Incoming<'_>) {
+        match message {
+            Incoming::Notification { method, params } => {
                 self.on_notification(&method, params).await;
             }
-            Ok(_) => tracing::debug!("a response nobody waits for"),
-            Err(rejected) => {
-                self.out
-                    .send(Reply::error(rejected.id.as_ref(), &rejected.error))
-                    .await
+            Incoming::Response { id, outcome } => {
+                let live = self
+                    .session
+                    .as_ref()
+                    .and_then(|session| session.live().ok());
+                if !live.is_some_and(|live| live.answer(id.as_ref(), outcome)) {
+                    tracing::debug!("a response nobody waits for");
+                }
             }
+            _ => {}
         }
     }
 
@@ -121,19 +151,100 @@ impl<S: Service> Connection<S> {
         self.out.send(Reply::error(None, &error)).await;
     }
 
-    async fn on_request(&mut self, line: &Bytes, id: RequestId, method: &str, params: Params<'_>) {
+    /// The handshake of an older revision. A second one begins anew.
+    async fn on_handshake(&mut self, line: &Bytes, id: RequestId, params: Params<'_>) {
+        let (caller, name) = (self.caller.clone(), request::INITIALIZE);
+        let opened = era::handshake(line).and_then(|agreement| {
+            let session = Session::of_connection(agreement);
+            let request = era::admit(line, id.clone(), name, params, caller, Some(&session))?;
+            Ok((session, request))
+        });
+        let (session, request) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.out.send(Reply::error(Some(&id), &error)).await,
+        };
+        let Some(reply) = self.service.call(request).response().await else {
+            return;
+        };
+        if reply.kind() == ReplyKind::Result {
+            self.stop_listening();
+            self.session = Some(session);
+        }
+        self.out.send(reply).await;
+    }
+
+    /// The messages of a batch (2025-03-26): their answers go out as one line, when all are there.
+    async fn on_batch(&mut self, line: &Bytes, messages: &[&RawValue]) {
+        let most = self.limits.requests_in_flight;
+        if messages.is_empty() || messages.len() > most {
+            let error = RpcError::invalid_request(format!("a batch has 1 to {most} messages"));
+            return self.out.send(Reply::error(None, &error)).await;
+        }
+        let (answer, mut answers) = mpsc::channel(messages.len());
+        let batch = Answers::Batch(answer);
+        for message in messages {
+            let message = line.slice_ref(message.get().as_bytes());
+            match Incoming::parse(&message) {
+                Ok(Incoming::Request { id, method, params }) => {
+                    if era::is_handshake(&method, &params) {
+                        let error = RpcError::invalid_request("`initialize` stands in no batch");
+                        batch.send(Reply::error(Some(&id), &error), &self.out).await;
+                    } else {
+                        self.on_request(&message, id, &method, params, &batch).await;
+                    }
+                }
+                Ok(message) => self.on_other(message).await,
+                Err(rejected) => {
+                    let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                    batch.send(reply, &self.out).await;
+                }
+            }
+        }
+        drop(batch);
+        let out = Arc::clone(&self.out);
+        self.tasks.spawn(async move {
+            let mut all = Vec::new();
+            // Ends when every request has been answered or cancelled.
+            while let Some(reply) = answers.recv().await {
+                all.push(reply);
+            }
+            if !all.is_empty() {
+                out.send(Reply::batch(&all)).await;
+            }
+        });
+    }
+
+    async fn on_request(
+        &mut self,
+        line: &Bytes,
+        id: RequestId,
+        method: &str,
+        params: Params<'_>,
+        answers: &Answers,
+    ) {
+        let refuse = |error: &RpcError| Reply::error(Some(&id), error);
         if self.in_flight.contains(&id) {
             let error =
                 RpcError::invalid_request(format!("the id `{id}` belongs to a request in flight"));
-            return self.out.send(Reply::error(Some(&id), &error)).await;
+            return answers.send(refuse(&error), &self.out).await;
         }
-        let request = match era::admit(line, id.clone(), method, params, self.caller.clone()) {
+        if self.session.is_none()
+            && let Some(reply) = era::no_way_in(&id, method, &params)
+        {
+            return answers.send(reply, &self.out).await;
+        }
+        let (caller, session) = (self.caller.clone(), self.session.as_ref());
+        let request = match era::admit(line, id.clone(), method, params, caller, session) {
             Ok(request) => request,
-            Err(error) => return self.out.send(Reply::error(Some(&id), &error)).await,
+            Err(error) => return answers.send(refuse(&error), &self.out).await,
         };
+        // Some clients never say that they are ready; one that asks is.
+        if request.session().is_some() && self.listening.is_none() {
+            self.listen();
+        }
         let mut replies = self.service.call(request);
         if let Some(reply) = replies.take_ready() {
-            return self.out.send(reply).await;
+            return answers.send(reply, &self.out).await;
         }
         if !self.find_place().await {
             let most = self.limits.requests_in_flight;
@@ -141,27 +252,58 @@ impl<S: Service> Connection<S> {
                 format!("{most} requests are in flight on this connection; try again later");
             let error = RpcError::internal(words)
                 .with_data(json!({ "limit": "requests_in_flight", "value": most }));
-            return self.out.send(Reply::error(Some(&id), &error)).await;
+            return answers.send(refuse(&error), &self.out).await;
         }
         if let Some(reply) = answered_at_once(&mut replies) {
-            return self.out.send(reply).await;
+            return answers.send(reply, &self.out).await;
         }
         let place = self.in_flight.enter(id.clone(), method == request::LISTEN);
-        let task = self
-            .tasks
-            .spawn(forward(replies, Arc::clone(&self.out), place));
+        let (out, answers) = (Arc::clone(&self.out), answers.clone());
+        let task = self.tasks.spawn(forward(replies, out, answers, place));
         self.in_flight.abort_with(&id, task);
     }
 
-    async fn on_notification(&self, method: &str, params: Option<&RawValue>) {
-        if method != notification::CANCELLED {
-            return tracing::debug!(method, "a notification nobody knows");
+    async fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
+        match method {
+            notification::CANCELLED => {
+                let params = params.map_or("{}", RawValue::get);
+                let Ok(CancelledParams {
+                    request_id: Some(id),
+                    ..
+                }) = serde_json::from_str(params)
+                else {
+                    return;
+                };
+                self.in_flight.cancel(&id);
+                // The task is dropped when it is next looked at: that is now, before anything else is read.
+                tokio::task::yield_now().await;
+            }
+            notification::INITIALIZED => self.listen(),
+            _ => tracing::debug!(method, "a notification that needs nothing done"),
         }
-        let params = serde_json::from_str::<CancelledParams>(params.map_or("{}", RawValue::get));
-        if let Ok(params) = params {
-            self.in_flight.cancel(&params.request_id);
-            // The task is dropped when it is next looked at: that is now, before anything else is read.
-            tokio::task::yield_now().await;
+    }
+
+    /// From now on the client hears what changes.
+    fn listen(&mut self) {
+        let Some(session) = self.session.as_ref().filter(|_| self.listening.is_none()) else {
+            return;
+        };
+        let mut news = self.service.call(session.listen(self.caller.clone()));
+        let out = Arc::clone(&self.out);
+        let task = self.tasks.spawn(async move {
+            // An error has nobody to go to: the client did not ask.
+            while let Some(reply) = news.next().await {
+                if !reply.is_response() {
+                    out.send(reply).await;
+                }
+            }
+        });
+        self.listening = Some(task);
+    }
+
+    fn stop_listening(&mut self) {
+        if let Some(task) = self.listening.take() {
+            task.abort();
         }
     }
 
@@ -191,6 +333,7 @@ impl<S: Service> Connection<S> {
 
     /// Answers that are nearly there still go out; then everything is dropped.
     async fn drain(mut self) {
+        self.stop_listening();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.limits.drain_wait, ended).await;
     }
@@ -223,15 +366,36 @@ fn answered_at_once(replies: &mut Replies) -> Option<Reply> {
     }
 }
 
+/// Where responses go.
+#[derive(Clone)]
+enum Answers {
+    /// Each is a line.
+    Lines,
+    /// They wait for the others of their batch.
+    Batch(mpsc::Sender<Reply>),
+}
+
+impl Answers {
+    async fn send(&self, reply: Reply, out: &Outgoing) {
+        match self {
+            Self::Lines => out.send(reply).await,
+            // There is a place for every answer.
+            Self::Batch(answers) => drop(answers.try_send(reply)),
+        }
+    }
+}
+
 /// Drives one request, and puts what it says into the buffer.
-async fn forward(mut replies: Replies, out: Arc<Outgoing>, place: Place) {
+async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, place: Place) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {
             // Before the peer can know of the answer, so that the id is free for it.
             place = None;
+            answers.send(reply, &out).await;
+        } else {
+            out.send(reply).await;
         }
-        out.send(reply).await;
     }
     drop(place);
 }

@@ -137,7 +137,7 @@ async fn a_browser_of_an_allowed_page_is_told_what_it_may_send() {
     let answer = running.ask(&preflight).await;
     assert_eq!(answer.head.status, 204);
     let allowed = answer.head.get("access-control-allow-methods");
-    assert_eq!(allowed, Some("POST"));
+    assert_eq!(allowed, Some("POST, GET, DELETE"));
     let allowed = answer.head.get("access-control-allow-origin");
     assert_eq!(allowed, Some("https://app.example"));
 }

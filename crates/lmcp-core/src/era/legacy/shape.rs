@@ -1,0 +1,263 @@
+//! What is sent, in the shape that each revision knows: a member that came later is never sent to an earlier one.
+
+use std::borrow::Cow;
+
+use lmcp_wire::{
+    self as wire, Content, Implementation, Prompt, ProtocolVersion, RequestId, Resource,
+    ResourceTemplate, RpcError, ServerCapabilities, Tool, error, jsonrpc, progress::ProgressParams,
+};
+use serde_json::{Value, json};
+
+use crate::{outcome::Outcome, service::Reply};
+
+/// 2025-03-26: sound, tool annotations, words with progress, the capability of completions.
+fn is_first(version: ProtocolVersion) -> bool {
+    version < ProtocolVersion::V2025_03_26
+}
+
+/// 2025-06-18: titles, `_meta` everywhere, structured output, links to resources.
+fn lacks_titles(version: ProtocolVersion) -> bool {
+    version < ProtocolVersion::V2025_06_18
+}
+
+/// 2025-11-25: icons, and words about a program.
+fn lacks_icons(version: ProtocolVersion) -> bool {
+    version < ProtocolVersion::V2025_11_25
+}
+
+/// A whole response.
+pub(crate) fn encode(
+    version: ProtocolVersion,
+    id: &RequestId,
+    mut outcome: Outcome,
+    extra: Option<wire::Meta>,
+) -> Reply {
+    project(version, &mut outcome);
+    let mut told = outcome.take_meta();
+    if let Some(extra) = extra {
+        told.get_or_insert_default().extend(extra);
+    }
+    let mut out = Vec::with_capacity(256);
+    jsonrpc::open_result(&mut out, id);
+    let start = out.len();
+    outcome.write_members(&mut out);
+    if let Some(meta) = told.filter(|meta| !meta.is_empty()) {
+        out.extend_from_slice(b",\"_meta\":");
+        jsonrpc::append(&mut out, &meta);
+    }
+    // Members are written behind a comma each; here the first has none before it.
+    match out.get_mut(start) {
+        Some(comma) => *comma = b'{',
+        None => out.push(b'{'),
+    }
+    out.extend_from_slice(b"}}");
+    Reply::encoded_result(out)
+}
+
+/// An error, as the revision says it.
+pub(crate) fn no_resource(uri: &str) -> RpcError {
+    RpcError::new(
+        error::RESOURCE_NOT_FOUND,
+        format!("there is no resource `{uri}`"),
+    )
+    .with_data(json!({ "uri": uri }))
+}
+
+fn project(version: ProtocolVersion, outcome: &mut Outcome) {
+    match outcome {
+        Outcome::Tool(result) => {
+            let structured = result.structured_content.take();
+            let known = |value: &Value| !lacks_titles(version) && value.is_object();
+            match structured {
+                Some(value) if known(&value) => result.structured_content = Some(value),
+                // It must not be lost: as text, unless that is what the text says already.
+                Some(value) => {
+                    let text = value.to_string();
+                    if !result
+                        .content
+                        .iter()
+                        .any(|block| block.as_text() == Some(&text))
+                    {
+                        result.content.push(Content::text(text));
+                    }
+                }
+                None => {}
+            }
+            result
+                .content
+                .iter_mut()
+                .for_each(|block| content(version, block));
+        }
+        Outcome::Prompt(result) => {
+            let messages = result.messages.iter_mut();
+            messages.for_each(|message| content(version, &mut message.content));
+        }
+        Outcome::Read(result, _) if lacks_titles(version) => {
+            result
+                .contents
+                .iter_mut()
+                .for_each(|contents| contents.meta = None);
+        }
+        Outcome::Initialized(result) => {
+            capabilities(version, &mut result.capabilities);
+            implementation(version, &mut result.server_info);
+        }
+        _ => {}
+    }
+}
+
+/// One block: without what came later, or as words where it came later itself.
+pub(crate) fn content(version: ProtocolVersion, block: &mut Content) {
+    match block {
+        Content::Audio(sound) if is_first(version) => {
+            let words = format!(
+                "(a sound of type {}, which this client cannot take)",
+                sound.mime_type
+            );
+            *block = Content::text(words);
+        }
+        Content::ResourceLink(link) if lacks_titles(version) => {
+            let words = link.description.as_deref().or(link.title.as_deref());
+            let words = words.unwrap_or(&link.name);
+            *block = Content::text(format!("{words}: {}", link.uri));
+        }
+        Content::ResourceLink(link) => resource_in_place(version, link),
+        Content::Text(text) if lacks_titles(version) => {
+            text.meta = None;
+            annotations(&mut text.annotations);
+        }
+        Content::Image(media) | Content::Audio(media) if lacks_titles(version) => {
+            media.meta = None;
+            annotations(&mut media.annotations);
+        }
+        Content::Resource(embedded) if lacks_titles(version) => {
+            embedded.meta = None;
+            embedded.resource.meta = None;
+            annotations(&mut embedded.annotations);
+        }
+        _ => {}
+    }
+}
+
+/// Before 2025-06-18 nothing said when something changed.
+fn annotations(annotations: &mut Option<wire::Annotations>) {
+    if let Some(annotations) = annotations {
+        annotations.last_modified = None;
+    }
+}
+
+fn capabilities(version: ProtocolVersion, capabilities: &mut ServerCapabilities) {
+    capabilities.extensions = None;
+    if is_first(version) {
+        capabilities.completions = None;
+    }
+}
+
+fn implementation(version: ProtocolVersion, info: &mut Implementation) {
+    if lacks_titles(version) {
+        info.title = None;
+    }
+    if lacks_icons(version) {
+        info.icons.clear();
+        info.description = None;
+        info.website_url = None;
+    }
+}
+
+/// A tool as a list shows it.
+pub(crate) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
+    let mut tool = tool.clone();
+    if is_first(version) {
+        tool.annotations = None;
+    }
+    if lacks_titles(version) {
+        if let Some(annotations) = &mut tool.annotations {
+            annotations.title = annotations.title.take().or(tool.title.take());
+        }
+        tool.title = None;
+        tool.output_schema = None;
+        tool.meta = None;
+    }
+    if lacks_icons(version) {
+        tool.icons.clear();
+    }
+    // Structured output of any other kind came with 2026-07-28.
+    tool.output_schema = tool
+        .output_schema
+        .filter(|schema| schema["type"] == "object");
+    for schema in [Some(&mut tool.input_schema), tool.output_schema.as_mut()] {
+        let properties = schema.and_then(|schema| schema.get_mut("properties")?.as_object_mut());
+        for schema in properties.into_iter().flat_map(|all| all.values_mut()) {
+            plain(schema);
+        }
+    }
+    Cow::Owned(tool)
+}
+
+/// The schema of a property is an object here; later it may be `true` or `false`.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({ "not": {} }),
+        _ => {}
+    }
+}
+
+/// A resource as a list shows it.
+pub(crate) fn resource(version: ProtocolVersion, resource: &Resource) -> Cow<'_, Resource> {
+    let mut resource = resource.clone();
+    resource_in_place(version, &mut resource);
+    Cow::Owned(resource)
+}
+
+fn resource_in_place(version: ProtocolVersion, resource: &mut Resource) {
+    if lacks_titles(version) {
+        resource.title = None;
+        resource.meta = None;
+        annotations(&mut resource.annotations);
+    }
+    if lacks_icons(version) {
+        resource.icons.clear();
+    }
+}
+
+/// A template as a list shows it.
+pub(crate) fn template(
+    version: ProtocolVersion,
+    template: &ResourceTemplate,
+) -> Cow<'_, ResourceTemplate> {
+    let mut template = template.clone();
+    if lacks_titles(version) {
+        template.title = None;
+        template.meta = None;
+        annotations(&mut template.annotations);
+    }
+    if lacks_icons(version) {
+        template.icons.clear();
+    }
+    Cow::Owned(template)
+}
+
+/// A prompt as a list shows it.
+pub(crate) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'_, Prompt> {
+    let mut prompt = prompt.clone();
+    if lacks_titles(version) {
+        prompt.title = None;
+        prompt.meta = None;
+        prompt
+            .arguments
+            .iter_mut()
+            .for_each(|argument| argument.title = None);
+    }
+    if lacks_icons(version) {
+        prompt.icons.clear();
+    }
+    Cow::Owned(prompt)
+}
+
+/// Progress, as the revision says it.
+pub(crate) fn progress(version: ProtocolVersion, params: &mut ProgressParams) {
+    if is_first(version) {
+        params.message = None;
+    }
+}

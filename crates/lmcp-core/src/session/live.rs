@@ -1,0 +1,144 @@
+//! What goes on in a session now.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use lmcp_wire::{LoggingLevel, RequestId, RpcError};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::{random, subscribe::Listener};
+
+/// What a client said to a question.
+type Answer = Result<Box<RawValue>, RpcError>;
+
+/// Questions that wait for an answer, and what the client wished for.
+pub struct Live {
+    /// The id of the next question.
+    next: AtomicI64,
+    questions: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,
+    wishes: Mutex<Wishes>,
+}
+
+#[derive(Default)]
+struct Wishes {
+    level: Option<LoggingLevel>,
+    listener: Option<Arc<Listener>>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        // Begins anywhere, so that an answer to a question of an earlier life meets none of this one.
+        let [a, b, c, d, ..] = random::bytes::<8>();
+        let start = i64::from(u32::from_be_bytes([a, b, c, d])) << 16;
+        Self {
+            next: AtomicI64::new(start),
+            questions: Mutex::default(),
+            wishes: Mutex::default(),
+        }
+    }
+}
+
+impl Live {
+    /// Hands a client's answer to whoever waits for it. `false`: nobody does.
+    pub fn answer(&self, id: Option<&RequestId>, outcome: Result<&RawValue, RpcError>) -> bool {
+        let Some(RequestId::Number(id)) = id else {
+            return false;
+        };
+        let Some(question) = self.lock().remove(id) else {
+            return false;
+        };
+        question.send(outcome.map(ToOwned::to_owned)).is_ok()
+    }
+
+    /// Did the client wish for anything that must be remembered?
+    pub fn has_wishes(&self) -> bool {
+        let wishes = self.wishes();
+        let watches = |listener: &Arc<Listener>| listener.watches_something();
+        wishes.level.is_some() || wishes.listener.as_ref().is_some_and(watches)
+    }
+
+    /// A new question.
+    pub(crate) fn question(self: &Arc<Self>) -> Question {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        self.lock().insert(id, answer);
+        Question {
+            id,
+            answered,
+            live: Arc::clone(self),
+        }
+    }
+
+    pub(crate) fn level(&self) -> Option<LoggingLevel> {
+        self.wishes().level
+    }
+
+    pub(crate) fn set_level(&self, level: LoggingLevel) {
+        self.wishes().level = Some(level);
+    }
+
+    /// What tells this client of changes; made by the first who needs it.
+    pub(crate) fn listener(
+        &self,
+        make: impl FnOnce() -> Result<Arc<Listener>, RpcError>,
+    ) -> Result<Arc<Listener>, RpcError> {
+        let mut wishes = self.wishes();
+        if let Some(listener) = &wishes.listener {
+            return Ok(Arc::clone(listener));
+        }
+        Ok(Arc::clone(wishes.listener.insert(make()?)))
+    }
+
+    pub(crate) fn known_listener(&self) -> Option<Arc<Listener>> {
+        self.wishes().listener.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<Answer>>> {
+        self.questions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live")
+            .field("questions", &self.lock().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A question on its way. Dropping it forgets the question.
+#[derive(Debug)]
+pub struct Question {
+    id: i64,
+    answered: oneshot::Receiver<Answer>,
+    live: Arc<Live>,
+}
+
+impl Question {
+    pub(crate) fn id(&self) -> RequestId {
+        RequestId::Number(self.id)
+    }
+
+    pub(crate) async fn answer(&mut self) -> Answer {
+        let gone = |_| RpcError::internal("the session has ended");
+        (&mut self.answered).await.map_err(gone)?
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.live.lock().remove(&self.id);
+    }
+}

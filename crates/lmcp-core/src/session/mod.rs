@@ -1,0 +1,188 @@
+//! A conversation that opened with a handshake: what was agreed on, and what goes on in it now.
+//!
+//! What was agreed on never changes, so that a client can carry it (see [`SessionKey`]) and an abandoned session costs
+//! nothing. What goes on, a [`Live`], exists only while something does: a question that waits, a log level, a
+//! subscription.
+
+mod live;
+mod token;
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use bytes::Bytes;
+use lmcp_wire::{
+    ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError,
+    legacy::ClientProfile, method::request,
+};
+
+pub use live::{Live, Question};
+pub use token::{SessionId, SessionKey};
+
+use crate::{
+    era::legacy,
+    request::{Caller, Members, Request},
+};
+
+/// A conversation in a revision that has a handshake. Cheap to clone.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    version: ProtocolVersion,
+    /// A [`ClientProfile`] as JSON: hardly any request looks at it.
+    profile: Box<str>,
+    state: State,
+}
+
+enum State {
+    /// A request without a session: it can neither be asked back nor keep anything.
+    None,
+    /// Of a connection that is the session.
+    Own(Arc<Live>),
+    /// Kept by a transport that tells sessions by their id.
+    Kept(SessionId, Arc<dyn Keeper>),
+}
+
+/// Where a transport keeps what goes on in its sessions.
+pub trait Keeper: Send + Sync + 'static {
+    /// What goes on, if anything does.
+    fn find(&self, id: &SessionId) -> Option<Arc<Live>>;
+
+    /// The same, made where there is nothing yet.
+    ///
+    /// # Errors
+    /// There is no room for more.
+    fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError>;
+}
+
+/// What a client and this server agreed on in a handshake.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    pub(crate) version: ProtocolVersion,
+    pub(crate) profile: Box<str>,
+}
+
+impl Agreement {
+    /// The same, with a client that can be asked nothing: for a request whose answer has no room for questions.
+    #[must_use]
+    pub fn without_questions(mut self) -> Self {
+        self.profile = "".into();
+        self
+    }
+
+    pub(crate) fn new(version: ProtocolVersion, profile: &ClientProfile) -> Self {
+        let profile = serde_json::to_string(profile).unwrap_or_default().into();
+        Self { version, profile }
+    }
+}
+
+impl Session {
+    /// The session of a connection, for as long as that lasts.
+    pub fn of_connection(agreement: Agreement) -> Self {
+        Self::with(agreement, State::Own(Arc::default()))
+    }
+
+    /// A session that a transport finds again by its id.
+    pub fn kept(agreement: Agreement, id: SessionId, keeper: Arc<dyn Keeper>) -> Self {
+        Self::with(agreement, State::Kept(id, keeper))
+    }
+
+    /// For requests of a client that made no handshake, in the revision that its HTTP header names. `None`: that one
+    /// has no handshake.
+    ///
+    /// # Errors
+    /// The revision is not known.
+    pub fn absent(header: Option<&str>) -> Result<Option<Self>, RpcError> {
+        let version = legacy::assumed(header)?;
+        Ok(version.map(|version| {
+            let profile = "".into();
+            Self::with(Agreement { version, profile }, State::None)
+        }))
+    }
+
+    fn with(Agreement { version, profile }: Agreement, state: State) -> Self {
+        Self(Arc::new(Inner {
+            version,
+            profile,
+            state,
+        }))
+    }
+
+    /// The revision that was agreed on.
+    pub fn version(&self) -> ProtocolVersion {
+        self.0.version
+    }
+
+    /// Does this revision have batches?
+    pub fn has_batches(&self) -> bool {
+        legacy::has_batches(self.0.version)
+    }
+
+    /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
+    pub fn has_priming(&self) -> bool {
+        legacy::has_priming(self.0.version)
+    }
+
+    /// What the client can be asked for, as far as the revision knows it.
+    pub fn capabilities(&self) -> ClientCapabilities {
+        let mut capabilities = self.profile().capabilities;
+        legacy::trim_capabilities(self.0.version, &mut capabilities);
+        capabilities
+    }
+
+    /// Who the client says it is.
+    pub fn client_info(&self) -> Option<Implementation> {
+        self.profile().client_info
+    }
+
+    fn profile(&self) -> ClientProfile {
+        serde_json::from_str(&self.0.profile).unwrap_or_default()
+    }
+
+    /// What goes on, if anything does.
+    pub(crate) fn find(&self) -> Option<Arc<Live>> {
+        match &self.0.state {
+            State::None => None,
+            State::Own(live) => Some(Arc::clone(live)),
+            State::Kept(id, keeper) => keeper.find(id),
+        }
+    }
+
+    /// What goes on, made where there is nothing yet.
+    ///
+    /// # Errors
+    /// This is no session, or there is no room for more.
+    pub fn live(&self) -> Result<Arc<Live>, RpcError> {
+        match &self.0.state {
+            State::None => Err(RpcError::invalid_request(
+                "this needs a session: send `initialize` first, and its `Mcp-Session-Id` from then on",
+            )),
+            State::Own(live) => Ok(Arc::clone(live)),
+            State::Kept(id, keeper) => keeper.make(id),
+        }
+    }
+
+    /// The request that a transport makes for a client: its replies are what the server says outside of any request.
+    pub fn listen(&self, caller: Caller) -> Request {
+        Request {
+            id: RequestId::Number(0),
+            method: Cow::Borrowed(request::LISTEN),
+            message: Bytes::from_static(b"{}"),
+            members: Members::default(),
+            version: self.0.version,
+            progress_token: None,
+            log_level: None,
+            flaw: None,
+            session: Some(self.clone()),
+            caller,
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("version", &self.0.version)
+            .finish_non_exhaustive()
+    }
+}

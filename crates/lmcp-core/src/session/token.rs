@@ -1,0 +1,167 @@
+//! Session ids that hold the session.
+//!
+//! An id is what was agreed on and 128 random bits, signed with a key of this server. So nothing is stored for it, any
+//! instance with the key knows it, and nobody can make or change one. The signature covers who the caller is, too:
+//! with other credentials it is no id at all.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use lmcp_wire::ProtocolVersion;
+use ring::hmac;
+
+use super::Agreement;
+use crate::{random, request::Caller};
+
+/// Tells a session from all others.
+pub type SessionId = [u8; 16];
+
+/// As much as fits into a header everywhere, with room for the others.
+const MOST_PROFILE: usize = 1536;
+
+/// The first half of SHA-256: nobody guesses 128 bits, either.
+const SIGNATURE: usize = 16;
+
+/// Signs session ids.
+#[derive(Clone)]
+pub struct SessionKey(hmac::Key);
+
+impl SessionKey {
+    /// From a server's key, which has other uses as well.
+    pub(crate) fn derive(key: &[u8; 32]) -> Self {
+        let own = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, key),
+            b"lmcp session ids 1",
+        );
+        Self(hmac::Key::new(hmac::HMAC_SHA256, own.as_ref()))
+    }
+
+    /// A new session of a caller: what tells it apart, and the text that the client carries.
+    pub fn issue(&self, agreement: &Agreement, caller: &Caller) -> (SessionId, String) {
+        let id = random::bytes::<16>();
+        let mut whole = Vec::with_capacity(SIGNATURE + 17 + agreement.profile.len());
+        whole.extend_from_slice(&[0; SIGNATURE]);
+        whole.extend_from_slice(&id);
+        whole.push(number(agreement.version));
+        if agreement.profile.len() <= MOST_PROFILE {
+            whole.extend_from_slice(agreement.profile.as_bytes());
+        }
+        let signature = self.sign(&whole[SIGNATURE..], caller);
+        whole[..SIGNATURE].copy_from_slice(&signature.as_ref()[..SIGNATURE]);
+        (id, URL_SAFE_NO_PAD.encode(whole))
+    }
+
+    /// The session that an id stands for. `None`: it is none of ours, or none of this caller's.
+    pub fn open(&self, text: &str, caller: &Caller) -> Option<(SessionId, Agreement)> {
+        let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (signature, body) = whole.split_at_checked(SIGNATURE)?;
+        let expected = self.sign(body, caller);
+        if !equal(signature, &expected.as_ref()[..SIGNATURE]) {
+            return None;
+        }
+        let (id, rest) = body.split_first_chunk::<16>()?;
+        let (version, profile) = rest.split_first()?;
+        let version = *ProtocolVersion::ALL.get(usize::from(*version))?;
+        let profile = std::str::from_utf8(profile).ok()?.into();
+        Some((*id, Agreement { version, profile }))
+    }
+
+    fn sign(&self, body: &[u8], caller: &Caller) -> hmac::Tag {
+        let mut signing = hmac::Context::with_key(&self.0);
+        let owner = caller.owner();
+        // The length keeps the two apart.
+        signing.update(&owner.len().to_be_bytes());
+        signing.update(owner.as_bytes());
+        signing.update(body);
+        signing.sign()
+    }
+}
+
+/// The place of a revision among all of them.
+fn number(version: ProtocolVersion) -> u8 {
+    let place = ProtocolVersion::ALL
+        .iter()
+        .position(|known| *known == version);
+    place
+        .and_then(|place| u8::try_from(place).ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// Takes the same time wherever the two differ.
+fn equal(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len()
+        && left
+            .iter()
+            .zip(right)
+            .fold(0, |differs, (left, right)| differs | (left ^ right))
+            == 0
+}
+
+impl std::fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Transport;
+
+    fn agreement() -> Agreement {
+        Agreement {
+            version: ProtocolVersion::V2025_06_18,
+            profile: r#"{"capabilities":{}}"#.into(),
+        }
+    }
+
+    #[test]
+    fn an_id_opens_with_its_key_for_its_caller_and_unchanged() {
+        let (key, other) = (SessionKey::derive(&[7; 32]), SessionKey::derive(&[8; 32]));
+        let anyone = Caller::new(Transport::Http);
+        let ann = anyone.clone().known_as("ann");
+        let (id, text) = key.issue(&agreement(), &ann);
+        let (same, opened) = SessionKey::derive(&[7; 32]).open(&text, &ann).unwrap();
+        assert_eq!((same, opened.version), (id, ProtocolVersion::V2025_06_18));
+        assert_eq!(opened.profile, agreement().profile);
+        assert!(other.open(&text, &ann).is_none(), "another key");
+        assert!(key.open(&text, &anyone).is_none(), "no credentials");
+        let bob = anyone.known_as("bob");
+        assert!(key.open(&text, &bob).is_none(), "other credentials");
+        for changed in ["", "x", &text[1..], &format!("{text}AA"), "é"] {
+            assert!(key.open(changed, &ann).is_none(), "{changed}");
+        }
+    }
+
+    #[test]
+    fn ids_are_visible_ascii_and_never_the_same() {
+        let key = SessionKey::derive(&[7; 32]);
+        let caller = Caller::new(Transport::Http);
+        let ids: std::collections::HashSet<String> = (0..1000)
+            .map(|_| key.issue(&agreement(), &caller).1)
+            .inspect(|id| assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte))))
+            .collect();
+        assert_eq!(ids.len(), 1000);
+    }
+
+    #[test]
+    fn a_profile_that_fits_no_header_is_left_out() {
+        let key = SessionKey::derive(&[7; 32]);
+        let caller = Caller::new(Transport::Http);
+        let mut large = agreement();
+        large.profile = "x".repeat(MOST_PROFILE + 1).into();
+        let (_, text) = key.issue(&large, &caller);
+        assert_eq!(&*key.open(&text, &caller).unwrap().1.profile, "");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_changed_byte_passes(place: usize, change in 1..=255_u8) {
+            let key = SessionKey::derive(&[7; 32]);
+            let caller = Caller::new(Transport::Http);
+            let (_, text) = key.issue(&agreement(), &caller);
+            let mut bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
+            let place = place % bytes.len();
+            bytes[place] ^= change;
+            assert!(key.open(&URL_SAFE_NO_PAD.encode(bytes), &caller).is_none());
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What older revisions do over HTTP: sessions, streams that outlive a connection, batches.
+//!
+//! Here a client that goes away has not cancelled anything: it may come back for the rest. So a call that is not done
+//! at once runs on its own, and what it says stands on a [`Stream`](crate::stream::Stream) that the answer only reads.
+
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use lmcp_core::{Caller, Reply, ReplyKind, Request, Session, admit, handshake};
+use lmcp_wire::{
+    Incoming, RequestId, RpcError, header,
+    legacy::CancelledParams,
+    method::{notification, request},
+    params::Params,
+};
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::{
+    body::Body,
+    post::{Accept, Refusal, events, json, respond, whole_json},
+    service::{Shared, empty, not_allowed, refuse},
+    session::{Held, Member, Stranger},
+    stream::{EventId, Opening, Reader, Stream},
+};
+
+const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
+
+/// One request message, as it was read.
+pub(crate) struct Message<'a> {
+    pub(crate) bytes: &'a Bytes,
+    pub(crate) id: RequestId,
+    pub(crate) method: &'a str,
+    pub(crate) params: Params<'a>,
+}
+
+/// Who sent a request, or the answer to one whose sender is not known. `None`: it claims to stand alone.
+pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>, Refusal> {
+    shared
+        .sessions
+        .member(caller)
+        .map_err(|stranger| match stranger {
+            // Clients take this status, and no other, as the word to begin anew.
+            Stranger::Unknown => (
+                StatusCode::NOT_FOUND,
+                RpcError::invalid_request(
+                    "this session is not known or has ended; send `initialize`",
+                ),
+            ),
+            Stranger::Version(error) => (StatusCode::BAD_REQUEST, error),
+        })
+}
+
+/// The handshake: its answer carries the session.
+pub(crate) async fn open(shared: &Shared, message: Message<'_>, caller: Caller) -> Response<Body> {
+    let Message {
+        bytes, id, params, ..
+    } = message;
+    let agreement = match handshake(bytes) {
+        Ok(agreement) => agreement,
+        Err(error) => return json(StatusCode::BAD_REQUEST, Reply::error(Some(&id), &error)),
+    };
+    let (held, text) = shared.sessions.open(agreement, &caller);
+    let session = shared.sessions.session(&held, false);
+    let name = request::INITIALIZE;
+    let reply = match admit(bytes, id.clone(), name, params, caller, Some(&session)) {
+        Ok(request) => shared.service.call(request).response().await,
+        Err(error) => Some(Reply::error(Some(&id), &error)),
+    };
+    let Some(reply) = reply else {
+        return empty(StatusCode::INTERNAL_SERVER_ERROR);
+    };
+    let opened = reply.kind() == ReplyKind::Result;
+    let mut response = json(StatusCode::OK, reply);
+    if let Some(text) = HeaderValue::from_str(&text).ok().filter(|_| opened) {
+        response.headers_mut().insert(SESSION_ID, text);
+    }
+    response
+}
+
+/// A request of a session, or of a client that has none.
+pub(crate) async fn call(
+    shared: &Shared,
+    member: &Member,
+    message: Message<'_>,
+    caller: Caller,
+    accept: Accept,
+) -> Response<Body> {
+    let session = session(shared, member, accept);
+    let id = message.id.clone();
+    let request = match request_of(message, caller, &session) {
+        Ok(request) => request,
+        Err(error) => return json(StatusCode::OK, Reply::error(Some(&id), &error)),
+    };
+    let mut replies = shared.service.call(request);
+    if let Some(reply) = replies.take_ready() {
+        return json(StatusCode::OK, reply);
+    }
+    let Member::Of(held) = member else {
+        // Nobody could ever come back for it, nor cancel it: it ends with its connection.
+        let mut response = respond(shared, replies, accept).await;
+        *response.status_mut() = StatusCode::OK;
+        return response;
+    };
+    let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
+    let replies = match first {
+        Poll::Ready(Some(reply)) if reply.is_response() => return json(StatusCode::OK, reply),
+        Poll::Ready(Some(reply)) => replies.put_back(reply),
+        Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
+        Poll::Pending => replies,
+    };
+    let calls = vec![(id.clone(), replies)];
+    match shared.sessions.run(held.id, session.has_priming(), calls) {
+        Ok(stream) => answer(shared, &stream, session.has_priming(), accept, Form::One).await,
+        Err(error) => json(StatusCode::OK, Reply::error(Some(&id), &error)),
+    }
+}
+
+/// Several messages in one body (2025-03-26).
+pub(crate) async fn batch(
+    shared: &Shared,
+    bytes: &Bytes,
+    messages: &[&RawValue],
+    caller: Caller,
+    accept: Accept,
+) -> Result<Response<Body>, Refusal> {
+    let invalid = |words: String| (StatusCode::BAD_REQUEST, RpcError::invalid_request(words));
+    let member = member(shared, &caller)?;
+    let of = |member: Member| (session(shared, &member, accept), member);
+    let Some((session, member)) = member.map(of).filter(|(session, _)| session.has_batches())
+    else {
+        let words = "a message is one object; only 2025-03-26 has batches";
+        return Err(invalid(words.into()));
+    };
+    let most = shared.limits.requests_in_flight;
+    if messages.is_empty() || messages.len() > most {
+        return Err(invalid(format!("a batch has 1 to {most} messages")));
+    }
+    let mut calls = Vec::with_capacity(messages.len());
+    let mut refused = Vec::new();
+    for message in messages {
+        let message = bytes.slice_ref(message.get().as_bytes());
+        match Incoming::parse(&message) {
+            Ok(Incoming::Request { method, id, .. }) if method == request::INITIALIZE => {
+                let error = RpcError::invalid_request("`initialize` stands in no batch");
+                refused.push(Reply::error(Some(&id), &error));
+            }
+            Ok(Incoming::Request { id, method, params }) => {
+                let message = Message {
+                    bytes: &message,
+                    id: id.clone(),
+                    method: &method,
+                    params,
+                };
+                match request_of(message, caller.clone(), &session) {
+                    Ok(request) => calls.push((id, shared.service.call(request))),
+                    Err(error) => refused.push(Reply::error(Some(&id), &error)),
+                }
+            }
+            Ok(other) => tell(shared, &member, &other),
+            Err(rejected) => {
+                refused.push(Reply::error(rejected.id.as_ref(), &rejected.error));
+            }
+        }
+    }
+    if calls.is_empty() && refused.is_empty() {
+        return Ok(empty(StatusCode::ACCEPTED));
+    }
+    let Member::Of(held) = &member else {
+        // As for single calls: it ends with its connection.
+        for (_, replies) in calls {
+            refused.extend(replies.response().await);
+        }
+        return Ok(json(StatusCode::OK, Reply::batch(&refused)));
+    };
+    let stream = match shared.sessions.run(held.id, false, calls) {
+        Ok(stream) => stream,
+        Err(error) => return Err((StatusCode::OK, error)),
+    };
+    refused.into_iter().for_each(|reply| stream.push_now(reply));
+    Ok(answer(shared, &stream, false, accept, Form::Many).await)
+}
+
+/// A notification or an answer: nothing is said to it.
+pub(crate) fn tell(shared: &Shared, member: &Member, message: &Incoming<'_>) {
+    let Member::Of(held) = member else {
+        return;
+    };
+    match message {
+        Incoming::Notification { method, params } if method == notification::CANCELLED => {
+            let params = params.map_or("{}", RawValue::get);
+            if let Ok(CancelledParams {
+                request_id: Some(id),
+                ..
+            }) = serde_json::from_str(params)
+            {
+                shared.sessions.cancel(&held.id, &id);
+            }
+        }
+        Incoming::Response { id, outcome } => {
+            shared
+                .sessions
+                .answer(&held.id, id.as_ref(), outcome.clone());
+        }
+        _ => {}
+    }
+}
+
+/// A stream for what the server says outside of any request, or the rest of one that broke off.
+pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
+    let held = match member(shared, &caller) {
+        Ok(Some(Member::Of(held))) => held,
+        Ok(_) => return no_sessions(),
+        Err((status, error)) => return refuse(status, &error),
+    };
+    let came_back = caller
+        .header(header::LAST_EVENT_ID)
+        .and_then(EventId::parse);
+    if let Some(event) = &came_back {
+        match shared.sessions.find_stream(&held.id, event.stream) {
+            Some((stream, true)) => {
+                let reader = Reader::resume(&stream, event.number);
+                return stand(shared, &held, reader, caller);
+            }
+            // The word of server-sent events for "do not come back".
+            Some((stream, false)) if stream.is_over_after(event.number) => {
+                return empty(StatusCode::NO_CONTENT);
+            }
+            Some((stream, false)) => {
+                let reader = Reader::resume(&stream, event.number);
+                return events(Body::log(reader, shared.limits.keep_alive));
+            }
+            None => {}
+        }
+        if let Some(id) = &event.request {
+            return lost(shared, id);
+        }
+    }
+    let priming = shared.sessions.session(&held, true).has_priming();
+    match shared.sessions.stand(&held.id, priming) {
+        Ok(stream) => {
+            let reader = Reader::open(&stream);
+            stand(shared, &held, reader, caller)
+        }
+        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+    }
+}
+
+/// The standing stream of a session: what changes, as it changes.
+fn stand(shared: &Shared, held: &Held, reader: Reader, caller: Caller) -> Response<Body> {
+    let session = shared.sessions.session(held, true);
+    let mut news = shared.service.call(session.listen(caller));
+    if let Some(refusal) = news.take_ready() {
+        return json(StatusCode::SERVICE_UNAVAILABLE, refusal);
+    }
+    events(Body::standing(reader, news, shared.limits.keep_alive))
+}
+
+/// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
+fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
+    let words = "the answer to this request was lost with its connection; send it again";
+    let stream = Stream::new(0, None, false, shared.limits.replay_bytes);
+    stream.push_now(Reply::error(Some(id), &RpcError::internal(words)));
+    stream.end();
+    events(Body::log(Reader::open(&stream), shared.limits.keep_alive))
+}
+
+/// The client ends its session.
+pub(crate) fn end(shared: &Shared, caller: &Caller) -> Response<Body> {
+    match member(shared, caller) {
+        Ok(Some(Member::Of(held))) => {
+            shared.sessions.end(held.id);
+            empty(StatusCode::NO_CONTENT)
+        }
+        Ok(_) => no_sessions(),
+        Err((status, error)) => refuse(status, &error),
+    }
+}
+
+/// The header names a revision without sessions.
+fn no_sessions() -> Response<Body> {
+    not_allowed("this takes POST; 2026-07-28 has no GET stream and no sessions")
+}
+
+/// The session as the engine sees it. Without events there is no way to ask anything back.
+fn session(shared: &Shared, member: &Member, accept: Accept) -> Session {
+    match member {
+        Member::Of(held) => shared.sessions.session(held, accept.events),
+        Member::Alone(session) => session.clone(),
+    }
+}
+
+fn request_of(
+    message: Message<'_>,
+    caller: Caller,
+    session: &Session,
+) -> Result<Request, RpcError> {
+    let Message {
+        bytes,
+        id,
+        method,
+        params,
+    } = message;
+    admit(bytes, id, method, params, caller, Some(session))
+}
+
+/// One answer, or an array of them.
+#[derive(Clone, Copy)]
+enum Form {
+    One,
+    Many,
+}
+
+/// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
+async fn answer(
+    shared: &Shared,
+    stream: &Arc<Stream>,
+    priming: bool,
+    accept: Accept,
+    form: Form,
+) -> Response<Body> {
+    let limits = &shared.limits;
+    let patience = match (accept.events, priming) {
+        (true, true) => limits.stream_after,
+        (true, false) => limits.keep_alive,
+        (false, _) => Duration::MAX,
+    };
+    let opening = poll_fn(|cx| stream.poll_opening(cx, accept.events));
+    let answers = match timeout(patience, opening).await {
+        Ok(Opening::Answered(answers)) => answers,
+        Ok(Opening::Events) | Err(_) => {
+            return events(Body::log(Reader::open(stream), limits.keep_alive));
+        }
+    };
+    let whole = match (form, &*answers) {
+        // Cancelled: it gets no answer.
+        (_, []) => return empty(StatusCode::ACCEPTED),
+        (Form::One, [answer, ..]) => answer.clone(),
+        (Form::Many, answers) => {
+            let mut array = vec![b'['];
+            array.extend_from_slice(&answers.join(&b','));
+            array.push(b']');
+            array.into()
+        }
+    };
+    whole_json(whole)
+}

@@ -1,0 +1,433 @@
+//! The sessions of older revisions, of which hardly anything is kept.
+//!
+//! A session is its id, which the client carries. Here stands only what goes on now: running calls, streams that a
+//! client may come back to, what it wished for. Whatever has nothing going on has no entry.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use lmcp_core::{
+    Caller, Handle, Limits, Replies, Session, Tasks,
+    session::{Agreement, Keeper, Live, SessionId, SessionKey},
+};
+use lmcp_wire::{RequestId, RpcError, header};
+use serde_json::{json, value::RawValue};
+use tokio::{task::AbortHandle, time::Instant};
+
+use crate::stream::Stream;
+
+/// All sessions of one server.
+pub(crate) struct Sessions {
+    key: SessionKey,
+    limits: Limits,
+    table: Mutex<Table>,
+    next_stream: AtomicU64,
+    /// The calls that run. They belong to nobody's connection.
+    tasks: Tasks,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<SessionId, Entry>,
+    /// Look for what can be forgotten at this size.
+    crowded: usize,
+    /// How many calls run, of all sessions.
+    calls: usize,
+    /// Streams that have ended, oldest first.
+    over: VecDeque<Over>,
+    over_bytes: usize,
+    ended: Ended,
+}
+
+/// What goes on in one session.
+struct Entry {
+    live: Arc<Live>,
+    calls: HashMap<RequestId, Call>,
+    /// Streams that answer a POST.
+    streams: HashMap<u64, Arc<Stream>>,
+    /// The one that a GET opened.
+    standing: Option<Arc<Stream>>,
+    used: Instant,
+}
+
+struct Call {
+    stream: u64,
+    abort: AbortHandle,
+}
+
+struct Over {
+    since: Instant,
+    session: SessionId,
+    stream: u64,
+    bytes: usize,
+}
+
+/// The sessions that clients ended last.
+#[derive(Default)]
+struct Ended {
+    known: HashSet<SessionId>,
+    order: VecDeque<SessionId>,
+}
+
+/// A session that a request belongs to.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) id: SessionId,
+    agreement: Agreement,
+}
+
+/// Who sent a request, in a revision that has sessions.
+pub(crate) enum Member {
+    /// Of a session.
+    Of(Held),
+    /// Of none.
+    Alone(Session),
+}
+
+/// Why a request is not taken.
+pub(crate) enum Stranger {
+    /// The session is not known: the client must make a new one.
+    Unknown,
+    /// The revision is not known.
+    Version(RpcError),
+}
+
+impl Sessions {
+    pub(crate) fn new(server: &Handle) -> Arc<Self> {
+        // Begins anywhere, so that a stream of an earlier life is not taken for one of this.
+        let start = RandomState::new().build_hasher().finish() >> 24;
+        Arc::new(Self {
+            key: server.session_key().clone(),
+            limits: server.limits().clone(),
+            table: Mutex::default(),
+            next_stream: AtomicU64::new(start),
+            tasks: Tasks::default(),
+        })
+    }
+
+    /// A new session: nothing of it is kept.
+    pub(crate) fn open(&self, agreement: Agreement, caller: &Caller) -> (Held, String) {
+        let (id, text) = self.key.issue(&agreement, caller);
+        (Held { id, agreement }, text)
+    }
+
+    /// Who sent a request, by its headers. `None`: it claims a revision in which every request stands alone.
+    pub(crate) fn member(&self, caller: &Caller) -> Result<Option<Member>, Stranger> {
+        let version = caller.header(header::PROTOCOL_VERSION);
+        let Some(alone) = Session::absent(version).map_err(Stranger::Version)? else {
+            return Ok(None);
+        };
+        let Some(text) = caller.header(header::SESSION_ID) else {
+            return Ok(Some(Member::Alone(alone)));
+        };
+        let (id, agreement) = self.key.open(text, caller).ok_or(Stranger::Unknown)?;
+        if self.lock().ended.known.contains(&id) {
+            return Err(Stranger::Unknown);
+        }
+        Ok(Some(Member::Of(Held { id, agreement })))
+    }
+
+    /// The session as the engine sees it.
+    pub(crate) fn session(self: &Arc<Self>, held: &Held, can_ask: bool) -> Session {
+        let mut agreement = held.agreement.clone();
+        if !can_ask {
+            agreement = agreement.without_questions();
+        }
+        Session::kept(agreement, held.id, Arc::clone(self) as Arc<dyn Keeper>)
+    }
+
+    /// Lets calls run on, whether anybody waits for them or not. What they say is on one stream.
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        session: SessionId,
+        priming: bool,
+        calls: Vec<(RequestId, Replies)>,
+    ) -> Result<Arc<Stream>, RpcError> {
+        let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        let only = (calls.len() == 1).then(|| calls.first()).flatten();
+        let request = only.map(|(id, _)| id);
+        let stream = Stream::new(number, request, priming, self.limits.replay_bytes);
+        let mut started = 0;
+        let running = Arc::new(Running {
+            sessions: Arc::clone(self),
+            session,
+            stream: Arc::clone(&stream),
+        });
+        let mut table = self.lock();
+        check(
+            table.calls,
+            calls.len(),
+            "session_calls",
+            self.limits.session_calls,
+        )?;
+        let entry = table.entry(&session, &self.limits)?;
+        let most = self.limits.requests_in_flight;
+        check(entry.calls.len(), calls.len(), "requests_in_flight", most)?;
+        if let Some((id, _)) = calls.iter().find(|(id, _)| entry.calls.contains_key(id)) {
+            let words = format!("the id `{id}` belongs to a request in flight");
+            return Err(RpcError::invalid_request(words));
+        }
+        entry.streams.insert(number, Arc::clone(&stream));
+        for (id, mut replies) in calls {
+            let place = Place {
+                id: id.clone(),
+                running: Arc::clone(&running),
+            };
+            let abort = self.tasks.spawn(async move {
+                while let Some(reply) = replies.next().await {
+                    place.running.stream.push(reply).await;
+                }
+            });
+            let call = Call {
+                stream: number,
+                abort,
+            };
+            if entry.calls.insert(id, call).is_none() {
+                started += 1;
+            }
+        }
+        table.calls += started;
+        // Before the last of these may go, which looks into the table.
+        drop(table);
+        Ok(stream)
+    }
+
+    /// Hands a client's answer to the call that asked.
+    pub(crate) fn answer(
+        &self,
+        session: &SessionId,
+        id: Option<&RequestId>,
+        outcome: Result<&RawValue, RpcError>,
+    ) {
+        if let Some(live) = self.find(session) {
+            live.answer(id, outcome);
+        }
+    }
+
+    /// Stops a call of a session. It gets no answer.
+    pub(crate) fn cancel(&self, session: &SessionId, request: &RequestId) {
+        let mut table = self.lock();
+        let call = table
+            .entries
+            .get_mut(session)
+            .and_then(|entry| entry.calls.remove(request));
+        if let Some(call) = call {
+            table.calls -= 1;
+            drop(table);
+            call.abort.abort();
+        }
+    }
+
+    /// A stream of its own for a session, in place of the one it had.
+    pub(crate) fn stand(
+        &self,
+        session: &SessionId,
+        priming: bool,
+    ) -> Result<Arc<Stream>, RpcError> {
+        let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        let stream = Stream::new(number, None, priming, self.limits.replay_bytes);
+        let mut table = self.lock();
+        let entry = table.entry(session, &self.limits)?;
+        if let Some(before) = entry.standing.replace(Arc::clone(&stream)) {
+            before.close();
+        }
+        Ok(stream)
+    }
+
+    /// A stream that a client comes back to, and whether it is the session's own.
+    pub(crate) fn find_stream(
+        &self,
+        session: &SessionId,
+        number: u64,
+    ) -> Option<(Arc<Stream>, bool)> {
+        let mut table = self.lock();
+        table.forget_old_streams(&self.limits);
+        let entry = table.entries.get_mut(session)?;
+        entry.used = Instant::now();
+        let standing = entry.standing.as_ref();
+        if let Some(standing) = standing.filter(|standing| standing.number == number) {
+            return Some((Arc::clone(standing), true));
+        }
+        let stream = entry.streams.get(&number)?;
+        Some((Arc::clone(stream), false))
+    }
+
+    /// Ends a session for good: what runs in it stops.
+    pub(crate) fn end(&self, session: SessionId) {
+        let mut table = self.lock();
+        table.ended.add(session, self.limits.ended_sessions);
+        let Some(entry) = table.entries.remove(&session) else {
+            return;
+        };
+        table.calls -= entry.calls.len();
+        drop(table);
+        entry.calls.values().for_each(|call| call.abort.abort());
+        let streams = entry.streams.into_values().chain(entry.standing);
+        streams.for_each(|stream| stream.close());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keeper for Sessions {
+    fn find(&self, id: &SessionId) -> Option<Arc<Live>> {
+        let table = self.lock();
+        table.entries.get(id).map(|entry| Arc::clone(&entry.live))
+    }
+
+    fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError> {
+        let mut table = self.lock();
+        let entry = table.entry(id, &self.limits)?;
+        entry.used = Instant::now();
+        Ok(Arc::clone(&entry.live))
+    }
+}
+
+impl Table {
+    /// The entry of a session, made where there is none.
+    fn entry(&mut self, id: &SessionId, limits: &Limits) -> Result<&mut Entry, RpcError> {
+        if !self.entries.contains_key(id) {
+            self.make_room(limits)?;
+        }
+        Ok(self.entries.entry(*id).or_insert_with(|| Entry {
+            live: Arc::default(),
+            calls: HashMap::new(),
+            streams: HashMap::new(),
+            standing: None,
+            used: Instant::now(),
+        }))
+    }
+
+    /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
+    fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
+        self.forget_old_streams(limits);
+        if self.entries.len() < self.crowded.clamp(64, limits.sessions.max(1)) {
+            return Ok(());
+        }
+        let now = Instant::now();
+        self.entries.retain(|_, entry| entry.is_needed(now, limits));
+        if self.entries.len() >= limits.sessions {
+            self.forget_idle(limits.sessions / 16 + 1);
+        }
+        self.crowded = 2 * self.entries.len();
+        check(self.entries.len(), 1, "sessions", limits.sessions)
+    }
+
+    /// Forgets those that have been idle longest, though they wished for something.
+    fn forget_idle(&mut self, count: usize) {
+        let idle = self.entries.iter().filter(|(_, entry)| entry.is_idle());
+        let mut idle: Vec<_> = idle.map(|(id, entry)| (entry.used, *id)).collect();
+        idle.sort_unstable();
+        for (_, id) in idle.into_iter().take(count) {
+            self.entries.remove(&id);
+        }
+    }
+
+    fn forget_old_streams(&mut self, limits: &Limits) {
+        let now = Instant::now();
+        while let Some(over) = self.over.front() {
+            let old = now.duration_since(over.since) > limits.replay_wait;
+            if !old && self.over_bytes <= limits.replay_total_bytes {
+                return;
+            }
+            self.over_bytes -= over.bytes;
+            if let Some(entry) = self.entries.get_mut(&over.session) {
+                entry.streams.remove(&over.stream);
+            }
+            self.over.pop_front();
+        }
+    }
+}
+
+impl Entry {
+    /// Nothing runs, and nobody reads.
+    fn is_idle(&self) -> bool {
+        let read = |stream: &Arc<Stream>| stream.has_reader();
+        self.calls.is_empty() && !self.standing.iter().any(read)
+    }
+
+    fn is_needed(&self, now: Instant, limits: &Limits) -> bool {
+        let idle = now.duration_since(self.used);
+        !self.is_idle()
+            || !self.streams.is_empty()
+            || idle < limits.replay_wait && self.standing.is_some()
+            || idle < limits.session_wait && self.live.has_wishes()
+    }
+}
+
+impl Ended {
+    fn add(&mut self, session: SessionId, most: usize) {
+        if self.known.insert(session) {
+            self.order.push_back(session);
+        }
+        while self.order.len() > most {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Several calls that share a stream: it ends with the last of them.
+struct Running {
+    sessions: Arc<Sessions>,
+    session: SessionId,
+    stream: Arc<Stream>,
+}
+
+/// The place of one call; leaving it, in whatever way, frees it.
+struct Place {
+    id: RequestId,
+    running: Arc<Running>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.running.sessions.lock();
+        let Some(entry) = table.entries.get_mut(&self.running.session) else {
+            return;
+        };
+        let mine = |call: &Call| call.stream == self.running.stream.number;
+        if entry.calls.get(&self.id).is_some_and(mine) {
+            entry.calls.remove(&self.id);
+            table.calls -= 1;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stream.end();
+        let bytes = self.stream.bytes();
+        let mut table = self.sessions.lock();
+        let Some(entry) = table.entries.get_mut(&self.session) else {
+            return;
+        };
+        entry.used = Instant::now();
+        table.over.push_back(Over {
+            since: Instant::now(),
+            session: self.session,
+            stream: self.stream.number,
+            bytes,
+        });
+        table.over_bytes += bytes;
+        table.forget_old_streams(&self.sessions.limits);
+    }
+}
+
+/// Is there room for so many more?
+fn check(there: usize, more: usize, limit: &str, most: usize) -> Result<(), RpcError> {
+    if there.saturating_add(more) <= most {
+        return Ok(());
+    }
+    let words = format!("the limit `{limit}` of {most} is reached; try again later");
+    Err(RpcError::internal(words).with_data(json!({ "limit": limit, "value": most })))
+}

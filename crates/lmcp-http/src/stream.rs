@@ -1,0 +1,319 @@
+//! The event streams of sessions: what was said on them is kept for a while, so that a client whose connection broke
+//! can come back for the rest.
+//!
+//! A stream has one reader at a time; who comes later takes over. While a reader falls behind, whoever speaks waits;
+//! while there is none, the oldest events are dropped.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use lmcp_core::{Reply, ReplyKind};
+use lmcp_wire::RequestId;
+use tokio::sync::Notify;
+
+/// A name of an event: `<stream>-<number>`, and the request that the stream answers.
+pub(crate) struct EventId {
+    pub(crate) stream: u64,
+    pub(crate) number: u64,
+    pub(crate) request: Option<RequestId>,
+}
+
+impl EventId {
+    /// As a client repeats it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '-');
+        Some(Self {
+            stream: u64::from_str_radix(parts.next()?, 16).ok()?,
+            number: parts.next()?.parse().ok()?,
+            request: parts.next().and_then(|id| serde_json::from_str(id).ok()),
+        })
+    }
+}
+
+/// One stream.
+pub(crate) struct Stream {
+    pub(crate) number: u64,
+    /// What follows the number of an event in its name.
+    suffix: String,
+    /// Begins with an event that has a name and nothing else.
+    priming: bool,
+    /// Kept of it, in bytes.
+    most: usize,
+    log: Mutex<Log>,
+    /// Somebody read, or left.
+    read: Notify,
+}
+
+#[derive(Default)]
+struct Log {
+    events: VecDeque<Event>,
+    /// How many were dropped before the first of these.
+    dropped: u64,
+    bytes: usize,
+    /// Nothing more will come.
+    ended: bool,
+    /// The reader is to come back later.
+    pause: Option<Duration>,
+    /// How many readers there were; only the last one reads.
+    readers: u64,
+    /// What the reader has read. `None`: there is no reader.
+    position: Option<u64>,
+    waker: Option<Waker>,
+}
+
+struct Event {
+    json: Bytes,
+    response: bool,
+}
+
+/// What is on a stream before anybody reads it.
+pub(crate) enum Opening {
+    /// All there will ever be, and nothing but responses.
+    Answered(Vec<Bytes>),
+    /// Something that needs a stream of events.
+    Events,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        number: u64,
+        request: Option<&RequestId>,
+        priming: bool,
+        most: usize,
+    ) -> Arc<Self> {
+        // A name stands in a header when it is repeated: only short and plain ones fit there.
+        let id = request.and_then(|id| serde_json::to_string(id).ok());
+        let id = id.filter(|id| id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_graphic()));
+        Arc::new(Self {
+            number,
+            suffix: id.map_or_else(String::new, |id| format!("-{id}")),
+            priming,
+            most,
+            log: Mutex::default(),
+            read: Notify::new(),
+        })
+    }
+
+    /// Adds what is said, once a reader that falls behind has caught up.
+    pub(crate) async fn push(&self, reply: Reply) {
+        if let ReplyKind::Pause(time) = reply.kind() {
+            return self.pause(time);
+        }
+        loop {
+            let read = self.read.notified();
+            if !self.lock().is_full(self.most) {
+                return self.push_now(reply);
+            }
+            read.await;
+        }
+    }
+
+    /// The same, without waiting: for whoever reads it next.
+    pub(crate) fn push_now(&self, reply: Reply) {
+        let mut log = self.lock();
+        let response = reply.is_response();
+        let json = Bytes::from(reply.into_json());
+        log.bytes += json.len();
+        log.events.push_back(Event { json, response });
+        log.trim(self.most);
+        log.wake();
+    }
+
+    fn pause(&self, time: Duration) {
+        let mut log = self.lock();
+        log.pause = Some(time);
+        log.wake();
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn end(&self) {
+        let mut log = self.lock();
+        log.ended = true;
+        log.wake();
+    }
+
+    /// Whoever reads it now stops.
+    pub(crate) fn close(&self) {
+        let mut log = self.lock();
+        log.readers += 1;
+        log.position = None;
+        log.wake();
+        drop(log);
+        self.read.notify_waiters();
+    }
+
+    /// What it holds, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Does somebody read it?
+    pub(crate) fn has_reader(&self) -> bool {
+        self.lock().position.is_some()
+    }
+
+    /// Is everything behind this event known to have been said, and nothing there?
+    pub(crate) fn is_over_after(&self, number: u64) -> bool {
+        let log = self.lock();
+        log.ended && log.end() <= number
+    }
+
+    /// Waits until it is clear how the stream begins. A client that takes no events waits for all responses.
+    pub(crate) fn poll_opening(&self, cx: &mut Context<'_>, events: bool) -> Poll<Opening> {
+        let mut log = self.lock();
+        let unlike = log.pause.is_some() || log.events.iter().any(|event| !event.response);
+        if events && unlike {
+            return Poll::Ready(Opening::Events);
+        }
+        if log.ended {
+            let responses = log.events.iter().filter(|event| event.response);
+            let answers = responses.map(|event| event.json.clone()).collect();
+            return Poll::Ready(Opening::Answered(answers));
+        }
+        log.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn name(&self, number: u64) -> String {
+        format!("{:x}-{number}{}", self.number, self.suffix)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    /// The number of the last event. The first is 1; 0 is the one that only has a name.
+    fn end(&self) -> u64 {
+        self.dropped + self.events.len() as u64
+    }
+
+    /// Is there more that the reader has not read than may be kept?
+    fn is_full(&self, most: usize) -> bool {
+        let Some(position) = self.position else {
+            return false;
+        };
+        let unread = usize::try_from(self.end().saturating_sub(position)).unwrap_or(usize::MAX);
+        let unread = self.events.iter().rev().take(unread);
+        unread.map(|event| event.json.len()).sum::<usize>() >= most
+    }
+
+    /// Drops what is too old, but never the last event, nor what a reader still has to read.
+    fn trim(&mut self, most: usize) {
+        while self.bytes > most && self.events.len() > 1 && self.position != Some(self.dropped) {
+            if let Some(event) = self.events.pop_front() {
+                self.bytes -= event.json.len();
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Reads a stream from somewhere on.
+pub(crate) struct Reader {
+    stream: Arc<Stream>,
+    /// Which reader this is.
+    me: u64,
+    /// The name without an event is still to be sent.
+    primes: bool,
+}
+
+impl Reader {
+    /// From the beginning; takes over from whoever reads now.
+    pub(crate) fn open(stream: &Arc<Stream>) -> Self {
+        Self::take_over(stream, 0, stream.priming)
+    }
+
+    /// From behind an event.
+    pub(crate) fn resume(stream: &Arc<Stream>, number: u64) -> Self {
+        Self::take_over(stream, number, false)
+    }
+
+    fn take_over(stream: &Arc<Stream>, number: u64, primes: bool) -> Self {
+        let mut log = stream.lock();
+        log.readers += 1;
+        log.wake();
+        log.position = Some(number.clamp(log.dropped, log.end()));
+        // Who comes back has done what was asked.
+        if !primes {
+            log.pause = None;
+        }
+        let me = log.readers;
+        drop(log);
+        Self {
+            stream: Arc::clone(stream),
+            me,
+            primes,
+        }
+    }
+
+    /// The stream it reads.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// The next piece of the body; `None` at the end.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if std::mem::take(&mut self.primes) {
+            let name = self.stream.name(0);
+            return Poll::Ready(Some(format!("id: {name}\ndata: \n\n").into()));
+        }
+        let mut log = self.stream.lock();
+        let Some(position) = log.position.filter(|_| log.readers == self.me) else {
+            return Poll::Ready(None);
+        };
+        let index = usize::try_from(position - log.dropped).unwrap_or(usize::MAX);
+        if let Some(event) = log.events.get(index) {
+            let json = event.json.clone();
+            log.position = Some(position + 1);
+            drop(log);
+            self.stream.read.notify_waiters();
+            return Poll::Ready(Some(event_text(&self.stream.name(position + 1), &json)));
+        }
+        if let Some(time) = log.pause.take() {
+            log.readers += 1;
+            log.position = None;
+            return Poll::Ready(Some(format!("retry: {}\n\n", time.as_millis()).into()));
+        }
+        if log.ended {
+            return Poll::Ready(None);
+        }
+        log.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut log = self.stream.lock();
+        if log.readers == self.me {
+            log.position = None;
+        }
+        log.trim(self.stream.most);
+        drop(log);
+        self.stream.read.notify_waiters();
+    }
+}
+
+/// One event, in one piece.
+fn event_text(name: &str, json: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(json.len() + name.len() + 16);
+    text.extend_from_slice(b"id: ");
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"\ndata: ");
+    text.extend_from_slice(json);
+    text.extend_from_slice(b"\n\n");
+    text.into()
+}
