@@ -37,6 +37,19 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH", env = "LMCP_UNIX")]
     pub(crate) unix: Option<PathBuf>,
 
+    /// Also serve HTTP+SSE, the transport of 2024-11-05, at the paths /sse and /messages.
+    #[arg(long)]
+    pub(crate) legacy_sse: bool,
+
+    /// Connections at once, 1024 if not said. An open stream is one.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) connections: Option<u32>,
+
+    /// Where the key of sessions is kept, so that a restart strands no client. By default $XDG_STATE_HOME/lmcp or
+    /// ~/.local/state/lmcp.
+    #[arg(long, value_name = "PATH", env = "LMCP_STATE_DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+
     /// Also answer to this name: HOST or HOST:PORT, as clients write it.
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,

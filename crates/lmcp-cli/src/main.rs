@@ -5,6 +5,7 @@ mod commands;
 mod demo;
 mod logging;
 mod report;
+mod state;
 
 use std::process::ExitCode;
 

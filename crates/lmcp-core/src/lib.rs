@@ -11,7 +11,7 @@
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
-//! | `cx`, [`ask`], `outbox` | what a handler may say and ask before it is done |
+//! | `cx`, [`ask`], [`roots`], `outbox` | what a handler may say and ask before it is done |
 //! | `outcome` | what it came to, before a revision gives it its form |
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], [`error`] | every bound; every failure |
@@ -35,6 +35,7 @@ pub mod prompt;
 mod random;
 mod request;
 pub mod resource;
+pub mod roots;
 mod schema;
 mod server;
 pub mod service;

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use lmcp_core::{Replies, Reply};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::stream::Reader;
+use crate::{pair::Lines, stream::Reader};
 
 /// The body of an answer.
 pub struct Body(Inner);
@@ -42,6 +42,8 @@ enum Feed {
     Log(Reader),
     /// The stream of a session, and what goes onto it. A box, because there may be many that are hardly ever looked at.
     Standing(Box<(Reader, Replies)>),
+    /// A connection that speaks in lines (HTTP+SSE).
+    Lines(Lines),
 }
 
 impl Body {
@@ -68,6 +70,11 @@ impl Body {
     pub(crate) fn standing(reader: Reader, news: Replies, keep_alive: Duration) -> Self {
         let feed = Feed::Standing(Box::new((reader, news)));
         Self::from_feed(feed, Duration::ZERO, keep_alive)
+    }
+
+    /// The stream of HTTP+SSE.
+    pub(crate) fn lines(lines: Lines, keep_alive: Duration) -> Self {
+        Self::from_feed(Feed::Lines(lines), keep_alive, keep_alive)
     }
 
     fn from_feed(feed: Feed, wait: Duration, keep_alive: Duration) -> Self {
@@ -156,6 +163,9 @@ impl Feed {
                 Poll::Ready(reply.map(|reply| (event(reply), last)))
             }
             Self::Log(reader) => reader
+                .poll(cx)
+                .map(|event| event.map(|event| (event, false))),
+            Self::Lines(lines) => lines
                 .poll(cx)
                 .map(|event| event.map(|event| (event, false))),
             Self::Standing(both) => {

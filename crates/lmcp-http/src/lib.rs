@@ -10,10 +10,12 @@
 //! | `post` | one POST, from its body to its answer |
 //! | `body` | an answer: one buffer, or a stream of events |
 //! | `legacy`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
+//! | `pair` | the two endpoints of 2024-11-05 |
 
 mod body;
 mod guard;
 mod legacy;
+mod pair;
 mod post;
 mod serve;
 mod service;

@@ -250,7 +250,7 @@ impl Accept {
 }
 
 /// JSON is all we read. A page may send a form to any server without asking; it cannot send this type so.
-fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -267,7 +267,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The whole body, within its limits of size and time.
-async fn read<B>(body: B, shared: &Shared) -> Result<Bytes, Refusal>
+pub(crate) async fn read<B>(body: B, shared: &Shared) -> Result<Bytes, Refusal>
 where
     B: http_body::Body,
     B::Data: Buf,

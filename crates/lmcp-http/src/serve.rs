@@ -39,6 +39,7 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
     let settings = Settings {
         guard,
         path: "/mcp".into(),
+        pair: false,
     };
     Ok(Http {
         listener,
@@ -86,6 +87,14 @@ impl Http {
         } else {
             format!("/{path}")
         };
+        self
+    }
+
+    /// Also serves HTTP+SSE, the transport of 2024-11-05, at `/sse` and `/messages`. Deprecated for long; for clients
+    /// that know nothing else.
+    #[must_use]
+    pub fn legacy_sse(mut self) -> Self {
+        self.settings.pair = true;
         self
     }
 

@@ -16,6 +16,7 @@ use crate::{
     body::Body,
     guard::Guard,
     legacy,
+    pair::{self, Pair},
     post::{self, Accept, Fields},
     session::Sessions,
 };
@@ -41,6 +42,7 @@ pub fn service(server: Handle) -> HttpService {
         limits,
         guard: Guard::default(),
         path: None,
+        pair: None,
     }))
 }
 
@@ -52,6 +54,8 @@ pub struct HttpService(Arc<Shared>);
 pub(crate) struct Settings {
     pub(crate) guard: Guard,
     pub(crate) path: String,
+    /// HTTP+SSE as well.
+    pub(crate) pair: bool,
 }
 
 pub(crate) struct Shared {
@@ -61,14 +65,16 @@ pub(crate) struct Shared {
     guard: Guard,
     /// The only path that is answered; all of them when mounted.
     path: Option<String>,
+    pair: Option<Pair>,
 }
 
 impl HttpService {
     pub(crate) fn standalone(server: Handle, settings: Settings) -> Self {
         let limits = server.limits().clone();
-        let Settings { guard, path } = settings;
+        let Settings { guard, path, pair } = settings;
         Self(Arc::new(Shared {
             sessions: Sessions::new(&server),
+            pair: pair.then(|| Pair::new(server.clone())),
             service: Box::new(server),
             limits,
             guard,
@@ -106,6 +112,7 @@ impl HttpService {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match self.0.check(&request) {
             Some(refusal) => refusal,
+            None if self.0.is_pair(&request) => self.0.pair(request).await,
             None if request.method() == Method::POST => post::answer(&self.0, request).await,
             None => self.0.manage(request.into_parts().0),
         };
@@ -130,6 +137,9 @@ impl Shared {
                 &RpcError::invalid_request(words),
             ));
         }
+        if self.is_pair(request) {
+            return None;
+        }
         let path = request.uri().path();
         if self
             .path
@@ -142,6 +152,28 @@ impl Shared {
             Method::POST | Method::GET | Method::DELETE => None,
             Method::OPTIONS => Some(preflight()),
             _ => Some(not_allowed("this endpoint takes POST, GET and DELETE")),
+        }
+    }
+
+    /// Is it for one of the two endpoints of HTTP+SSE, and are they there?
+    fn is_pair<B>(&self, request: &Request<B>) -> bool {
+        let (path, verb) = (request.uri().path(), request.method());
+        self.pair.is_some()
+            && (verb == Method::GET && path == pair::STREAM
+                || verb == Method::POST && path == pair::MESSAGES)
+    }
+
+    async fn pair<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        match &self.pair {
+            Some(pair) if request.method() == Method::GET => {
+                pair.listen(self, request.into_parts().0)
+            }
+            Some(pair) => pair.take(self, request).await,
+            None => empty(StatusCode::NOT_FOUND),
         }
     }
 

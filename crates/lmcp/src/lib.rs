@@ -6,8 +6,8 @@
 pub use lmcp_core::{
     Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, Json, JsonText,
     Limits, Next, NoArgs, Progress, Prompt, Replies, Reply, ReplyKind, Request, Resource, Server,
-    Service, Tool, ToolError, ToolResult, ToolSet, Transport, ask, client, error, pair, stdio,
-    unix,
+    Service, Session, Tool, ToolError, ToolResult, ToolSet, Transport, ask, client, error, pair,
+    roots, session, stdio, unix,
 };
 #[cfg(feature = "http")]
 pub use lmcp_http as http;

@@ -3,25 +3,42 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use lmcp::{
-    Handle,
+    Handle, Limits,
     http::{self, Http},
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     cli::Serve,
     demo,
     report::{self, Failure},
+    state::{self, Kept},
 };
 
 /// The address when none is given.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
-    let server = demo::server().start()?;
     if options.stdio {
-        return Ok(server.serve(lmcp::stdio()).await?);
+        return Ok(demo::server().serve(lmcp::stdio()).await?);
     }
+    let mut limits = Limits::default();
+    if let Some(connections) = options.connections {
+        limits.connections = usize::try_from(connections).unwrap_or(usize::MAX);
+    }
+    let enough = make_room(limits.connections);
+    if options.connections.is_some() {
+        enough?;
+    }
+    let mut server = demo::server().limits(limits);
+    match state::key(options.state_dir.clone())? {
+        Kept::Key(key) => server = server.key(key),
+        Kept::Not(why) => report::note(&format!(
+            "clients will have to begin new sessions after a restart, because no key can be kept: {why}"
+        )),
+    }
+    let server = server.start()?;
     let address = match (options.http, &options.unix) {
         (None, None) => Some(DEFAULT),
         (http, _) => http,
@@ -55,6 +72,9 @@ async fn bind(address: SocketAddr, options: &Serve) -> Result<Http, Failure> {
     }
     let failed = |err| Failure::from(err).hint("choose another address with --http");
     let mut http = http::bind(address).await.map_err(failed)?.until(stopped());
+    if options.legacy_sse {
+        http = http.legacy_sse();
+    }
     for host in &options.allow_host {
         http = http.allow_host(host);
     }
@@ -65,6 +85,23 @@ async fn bind(address: SocketAddr, options: &Serve) -> Result<Http, Failure> {
         http.allow_remote()
     } else {
         http
+    })
+}
+
+/// Every connection is an open file, and a few are needed besides.
+fn make_room(connections: usize) -> Result<(), Failure> {
+    let wanted = connections as u64 + 64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|err| {
+        let words = format!("{connections} connections need {wanted} open files");
+        Failure::new(&words, err).hint("allow more with `ulimit -Hn`, or take fewer --connections")
     })
 }
 

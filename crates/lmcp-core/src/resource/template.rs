@@ -112,9 +112,9 @@ impl Template {
     fn read_query(&self, query: &str, values: &mut BTreeMap<String, String>) -> Option<()> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decode(name)?;
+            let name = unescape(name)?;
             // A parameter the template does not have names another resource.
-            if !self.query.contains(&name) || values.insert(name, decode(value)?).is_some() {
+            if !self.query.contains(&name) || values.insert(name, unescape(value)?).is_some() {
                 return None;
             }
         }
@@ -167,7 +167,7 @@ fn variable(name: &str) -> Result<String, String> {
 
 /// One segment: not empty, no slash even behind an escape, not a step up.
 fn segment(text: &str) -> Option<String> {
-    let value = decode(text)?;
+    let value = unescape(text)?;
     let plain =
         !value.is_empty() && !text.contains(['/', '?', '#']) && !value.contains(['/', '\\']);
     (plain && value != "." && value != "..").then_some(value)
@@ -175,12 +175,12 @@ fn segment(text: &str) -> Option<String> {
 
 /// Segments, none of them a step up.
 fn path(text: &str) -> Option<String> {
-    let value = decode(text).filter(|_| !text.contains(['?', '#']))?;
+    let value = unescape(text).filter(|_| !text.contains(['?', '#']))?;
     (!value.is_empty() && !value.split(['/', '\\']).any(|segment| segment == "..")).then_some(value)
 }
 
 /// Undoes percent-encoding. A malformed escape, a NUL or what is not UTF-8 is no value.
-fn decode(text: &str) -> Option<String> {
+pub(crate) fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

@@ -170,6 +170,11 @@ impl Server {
         self
     }
 
+    /// A new key, for [`Server::key`].
+    pub fn random_key() -> [u8; 32] {
+        random::bytes()
+    }
+
     /// The key for what clients carry: the ids of sessions, and what is kept between two rounds of questions. Give the same one to all instances that
     /// may answer the same client; by default every start makes its own.
     pub fn key(mut self, key: [u8; 32]) -> Self {

@@ -63,6 +63,14 @@ pub struct Agreement {
 }
 
 impl Agreement {
+    /// With nobody about anything: for an id that is only to be unguessable.
+    pub fn none() -> Self {
+        Self {
+            version: legacy::SERVED[0],
+            profile: "".into(),
+        }
+    }
+
     /// The same, with a client that can be asked nothing: for a request whose answer has no room for questions.
     #[must_use]
     pub fn without_questions(mut self) -> Self {

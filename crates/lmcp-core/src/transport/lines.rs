@@ -393,7 +393,8 @@ async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, pla
             // Before the peer can know of the answer, so that the id is free for it.
             place = None;
             answers.send(reply, &out).await;
-        } else {
+        } else if !reply.json().is_empty() {
+            // What has no text is for transports whose connections come and go.
             out.send(reply).await;
         }
     }

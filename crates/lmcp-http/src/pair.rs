@@ -1,0 +1,179 @@
+//! HTTP+SSE, the transport of 2024-11-05: a stream that a GET opens, and another endpoint for what the client says.
+//!
+//! Deprecated since 2025-03-26, and off unless asked for. To the engine it is a connection that speaks in lines: each
+//! POST is a line in, each line out is an event. When the stream closes, the session is over.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{Request, Response, StatusCode};
+use lmcp_core::{Caller, Handle, Tasks, Transport, session::Agreement};
+use lmcp_wire::RpcError;
+use tokio::{
+    io::{
+        AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, ReadHalf, WriteHalf, duplex, split,
+    },
+    sync::Mutex as AsyncMutex,
+};
+
+use crate::{
+    body::Body,
+    post::{Fields, Refusal, check_type, events, read},
+    service::{Shared, empty, refuse},
+};
+
+/// Where the stream is opened.
+pub(crate) const STREAM: &str = "/sse";
+/// Where messages go.
+pub(crate) const MESSAGES: &str = "/messages";
+
+/// Where a client's messages are written; one at a time.
+type Inlet = Arc<AsyncMutex<WriteHalf<DuplexStream>>>;
+
+/// The open streams, by the secret in the address that each client was given.
+pub(crate) struct Pair {
+    server: Handle,
+    open: Arc<Mutex<HashMap<String, Inlet>>>,
+    connections: Tasks,
+}
+
+impl Pair {
+    pub(crate) fn new(server: Handle) -> Self {
+        Self {
+            server,
+            open: Arc::default(),
+            connections: Tasks::default(),
+        }
+    }
+
+    /// Opens a stream. Its first event says where to send messages.
+    pub(crate) fn listen(&self, shared: &Shared, parts: http::request::Parts) -> Response<Body> {
+        let caller = Caller::http(Fields(parts.headers));
+        // Signed for nothing here, but nobody can guess it.
+        let key = self.server.session_key();
+        let (_, secret) = key.issue(&Agreement::none(), &caller);
+        let (ours, theirs) = duplex(shared.limits.outgoing_bytes);
+        let (outlet, inlet) = split(ours);
+        let (reader, writer) = split(theirs);
+        let connection = lmcp_core::pair(reader, writer, caller);
+        let server = self.server.clone();
+        self.connections.spawn(async move {
+            // It ends when the stream does, and cannot fail.
+            let _ = connection.serve(server).await;
+        });
+        let first = format!("event: endpoint\ndata: {MESSAGES}?session={secret}\n\n");
+        lock(&self.open).insert(secret.clone(), Arc::new(AsyncMutex::new(inlet)));
+        let lines = Lines {
+            first: Some(first.into()),
+            outlet,
+            buffer: BytesMut::new(),
+            _entry: Entry {
+                secret,
+                open: Arc::clone(&self.open),
+            },
+        };
+        events(Body::lines(lines, shared.limits.keep_alive))
+    }
+
+    /// Takes one message. What comes of it comes on the stream.
+    pub(crate) async fn take<B>(&self, shared: &Shared, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        let taken = self.try_take(shared, request).await;
+        taken.unwrap_or_else(|(status, error)| refuse(status, &error))
+    }
+
+    async fn try_take<B>(
+        &self,
+        shared: &Shared,
+        request: Request<B>,
+    ) -> Result<Response<Body>, Refusal>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        let (parts, body) = request.into_parts();
+        check_type(&parts.headers)?;
+        let secret = parts.uri.query().and_then(|query| {
+            query
+                .split('&')
+                .find_map(|part| part.strip_prefix("session="))
+        });
+        let gone = || {
+            let words = "this stream has closed; open another with GET";
+            (StatusCode::NOT_FOUND, RpcError::invalid_request(words))
+        };
+        let inlet = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
+        let inlet = inlet.ok_or_else(gone)?;
+        // A message is a line; between its tokens a line break is a space like any other.
+        let mut line = read(body, shared).await?.to_vec();
+        for byte in &mut line {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        line.push(b'\n');
+        let written = inlet.lock().await.write_all(&line).await;
+        written.map_err(|_| gone())?;
+        Ok(empty(StatusCode::ACCEPTED))
+    }
+}
+
+fn lock(open: &Mutex<HashMap<String, Inlet>>) -> MutexGuard<'_, HashMap<String, Inlet>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream's entry in the table, for as long as the stream is open.
+struct Entry {
+    secret: String,
+    open: Arc<Mutex<HashMap<String, Inlet>>>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        lock(&self.open).remove(&self.secret);
+    }
+}
+
+/// The lines of a connection, as events.
+pub(crate) struct Lines {
+    first: Option<Bytes>,
+    outlet: ReadHalf<DuplexStream>,
+    buffer: BytesMut,
+    _entry: Entry,
+}
+
+impl Lines {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        let mut searched = 0;
+        loop {
+            let end = self.buffer[searched..]
+                .iter()
+                .position(|byte| *byte == b'\n');
+            if let Some(end) = end {
+                let line = self.buffer.split_to(searched + end + 1);
+                let text = [b"event: message\ndata: ", &*line, b"\n"].concat();
+                return Poll::Ready(Some(text.into()));
+            }
+            searched = self.buffer.len();
+            let mut piece = [0; 4096];
+            let mut piece = ReadBuf::new(&mut piece);
+            if ready!(Pin::new(&mut self.outlet).poll_read(cx, &mut piece)).is_err()
+                || piece.filled().is_empty()
+            {
+                return Poll::Ready(None);
+            }
+            self.buffer.extend_from_slice(piece.filled());
+        }
+    }
+}
