@@ -31,6 +31,15 @@ CALLS = [
 ]
 
 
+# The same of a client that opens with a handshake.
+OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trace", "version": "1"}}
+OLD_CALLS = [
+    {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": OPENING},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(CALLS[1:])),
+]
+
+
 def main():
     functions = set()
     for program in sys.argv[1:]:
@@ -48,7 +57,9 @@ def main():
 
 def start(program, arguments, trace, **streams):
     command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}", "-q", program]
-    return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, **streams)
+    # What the program keeps between two runs goes where the trace goes.
+    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)}
+    return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, env=environment, **streams)
 
 
 def is_echo(program):
@@ -63,11 +74,13 @@ def messages():
 def trace_stdio(program, trace):
     arguments = ["stdio"] if is_echo(program) else ["serve", "--stdio"]
     child = start(program, arguments, trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    lines = "".join(json.dumps(message) + "\n" for message in messages())
+    everything = [*messages(), *OLD_CALLS]
+    lines = "".join(json.dumps(message) + "\n" for message in everything)
     child.stdin.write(lines.encode())
     child.stdin.flush()
-    for _ in CALLS:
-        child.stdout.readline()
+    for message in everything:
+        if "id" in message:
+            child.stdout.readline()
     child.stdin.close()
     child.wait(timeout=60)
 
@@ -88,11 +101,22 @@ def trace_http(program, trace):
                 "Mcp-Method": method,
                 **({"Mcp-Name": name} if name else {}),
             }
-            request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(message).encode(), headers)
-            urllib.request.urlopen(request, timeout=60).read()
+            post(port, message, headers)
+        session = {}
+        for message in OLD_CALLS:
+            headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
+            opened = post(port, message, headers).get("Mcp-Session-Id")
+            session = {"Mcp-Session-Id": opened} if opened else session
     finally:
         child.send_signal(signal.SIGINT)
         child.wait(timeout=60)
+
+
+def post(port, message, headers):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(message).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        response.read()
+        return response.headers
 
 
 def wait_for(port, child):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from . import wire
 from .http_load import measure_idle, measure_load
-from .programs import BENCH, TARGET, ensure_wrk, programs
+from .programs import BENCH, TARGET, command_line, ensure_wrk, programs, sessionless
 from .report import render
+from .session_load import measure_sessions
 from .stdio_load import measure_floods, measure_starts
 
-# In a run of everything; `legacy` is only measured when asked for.
-SECTIONS = ("memory", "http", "stdio", "start")
+SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start")
 
 
 @dataclass
@@ -31,16 +31,17 @@ def main():
     sections = SECTIONS if args.only is None else (args.only,)
     if not sys.platform.startswith("linux"):
         sys.exit("bench: only Linux shows another process's memory and CPU time the way this reads them")
-    if {"http", "legacy"} & set(sections):
+    if {"http", "legacy", "sessions"} & set(sections):
         ensure_wrk()
     everyone = programs(not args.no_build, args.lmcp)
+    binary = command_line(not args.no_build and "sessions" in sections)
     settings = Settings(
         rounds=args.rounds or (3 if args.quick else 5),
         seconds=args.seconds or (1 if args.quick else 5),
         load_before=os.getloadavg()[0],
     )
 
-    results = measure(sections, everyone, settings)
+    results = measure(sections, everyone, binary, settings)
     report = render(everyone, results, settings)
     out = args.out or destination(args.only)
     out.write_text(report)
@@ -56,13 +57,15 @@ def main():
     return 1 if failures else 0
 
 
-def measure(sections, everyone, settings):
+def measure(sections, everyone, binary, settings):
     present = [program for program in everyone if not program.missing]
+    rmcp = next(program for program in everyone if program.name == "rmcp")
     mcp = [program for program in present if program.speaks_mcp]
     ways = {
         "memory": lambda: measure_idle(present, settings),
         "http": lambda: measure_load(present, wire.MODERN, settings),
-        "legacy": lambda: measure_load(present, wire.LEGACY, settings),
+        "legacy": lambda: measure_load([*present, sessionless(rmcp)], wire.LEGACY, settings),
+        "sessions": lambda: measure_sessions(binary, rmcp),
         "stdio": lambda: measure_floods(mcp, settings),
         "start": lambda: measure_starts(mcp),
     }
@@ -83,7 +86,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="3 rounds of 1 s instead of 5 of 5 s")
     parser.add_argument("--rounds", type=positive, help="rounds in each median")
     parser.add_argument("--seconds", type=positive, help="seconds of HTTP load per round and shape")
-    parser.add_argument("--only", choices=(*SECTIONS, "legacy"), help="one section instead of all but legacy")
+    parser.add_argument("--only", choices=SECTIONS, help="one section instead of all")
     parser.add_argument("--no-build", action="store_true", help="measure what is built already")
     parser.add_argument("--lmcp", type=program, metavar="PATH", help="an echo program of lmcp built elsewhere")
     parser.add_argument("--out", type=Path, metavar="PATH", help="where the report goes")

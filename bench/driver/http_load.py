@@ -90,7 +90,11 @@ def one_round(program, server, session, era, round, results, settings):
 
 
 def run_wrk(server, era, session, shape, seconds):
-    script = BENCH / "load" / ("modern.lua" if era == wire.MODERN else "legacy.lua")
+    return run_script(server, "modern.lua" if era == wire.MODERN else "legacy.lua", session, shape, seconds)
+
+
+def run_script(server, name, session, shape, seconds):
+    script = BENCH / "load" / name
     url = f"http://127.0.0.1:{server.port}/mcp"
     command = ["wrk", "-t1", f"-c{shape.connections}", f"-d{seconds}s", "-s", script, url]
     options = {
@@ -120,7 +124,8 @@ def open_session(port, program, era, load):
     if era == wire.LEGACY and program.speaks_mcp:
         headers = wire.call_headers(era)
         _, _, session = post(port, wire.initialize(0), headers)
-        post(port, wire.initialized(), with_session(headers, session), expect=202)
+        if session:
+            post(port, wire.initialized(), with_session(headers, session), expect=202)
     headers = with_session(wire.call_headers(era), session)
     load.answer_type, answer, _ = post(port, wire.call(wire.FIRST_ID + 1, era=era), headers)
     load.answer_bytes = len(answer)

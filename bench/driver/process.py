@@ -64,7 +64,7 @@ class HttpServer(Server):
 
     def __init__(self, program):
         self.port = free_port()
-        super().__init__([program.path, "http", str(self.port)])
+        super().__init__([program.path, *(word.format(port=self.port) for word in program.serve)])
         try:
             self.await_listening(10)
         except Failed:

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
@@ -20,6 +20,8 @@ class Program:
     label: str
     path: Path
     speaks_mcp: bool = True
+    # How to serve HTTP.
+    serve: tuple = ("http", "{port}")
     # Why there is nothing to run; None when there is.
     missing: str | None = None
     crates: int | None = None
@@ -57,6 +59,23 @@ def programs(build, lmcp_path):
     else:
         lmcp.crates = crate_count(["--manifest-path", ROOT / "Cargo.toml", "-p", "lmcp"])
     return [bare, rmcp, lmcp]
+
+
+def sessionless(rmcp):
+    """The same peer without sessions in the older revisions: less to offer, and less to do."""
+    return replace(rmcp, name="rmcp, no session", label=f"{rmcp.label}, no session", serve=("http-sessionless", "{port}"))
+
+
+def command_line(build):
+    """The binary people run, for what needs its options."""
+    path = ROOT / "target" / host_triple() / "dist" / "lmcp"
+    serve = ("serve", "--http", "127.0.0.1:{port}", "--connections", "10500", "--state-dir", str(TARGET / "state"))
+    program = Program("lmcp", "lmcp", path, serve=serve)
+    if build and subprocess.run([ROOT / "dist", "lmcp"], stdout=sys.stderr).returncode != 0:
+        program.missing = "`./dist lmcp` failed"
+    elif not path.exists():
+        program.missing = "the binary is not built"
+    return program
 
 
 def build_lmcp(path, host, build):

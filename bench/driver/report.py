@@ -11,6 +11,7 @@ from statistics import median
 
 from . import wire
 from .http_load import SHAPES
+from .programs import sessionless
 from .stdio_load import CALLS, PAUSE, STARTS
 
 
@@ -20,7 +21,10 @@ def render(programs, results, settings):
     if "http" in results:
         parts.append(load_table(programs, results["http"], wire.MODERN))
     if "legacy" in results:
-        parts.append(load_table(programs, results["legacy"], wire.LEGACY))
+        rmcp = next(program for program in programs if program.name == "rmcp")
+        parts.append(load_table([*programs, sessionless(rmcp)], results["legacy"], wire.LEGACY))
+    if "sessions" in results:
+        parts.append(session_table(of_mcp(programs), results["sessions"]))
     if "memory" in results:
         parts.append(idle_table(programs, results["memory"]))
     if "stdio" in results:
@@ -63,6 +67,19 @@ def load_table(programs, loads, era):
 
     tables.append(table(["after the load", "RSS", "one answer"], programs, loads, after))
     return f"## HTTP, `tools/call` of echo, {era}\n\n" + "\n\n".join(tables)
+
+
+def session_table(programs, sessions):
+    head = ["server", "handshakes", "RSS before → after", "streams", "RSS before → after", "per stream"]
+
+    def cells(seen):
+        made = f"{megabytes(seen.before)} → {megabytes(seen.after)}"
+        held = f"{megabytes(seen.open_before)} → {megabytes(seen.open_after)}"
+        each = (seen.open_after - seen.open_before) / seen.streams
+        return [f"{seen.handshakes:,}", made, f"{seen.streams:,}", held, f"{each:.1f} kB"]
+
+    note = f"Handshakes that nobody ends, and sessions with an open GET stream, {wire.LEGACY}.\n\n"
+    return "## Sessions\n\n" + note + table(head, programs, sessions, cells)
 
 
 def idle_table(programs, idles):
@@ -118,6 +135,14 @@ def verdicts(results):
         for peer, shape, limit in limits:
             cpu = numbers(results["http"], lambda load: load.cpu_micros[shape])
             lines.append(ratio(f"CPU/request at {shape.name}", cpu, peer, "≤", limit))
+    if "legacy" in results:
+        busy = SHAPES[-1]
+        cpu = numbers(results["legacy"], lambda load: load.cpu_micros[busy])
+        for peer in ("rmcp", "rmcp, no session"):
+            lines.append(ratio(f"CPU/request at {busy.name} in a session", cpu, peer, "≤", 0.33))
+    if "sessions" in results:
+        growth = lambda seen: seen.after - seen.before  # noqa: E731  (one expression, used once)
+        lines.append(at_most("RSS gained by handshakes that nobody ends", results["sessions"]["lmcp"], growth, 4))
     if "stdio" in results:
         rates = numbers(results["stdio"], lambda flood: flood["reading"].rate)
         lines.append(ratio("stdio answers/s", rates, "rmcp", "≥", 5))

@@ -10,6 +10,14 @@ pub(crate) fn now() -> String {
     format(since.as_secs(), since.subsec_millis())
 }
 
+/// Now, in milliseconds since 1970.
+pub(crate) fn millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
 fn format(seconds: u64, millis: u32) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);

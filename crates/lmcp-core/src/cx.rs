@@ -18,7 +18,7 @@ use crate::{
     era,
     error::{ToolError, ToolResult},
     outbox::Step,
-    request::{Caller, Transport},
+    request::Caller,
     server::Handle,
     service::Reply,
     session::Session,
@@ -150,9 +150,8 @@ impl Cx {
     /// Lets go of the client's connection: it need not hold it, and asks for the rest after this time. For work that
     /// takes long, on connections that do not last. Only 2025-11-25 over HTTP knows this; elsewhere it does nothing.
     pub fn come_back_in(&self, time: std::time::Duration) {
-        let knows = |session: &Session| session.has_priming();
-        let http = self.caller().transport() == Transport::Http;
-        if http && self.0.request.session().is_some_and(knows) {
+        let session = self.0.request.session();
+        if session.is_some_and(Session::can_come_back) {
             self.0.outbox.push(Reply::pause(time));
         }
     }

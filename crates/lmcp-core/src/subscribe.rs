@@ -7,7 +7,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -33,12 +33,30 @@ use crate::{
 
 /// Everybody who listens.
 pub(crate) struct Listeners {
-    all: Mutex<Vec<Weak<Listener>>>,
+    all: Mutex<Known>,
+    /// How many are being listened to, and how many may be.
+    open: Arc<AtomicUsize>,
     most: usize,
     /// Of resources below a watched one, for each listener.
     most_updates: usize,
     /// The server has closed: who comes now is told so.
     closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    listeners: Vec<Weak<Listener>>,
+    /// Look for those that are gone at this size.
+    crowded: usize,
+}
+
+/// Counts a stream for as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 pub(crate) struct Listener {
@@ -60,6 +78,7 @@ impl Listeners {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             all: Mutex::default(),
+            open: Arc::default(),
             most: limits.listeners,
             most_updates: limits.watched,
             closed: AtomicBool::new(false),
@@ -110,16 +129,7 @@ impl Listeners {
         self.tell(|_, pending| pending.closed = true);
     }
 
-    fn add(&self, filter: SubscriptionFilter) -> Result<Arc<Listener>, RpcError> {
-        let mut all = self.lock();
-        all.retain(|listener| listener.strong_count() > 0);
-        if all.len() >= self.most {
-            let most = self.most;
-            let error = RpcError::internal(format!(
-                "{most} subscriptions are open, and no more are taken"
-            ));
-            return Err(error.with_data(json!({ "limit": "listeners", "value": most })));
-        }
+    fn add(&self, filter: SubscriptionFilter) -> Arc<Listener> {
         let pending = Pending {
             closed: self.closed.load(Ordering::Acquire),
             ..Pending::default()
@@ -128,12 +138,29 @@ impl Listeners {
             filter: Mutex::new(filter),
             pending: Mutex::new(pending),
         });
-        all.push(Arc::downgrade(&listener));
-        Ok(listener)
+        let mut all = self.lock();
+        if all.listeners.len() >= all.crowded {
+            all.listeners.retain(|listener| listener.strong_count() > 0);
+            all.crowded = 2 * all.listeners.len() + 16;
+        }
+        all.listeners.push(Arc::downgrade(&listener));
+        listener
+    }
+
+    /// A place for one more stream.
+    fn open(&self) -> Result<Open, RpcError> {
+        let place = Open(Arc::clone(&self.open));
+        if self.open.fetch_add(1, Ordering::AcqRel) < self.most {
+            return Ok(place);
+        }
+        let most = self.most;
+        let words = format!("{most} subscriptions are open, and no more are taken");
+        let data = json!({ "limit": "listeners", "value": most });
+        Err(RpcError::internal(words).with_data(data))
     }
 
     fn tell(&self, change: impl Fn(&SubscriptionFilter, &mut Pending)) {
-        for listener in self.lock().iter().filter_map(Weak::upgrade) {
+        for listener in self.lock().listeners.iter().filter_map(Weak::upgrade) {
             let mut pending = listener.lock();
             change(&listener.filter(), &mut pending);
             if let Some(waker) = pending.waker.take() {
@@ -142,7 +169,7 @@ impl Listeners {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Listener>>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -173,9 +200,11 @@ fn covers(watched: &str, uri: &str) -> bool {
 /// Opens a subscription to what of the wish can be served.
 pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies, RpcError> {
     if let Some(session) = request.session() {
+        let place = engine.listeners.open()?;
         let listener = listener_of(engine, session)?;
         return Ok(Replies::from_source(Listening {
             listener,
+            _place: place,
             engine: Arc::clone(engine),
             id: request.id.clone(),
             owner: String::new(),
@@ -218,7 +247,8 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
         return Err(error.with_data(json!({ "limit": "watched", "value": most })));
     }
     Ok(Replies::from_source(Listening {
-        listener: engine.listeners.add(filter)?,
+        _place: engine.listeners.open()?,
+        listener: engine.listeners.add(filter),
         engine: Arc::clone(engine),
         id: request.id.clone(),
         owner: request.caller().owner(),
@@ -264,18 +294,23 @@ pub(crate) fn watch(
 
 /// What tells a session of changes: of every list, and of the resources it watches.
 fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>, RpcError> {
-    session.live()?.listener(|| {
+    let live = session.live()?;
+    Ok(live.listener(|| {
         let mut filter = SubscriptionFilter::default();
         filter.tools_list_changed = Some(true);
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
-        engine.listeners.add(filter)
-    })
+        let listener = engine.listeners.add(filter);
+        // What changed before the client came to listen: it may have listed already, even on a server before this one.
+        listener.lock().lists = engine.catalog().changed_since(session.made());
+        listener
+    }))
 }
 
 struct Listening {
     engine: Arc<Engine>,
     listener: Arc<Listener>,
+    _place: Open,
     id: RequestId,
     owner: String,
     /// Of a session: its messages belong to no request, and nothing begins or ends it.

@@ -3,7 +3,7 @@
 //! Here a client that goes away has not cancelled anything: it may come back for the rest. So a call that is not done
 //! at once runs on its own, and what it says stands on a [`Stream`](crate::stream::Stream) that the answer only reads.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -22,7 +22,7 @@ use crate::{
     post::{Accept, Refusal, events, json, respond, whole_json},
     service::{Shared, empty, not_allowed, refuse},
     session::{Held, Member, Stranger},
-    stream::{EventId, Opening, Reader, Stream},
+    stream::{Answers, EventId, Opening, Reader, Stream},
 };
 
 const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
@@ -103,6 +103,9 @@ pub(crate) async fn call(
         *response.status_mut() = StatusCode::OK;
         return response;
     };
+    if let Err(error) = shared.sessions.expect_room(&held.id, &[&id]) {
+        return json(StatusCode::OK, Reply::error(Some(&id), &error));
+    }
     let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
     let replies = match first {
         Poll::Ready(Some(reply)) if reply.is_response() => return json(StatusCode::OK, reply),
@@ -110,9 +113,9 @@ pub(crate) async fn call(
         Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
         Poll::Pending => replies,
     };
-    let calls = vec![(id.clone(), replies)];
-    match shared.sessions.run(held.id, session.has_priming(), calls) {
-        Ok(stream) => answer(shared, &stream, session.has_priming(), accept, Form::One).await,
+    let (calls, priming) = (vec![(id.clone(), replies)], session.has_priming());
+    match shared.sessions.run(held.id, priming, accept.events, calls) {
+        Ok(reader) => answer(shared, reader, priming, accept, Form::One).await,
         Err(error) => json(StatusCode::OK, Reply::error(Some(&id), &error)),
     }
 }
@@ -174,12 +177,17 @@ pub(crate) async fn batch(
         }
         return Ok(json(StatusCode::OK, Reply::batch(&refused)));
     };
-    let stream = match shared.sessions.run(held.id, false, calls) {
-        Ok(stream) => stream,
-        Err(error) => return Err((StatusCode::OK, error)),
-    };
-    refused.into_iter().for_each(|reply| stream.push_now(reply));
-    Ok(answer(shared, &stream, false, accept, Form::Many).await)
+    let ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();
+    let failed = |error| (StatusCode::OK, error);
+    let sessions = &shared.sessions;
+    sessions.expect_room(&held.id, &ids).map_err(failed)?;
+    let reader = sessions
+        .run(held.id, false, accept.events, calls)
+        .map_err(failed)?;
+    refused
+        .into_iter()
+        .for_each(|reply| reader.stream().push_now(reply));
+    Ok(answer(shared, reader, false, accept, Form::Many).await)
 }
 
 /// A notification or an answer: nothing is said to it.
@@ -233,8 +241,10 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
             }
             None => {}
         }
-        if let Some(id) = &event.request {
-            return lost(shared, id);
+        match &event.answers {
+            Answers::Request(id) => return lost(shared, id),
+            Answers::Something => return empty(StatusCode::NO_CONTENT),
+            Answers::Nothing => {}
         }
     }
     let priming = shared.sessions.session(&held, true).has_priming();
@@ -260,7 +270,7 @@ fn stand(shared: &Shared, held: &Held, reader: Reader, caller: Caller) -> Respon
 /// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
 fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
     let words = "the answer to this request was lost with its connection; send it again";
-    let stream = Stream::new(0, None, false, shared.limits.replay_bytes);
+    let stream = Stream::standing(0, false, shared.limits.replay_bytes);
     stream.push_now(Reply::error(Some(id), &RpcError::internal(words)));
     stream.end();
     events(Body::log(Reader::open(&stream), shared.limits.keep_alive))
@@ -315,7 +325,7 @@ enum Form {
 /// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
 async fn answer(
     shared: &Shared,
-    stream: &Arc<Stream>,
+    reader: Reader,
     priming: bool,
     accept: Accept,
     form: Form,
@@ -326,11 +336,11 @@ async fn answer(
         (true, false) => limits.keep_alive,
         (false, _) => Duration::MAX,
     };
-    let opening = poll_fn(|cx| stream.poll_opening(cx, accept.events));
+    let opening = poll_fn(|cx| reader.poll_opening(cx));
     let answers = match timeout(patience, opening).await {
         Ok(Opening::Answered(answers)) => answers,
         Ok(Opening::Events) | Err(_) => {
-            return events(Body::log(Reader::open(stream), limits.keep_alive));
+            return events(Body::log(reader, limits.keep_alive));
         }
     };
     let whole = match (form, &*answers) {

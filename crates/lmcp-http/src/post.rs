@@ -55,7 +55,8 @@ where
         Ok(other) => return told(shared, &other, &caller),
         Err(rejected) => {
             if let Some(messages) = jsonrpc::batch(&bytes) {
-                return legacy::batch(shared, &bytes, &messages, caller, accept).await;
+                // In a box, as all that is rare: what is not running takes no room in every connection.
+                return Box::pin(legacy::batch(shared, &bytes, &messages, caller, accept)).await;
             }
             return Ok(json(
                 StatusCode::BAD_REQUEST,
@@ -71,7 +72,7 @@ where
             params,
         };
         if is_handshake(&method, &params) {
-            return Ok(legacy::open(shared, message, caller).await);
+            return Ok(Box::pin(legacy::open(shared, message, caller)).await);
         }
         if let Some(member) = legacy::member(shared, &caller)? {
             return Ok(legacy::call(shared, &member, message, caller, accept).await);

@@ -112,7 +112,7 @@ impl HttpService {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match self.0.check(&request) {
             Some(refusal) => refusal,
-            None if self.0.is_pair(&request) => self.0.pair(request).await,
+            None if self.0.is_pair(&request) => Box::pin(self.0.pair(request)).await,
             None if request.method() == Method::POST => post::answer(&self.0, request).await,
             None => self.0.manage(request.into_parts().0),
         };

@@ -7,7 +7,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -20,7 +20,7 @@ use lmcp_wire::{RequestId, RpcError, header};
 use serde_json::{json, value::RawValue};
 use tokio::{task::AbortHandle, time::Instant};
 
-use crate::stream::Stream;
+use crate::stream::{Kept, Reader, Stream};
 
 /// All sessions of one server.
 pub(crate) struct Sessions {
@@ -139,7 +139,35 @@ impl Sessions {
         if !can_ask {
             agreement = agreement.without_questions();
         }
-        Session::kept(agreement, held.id, Arc::clone(self) as Arc<dyn Keeper>)
+        let keeper: Weak<Self> = Arc::downgrade(self);
+        Session::kept(agreement, held.id, keeper)
+    }
+
+    /// Could such a call run on, should it not be done at once? Said before it begins: a call that was refused has
+    /// done nothing.
+    pub(crate) fn expect_room(
+        &self,
+        session: &SessionId,
+        ids: &[&RequestId],
+    ) -> Result<(), RpcError> {
+        let mut table = self.lock();
+        check(
+            table.calls,
+            ids.len(),
+            "session_calls",
+            self.limits.session_calls,
+        )?;
+        let Some(entry) = table.entries.get(session) else {
+            return table.make_room(&self.limits);
+        };
+        let most = self.limits.requests_in_flight;
+        check(entry.calls.len(), ids.len(), "requests_in_flight", most)?;
+        match ids.iter().find(|id| entry.calls.contains_key(id)) {
+            Some(id) => Err(RpcError::invalid_request(format!(
+                "the id `{id}` belongs to a request in flight"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Lets calls run on, whether anybody waits for them or not. What they say is on one stream.
@@ -147,33 +175,28 @@ impl Sessions {
         self: &Arc<Self>,
         session: SessionId,
         priming: bool,
+        events: bool,
         calls: Vec<(RequestId, Replies)>,
-    ) -> Result<Arc<Stream>, RpcError> {
+    ) -> Result<Reader, RpcError> {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let only = (calls.len() == 1).then(|| calls.first()).flatten();
-        let request = only.map(|(id, _)| id);
-        let stream = Stream::new(number, request, priming, self.limits.replay_bytes);
-        let mut started = 0;
+        let kept = if events {
+            Kept::Events(self.limits.replay_bytes)
+        } else {
+            Kept::Responses
+        };
+        let ids = calls.iter().map(|(id, _)| id);
+        let stream = Stream::answer(number, ids, priming, kept);
+        // Before anything is said, so that nothing of it is dropped.
+        let reader = Reader::open(&stream);
         let running = Arc::new(Running {
-            sessions: Arc::clone(self),
+            sessions: Arc::downgrade(self),
             session,
             stream: Arc::clone(&stream),
         });
         let mut table = self.lock();
-        check(
-            table.calls,
-            calls.len(),
-            "session_calls",
-            self.limits.session_calls,
-        )?;
         let entry = table.entry(&session, &self.limits)?;
-        let most = self.limits.requests_in_flight;
-        check(entry.calls.len(), calls.len(), "requests_in_flight", most)?;
-        if let Some((id, _)) = calls.iter().find(|(id, _)| entry.calls.contains_key(id)) {
-            let words = format!("the id `{id}` belongs to a request in flight");
-            return Err(RpcError::invalid_request(words));
-        }
         entry.streams.insert(number, Arc::clone(&stream));
+        let mut started = 0;
         for (id, mut replies) in calls {
             let place = Place {
                 id: id.clone(),
@@ -182,6 +205,8 @@ impl Sessions {
             let abort = self.tasks.spawn(async move {
                 while let Some(reply) = replies.next().await {
                     place.running.stream.push(reply).await;
+                    // A handler that never stops talking must not take everybody's turn.
+                    tokio::task::consume_budget().await;
                 }
             });
             let call = Call {
@@ -195,7 +220,7 @@ impl Sessions {
         table.calls += started;
         // Before the last of these may go, which looks into the table.
         drop(table);
-        Ok(stream)
+        Ok(reader)
     }
 
     /// Hands a client's answer to the call that asked.
@@ -231,7 +256,7 @@ impl Sessions {
         priming: bool,
     ) -> Result<Arc<Stream>, RpcError> {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        let stream = Stream::new(number, None, priming, self.limits.replay_bytes);
+        let stream = Stream::standing(number, priming, self.limits.replay_bytes);
         let mut table = self.lock();
         let entry = table.entry(session, &self.limits)?;
         if let Some(before) = entry.standing.replace(Arc::clone(&stream)) {
@@ -309,7 +334,7 @@ impl Table {
     /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
     fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
         self.forget_old_streams(limits);
-        if self.entries.len() < self.crowded.clamp(64, limits.sessions.max(1)) {
+        if self.entries.len() < self.crowded.max(64).min(limits.sessions.max(1)) {
             return Ok(());
         }
         let now = Instant::now();
@@ -378,7 +403,7 @@ impl Ended {
 
 /// Several calls that share a stream: it ends with the last of them.
 struct Running {
-    sessions: Arc<Sessions>,
+    sessions: Weak<Sessions>,
     session: SessionId,
     stream: Arc<Stream>,
 }
@@ -391,7 +416,10 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut table = self.running.sessions.lock();
+        let Some(sessions) = self.running.sessions.upgrade() else {
+            return;
+        };
+        let mut table = sessions.lock();
         let Some(entry) = table.entries.get_mut(&self.running.session) else {
             return;
         };
@@ -407,7 +435,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stream.end();
         let bytes = self.stream.bytes();
-        let mut table = self.sessions.lock();
+        let Some(sessions) = self.sessions.upgrade() else {
+            return;
+        };
+        let mut table = sessions.lock();
         let Some(entry) = table.entries.get_mut(&self.session) else {
             return;
         };
@@ -419,7 +450,7 @@ impl Drop for Running {
             bytes,
         });
         table.over_bytes += bytes;
-        table.forget_old_streams(&self.sessions.limits);
+        table.forget_old_streams(&sessions.limits);
     }
 }
 

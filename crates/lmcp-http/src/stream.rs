@@ -11,17 +11,31 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use lmcp_core::{Reply, ReplyKind};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
-/// A name of an event: `<stream>-<number>`, and the request that the stream answers.
+/// A name of an event: `<stream>-<number>`, and `-<request>` where the stream answers one.
 pub(crate) struct EventId {
     pub(crate) stream: u64,
     pub(crate) number: u64,
-    pub(crate) request: Option<RequestId>,
+    pub(crate) answers: Answers,
 }
+
+/// What a stream is there for, as far as its name tells.
+pub(crate) enum Answers {
+    /// Nothing: it is the session's own.
+    Nothing,
+    /// A request.
+    Request(RequestId),
+    /// Several requests, or one whose id is too long for a name.
+    Something,
+}
+
+/// As long as the id of a request may be, to stand in a name that is repeated in a header.
+const LONGEST_ID: usize = 256;
 
 impl EventId {
     /// As a client repeats it.
@@ -30,7 +44,14 @@ impl EventId {
         Some(Self {
             stream: u64::from_str_radix(parts.next()?, 16).ok()?,
             number: parts.next()?.parse().ok()?,
-            request: parts.next().and_then(|id| serde_json::from_str(id).ok()),
+            answers: match parts.next() {
+                None => Answers::Nothing,
+                Some("") => Answers::Something,
+                Some(id) => {
+                    let id = URL_SAFE_NO_PAD.decode(id).ok()?;
+                    Answers::Request(serde_json::from_slice(&id).ok()?)
+                }
+            },
         })
     }
 }
@@ -42,11 +63,19 @@ pub(crate) struct Stream {
     suffix: String,
     /// Begins with an event that has a name and nothing else.
     priming: bool,
-    /// Kept of it, in bytes.
-    most: usize,
+    kept: Kept,
     log: Mutex<Log>,
     /// Somebody read, or left.
     read: Notify,
+}
+
+/// What is kept of a stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept {
+    /// The last events, so many bytes of them.
+    Events(usize),
+    /// All responses and nothing else: for a client that takes no events.
+    Responses,
 }
 
 #[derive(Default)]
@@ -80,20 +109,33 @@ pub(crate) enum Opening {
 }
 
 impl Stream {
-    pub(crate) fn new(
+    /// The stream of a session.
+    pub(crate) fn standing(number: u64, priming: bool, most: usize) -> Arc<Self> {
+        Self::with(number, String::new(), priming, Kept::Events(most))
+    }
+
+    /// The stream of an answer to these requests.
+    pub(crate) fn answer<'a>(
         number: u64,
-        request: Option<&RequestId>,
+        mut requests: impl Iterator<Item = &'a RequestId>,
         priming: bool,
-        most: usize,
+        kept: Kept,
     ) -> Arc<Self> {
-        // A name stands in a header when it is repeated: only short and plain ones fit there.
-        let id = request.and_then(|id| serde_json::to_string(id).ok());
-        let id = id.filter(|id| id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_graphic()));
+        let id = match (requests.next(), requests.next()) {
+            (Some(id), None) => serde_json::to_string(id).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let id = if id.len() > LONGEST_ID { "" } else { &id };
+        let suffix = format!("-{}", URL_SAFE_NO_PAD.encode(id));
+        Self::with(number, suffix, priming, kept)
+    }
+
+    fn with(number: u64, suffix: String, priming: bool, kept: Kept) -> Arc<Self> {
         Arc::new(Self {
             number,
-            suffix: id.map_or_else(String::new, |id| format!("-{id}")),
+            suffix,
             priming,
-            most,
+            kept,
             log: Mutex::default(),
             read: Notify::new(),
         })
@@ -106,7 +148,7 @@ impl Stream {
         }
         loop {
             let read = self.read.notified();
-            if !self.lock().is_full(self.most) {
+            if !self.is_full() {
                 return self.push_now(reply);
             }
             read.await;
@@ -117,14 +159,20 @@ impl Stream {
     pub(crate) fn push_now(&self, reply: Reply) {
         let mut log = self.lock();
         let response = reply.is_response();
+        if !response && matches!(self.kept, Kept::Responses) {
+            return;
+        }
         let json = Bytes::from(reply.into_json());
         log.bytes += json.len();
         log.events.push_back(Event { json, response });
-        log.trim(self.most);
+        log.trim(self.kept);
         log.wake();
     }
 
     fn pause(&self, time: Duration) {
+        if matches!(self.kept, Kept::Responses) {
+            return;
+        }
         let mut log = self.lock();
         log.pause = Some(time);
         log.wake();
@@ -163,20 +211,12 @@ impl Stream {
         log.ended && log.end() <= number
     }
 
-    /// Waits until it is clear how the stream begins. A client that takes no events waits for all responses.
-    pub(crate) fn poll_opening(&self, cx: &mut Context<'_>, events: bool) -> Poll<Opening> {
-        let mut log = self.lock();
-        let unlike = log.pause.is_some() || log.events.iter().any(|event| !event.response);
-        if events && unlike {
-            return Poll::Ready(Opening::Events);
+    /// Is there more that the reader has not read than may be kept?
+    fn is_full(&self) -> bool {
+        match self.kept {
+            Kept::Events(most) => self.lock().is_full(most),
+            Kept::Responses => false,
         }
-        if log.ended {
-            let responses = log.events.iter().filter(|event| event.response);
-            let answers = responses.map(|event| event.json.clone()).collect();
-            return Poll::Ready(Opening::Answered(answers));
-        }
-        log.waker = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     fn name(&self, number: u64) -> String {
@@ -205,7 +245,10 @@ impl Log {
     }
 
     /// Drops what is too old, but never the last event, nor what a reader still has to read.
-    fn trim(&mut self, most: usize) {
+    fn trim(&mut self, kept: Kept) {
+        let Kept::Events(most) = kept else {
+            return;
+        };
         while self.bytes > most && self.events.len() > 1 && self.position != Some(self.dropped) {
             if let Some(event) = self.events.pop_front() {
                 self.bytes -= event.json.len();
@@ -259,6 +302,22 @@ impl Reader {
         }
     }
 
+    /// How the stream begins. Plain responses are waited for, all of them.
+    pub(crate) fn poll_opening(&self, cx: &mut Context<'_>) -> Poll<Opening> {
+        let mut log = self.stream.lock();
+        let unlike = log.pause.is_some() || log.events.iter().any(|event| !event.response);
+        let full = matches!(self.stream.kept, Kept::Events(most) if log.is_full(most));
+        if unlike || full && !log.ended {
+            return Poll::Ready(Opening::Events);
+        }
+        if log.ended {
+            let answers = log.events.iter().map(|event| event.json.clone());
+            return Poll::Ready(Opening::Answered(answers.collect()));
+        }
+        log.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// The stream it reads.
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
@@ -301,7 +360,7 @@ impl Drop for Reader {
         if log.readers == self.me {
             log.position = None;
         }
-        log.trim(self.stream.most);
+        log.trim(self.stream.kept);
         drop(log);
         self.stream.read.notify_waiters();
     }

@@ -36,8 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .as_slice()
     {
         ["stdio"] => runtime.block_on(stdio()),
-        ["http", port] => runtime.block_on(http(port.parse()?)),
-        _ => Err("usage: rmcp-echo stdio | http PORT".into()),
+        ["http", port] => runtime.block_on(http(port.parse()?, true)),
+        ["http-sessionless", port] => runtime.block_on(http(port.parse()?, false)),
+        _ => Err("usage: rmcp-echo stdio | http PORT | http-sessionless PORT".into()),
     }
 }
 
@@ -48,14 +49,15 @@ async fn stdio() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn http(port: u16) -> Result<(), Box<dyn Error>> {
+async fn http(port: u16, sessions: bool) -> Result<(), Box<dyn Error>> {
     // The tools are built once and shared; the SDK asks for a server per request.
     let echo = Arc::new(Echo::new());
     // 2026-07-28 requests are served without a session whatever the session
     // mode says, and get JSON; a 2025-11-25 session gets an event stream, for
-    // the SDK has nothing else to offer there.
+    // the SDK has nothing else to offer there. Without sessions it gets JSON,
+    // and there is nothing that a server could ask or announce.
     let config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(true)
+        .with_legacy_session_mode(sessions)
         .with_json_response(true);
     let service = StreamableHttpService::new(move || Ok(echo.clone()), Arc::default(), config);
 

@@ -188,7 +188,8 @@ impl Server {
     /// A registration is wrong: the error names it and the rule.
     pub fn start(self) -> Result<Handle, Error> {
         let mut catalog = Catalog::default();
-        catalog.add(self.parts)?;
+        let offered = catalog.add(self.parts)?;
+        catalog.mark(offered);
         let key = self.key.unwrap_or_else(random::bytes);
         let engine = Engine {
             listeners: Listeners::new(&self.limits),

@@ -16,6 +16,7 @@ use lmcp_wire::{
 use serde::Serialize;
 
 use crate::{
+    clock,
     era::{self, Shown as _},
     error::Error,
     outcome::Page,
@@ -35,6 +36,15 @@ pub(crate) struct Catalog {
     pub(crate) templates: Shelf<AnyResource>,
     /// What was ever there: a list that has become empty is still a list.
     pub(crate) offers: Lists,
+    /// When each list last changed, in milliseconds since 1970.
+    changed: Changed,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Changed {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
 }
 
 /// One list, by key, and its first page as JSON.
@@ -79,6 +89,7 @@ impl Clone for Catalog {
             resources,
             templates,
             offers,
+            changed,
         } = self;
         Self {
             tools: tools.clone(),
@@ -86,6 +97,7 @@ impl Clone for Catalog {
             resources: resources.clone(),
             templates: templates.clone(),
             offers: *offers,
+            changed: *changed,
         }
     }
 }
@@ -127,6 +139,29 @@ impl Catalog {
         self.offers.prompts |= changed.prompts;
         self.offers.resources |= changed.resources;
         Ok(changed)
+    }
+
+    /// Notes that these lists are others from now on.
+    pub(crate) fn mark(&mut self, lists: Lists) {
+        let now = clock::millis();
+        for (list, changed) in [
+            (lists.tools, &mut self.changed.tools),
+            (lists.prompts, &mut self.changed.prompts),
+            (lists.resources, &mut self.changed.resources),
+        ] {
+            if list {
+                *changed = now;
+            }
+        }
+    }
+
+    /// The lists that a client does not know which listed them at this time.
+    pub(crate) fn changed_since(&self, time: u64) -> Lists {
+        Lists {
+            tools: self.changed.tools > time,
+            prompts: self.changed.prompts > time,
+            resources: self.changed.resources > time,
+        }
     }
 
     /// What can be advertised. What never was there is not: its methods answer *method not found*.

@@ -54,6 +54,7 @@ impl Engine {
         let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Catalog::clone(&current);
         let changed = change(&mut next)?;
+        next.mark(changed);
         *current = Arc::new(next);
         drop(current);
         self.listeners.lists_changed(changed);

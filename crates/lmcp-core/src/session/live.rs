@@ -84,15 +84,8 @@ impl Live {
     }
 
     /// What tells this client of changes; made by the first who needs it.
-    pub(crate) fn listener(
-        &self,
-        make: impl FnOnce() -> Result<Arc<Listener>, RpcError>,
-    ) -> Result<Arc<Listener>, RpcError> {
-        let mut wishes = self.wishes();
-        if let Some(listener) = &wishes.listener {
-            return Ok(Arc::clone(listener));
-        }
-        Ok(Arc::clone(wishes.listener.insert(make()?)))
+    pub(crate) fn listener(&self, make: impl FnOnce() -> Arc<Listener>) -> Arc<Listener> {
+        Arc::clone(self.wishes().listener.get_or_insert_with(make))
     }
 
     pub(crate) fn known_listener(&self) -> Option<Arc<Listener>> {

@@ -7,7 +7,11 @@
 mod live;
 mod token;
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use lmcp_wire::{
@@ -19,6 +23,7 @@ pub use live::{Live, Question};
 pub use token::{SessionId, SessionKey};
 
 use crate::{
+    clock,
     era::legacy,
     request::{Caller, Members, Request},
 };
@@ -28,9 +33,7 @@ use crate::{
 pub struct Session(Arc<Inner>);
 
 struct Inner {
-    version: ProtocolVersion,
-    /// A [`ClientProfile`] as JSON: hardly any request looks at it.
-    profile: Box<str>,
+    agreement: Agreement,
     state: State,
 }
 
@@ -39,8 +42,8 @@ enum State {
     None,
     /// Of a connection that is the session.
     Own(Arc<Live>),
-    /// Kept by a transport that tells sessions by their id.
-    Kept(SessionId, Arc<dyn Keeper>),
+    /// Kept by a transport that tells sessions by their id. Weak, because what it keeps holds sessions in turn.
+    Kept(SessionId, Weak<dyn Keeper>),
 }
 
 /// Where a transport keeps what goes on in its sessions.
@@ -59,6 +62,11 @@ pub trait Keeper: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Agreement {
     pub(crate) version: ProtocolVersion,
+    /// When, in milliseconds since 1970.
+    pub(crate) made: u64,
+    /// Is there a way to ask the client what it says it can be asked?
+    pub(crate) can_ask: bool,
+    /// A [`ClientProfile`] as JSON: hardly any request looks at it.
     pub(crate) profile: Box<str>,
 }
 
@@ -67,6 +75,8 @@ impl Agreement {
     pub fn none() -> Self {
         Self {
             version: legacy::SERVED[0],
+            made: 0,
+            can_ask: false,
             profile: "".into(),
         }
     }
@@ -74,13 +84,17 @@ impl Agreement {
     /// The same, with a client that can be asked nothing: for a request whose answer has no room for questions.
     #[must_use]
     pub fn without_questions(mut self) -> Self {
-        self.profile = "".into();
+        self.can_ask = false;
         self
     }
 
     pub(crate) fn new(version: ProtocolVersion, profile: &ClientProfile) -> Self {
-        let profile = serde_json::to_string(profile).unwrap_or_default().into();
-        Self { version, profile }
+        Self {
+            version,
+            made: clock::millis(),
+            can_ask: true,
+            profile: serde_json::to_string(profile).unwrap_or_default().into(),
+        }
     }
 }
 
@@ -91,7 +105,7 @@ impl Session {
     }
 
     /// A session that a transport finds again by its id.
-    pub fn kept(agreement: Agreement, id: SessionId, keeper: Arc<dyn Keeper>) -> Self {
+    pub fn kept(agreement: Agreement, id: SessionId, keeper: Weak<dyn Keeper>) -> Self {
         Self::with(agreement, State::Kept(id, keeper))
     }
 
@@ -103,38 +117,52 @@ impl Session {
     pub fn absent(header: Option<&str>) -> Result<Option<Self>, RpcError> {
         let version = legacy::assumed(header)?;
         Ok(version.map(|version| {
-            let profile = "".into();
-            Self::with(Agreement { version, profile }, State::None)
+            let agreement = Agreement {
+                version,
+                ..Agreement::none()
+            };
+            Self::with(agreement, State::None)
         }))
     }
 
-    fn with(Agreement { version, profile }: Agreement, state: State) -> Self {
-        Self(Arc::new(Inner {
-            version,
-            profile,
-            state,
-        }))
+    fn with(agreement: Agreement, state: State) -> Self {
+        Self(Arc::new(Inner { agreement, state }))
     }
 
     /// The revision that was agreed on.
     pub fn version(&self) -> ProtocolVersion {
-        self.0.version
+        self.0.agreement.version
     }
 
     /// Does this revision have batches?
     pub fn has_batches(&self) -> bool {
-        legacy::has_batches(self.0.version)
+        legacy::has_batches(self.0.agreement.version)
     }
 
     /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
     pub fn has_priming(&self) -> bool {
-        legacy::has_priming(self.0.version)
+        legacy::has_priming(self.0.agreement.version)
+    }
+
+    /// Can a client let go of its connection and come back for the rest?
+    pub(crate) fn can_come_back(&self) -> bool {
+        self.has_priming() && matches!(self.0.state, State::Kept(..))
+    }
+
+    /// When the handshake was made, in milliseconds since 1970.
+    pub(crate) fn made(&self) -> u64 {
+        self.0.agreement.made
     }
 
     /// What the client can be asked for, as far as the revision knows it.
     pub fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = self.profile().capabilities;
-        legacy::trim_capabilities(self.0.version, &mut capabilities);
+        if !self.0.agreement.can_ask {
+            capabilities.elicitation = None;
+            capabilities.sampling = None;
+            capabilities.roots = None;
+        }
+        legacy::trim_capabilities(self.0.agreement.version, &mut capabilities);
         capabilities
     }
 
@@ -144,7 +172,7 @@ impl Session {
     }
 
     fn profile(&self) -> ClientProfile {
-        serde_json::from_str(&self.0.profile).unwrap_or_default()
+        serde_json::from_str(&self.0.agreement.profile).unwrap_or_default()
     }
 
     /// What goes on, if anything does.
@@ -152,7 +180,7 @@ impl Session {
         match &self.0.state {
             State::None => None,
             State::Own(live) => Some(Arc::clone(live)),
-            State::Kept(id, keeper) => keeper.find(id),
+            State::Kept(id, keeper) => keeper.upgrade()?.find(id),
         }
     }
 
@@ -166,7 +194,10 @@ impl Session {
                 "this needs a session: send `initialize` first, and its `Mcp-Session-Id` from then on",
             )),
             State::Own(live) => Ok(Arc::clone(live)),
-            State::Kept(id, keeper) => keeper.make(id),
+            State::Kept(id, keeper) => {
+                let closed = || RpcError::internal("the server is closing");
+                keeper.upgrade().ok_or_else(closed)?.make(id)
+            }
         }
     }
 
@@ -177,7 +208,7 @@ impl Session {
             method: Cow::Borrowed(request::LISTEN),
             message: Bytes::from_static(b"{}"),
             members: Members::default(),
-            version: self.0.version,
+            version: self.0.agreement.version,
             progress_token: None,
             log_level: None,
             flaw: None,
@@ -190,7 +221,7 @@ impl Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
-            .field("version", &self.0.version)
+            .field("version", &self.0.agreement.version)
             .finish_non_exhaustive()
     }
 }

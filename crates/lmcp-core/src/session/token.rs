@@ -37,9 +37,10 @@ impl SessionKey {
     /// A new session of a caller: what tells it apart, and the text that the client carries.
     pub fn issue(&self, agreement: &Agreement, caller: &Caller) -> (SessionId, String) {
         let id = random::bytes::<16>();
-        let mut whole = Vec::with_capacity(SIGNATURE + 17 + agreement.profile.len());
+        let mut whole = Vec::with_capacity(SIGNATURE + 25 + agreement.profile.len());
         whole.extend_from_slice(&[0; SIGNATURE]);
         whole.extend_from_slice(&id);
+        whole.extend_from_slice(&agreement.made.to_be_bytes());
         whole.push(number(agreement.version));
         if agreement.profile.len() <= MOST_PROFILE {
             whole.extend_from_slice(agreement.profile.as_bytes());
@@ -58,10 +59,20 @@ impl SessionKey {
             return None;
         }
         let (id, rest) = body.split_first_chunk::<16>()?;
+        let (made, rest) = rest.split_first_chunk::<8>()?;
         let (version, profile) = rest.split_first()?;
         let version = *ProtocolVersion::ALL.get(usize::from(*version))?;
         let profile = std::str::from_utf8(profile).ok()?.into();
-        Some((*id, Agreement { version, profile }))
+        let made = u64::from_be_bytes(*made);
+        Some((
+            *id,
+            Agreement {
+                version,
+                made,
+                can_ask: true,
+                profile,
+            },
+        ))
     }
 
     fn sign(&self, body: &[u8], caller: &Caller) -> hmac::Tag {
@@ -109,6 +120,8 @@ mod tests {
     fn agreement() -> Agreement {
         Agreement {
             version: ProtocolVersion::V2025_06_18,
+            made: 5,
+            can_ask: true,
             profile: r#"{"capabilities":{}}"#.into(),
         }
     }
@@ -121,6 +134,7 @@ mod tests {
         let (id, text) = key.issue(&agreement(), &ann);
         let (same, opened) = SessionKey::derive(&[7; 32]).open(&text, &ann).unwrap();
         assert_eq!((same, opened.version), (id, ProtocolVersion::V2025_06_18));
+        assert_eq!(opened.made, 5);
         assert_eq!(opened.profile, agreement().profile);
         assert!(other.open(&text, &ann).is_none(), "another key");
         assert!(key.open(&text, &anyone).is_none(), "no credentials");

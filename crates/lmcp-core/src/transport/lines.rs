@@ -396,6 +396,8 @@ async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, pla
         } else if !reply.json().is_empty() {
             // What has no text is for transports whose connections come and go.
             out.send(reply).await;
+            // A handler that never stops talking must not take everybody's turn.
+            tokio::task::consume_budget().await;
         }
     }
     drop(place);
