@@ -51,6 +51,14 @@ impl Body {
         Self(Inner::Whole(bytes.into()))
     }
 
+    /// The same answer for a client that takes nothing but events.
+    pub(crate) fn into_events(self) -> Self {
+        match self.0 {
+            Inner::Whole(json) => Self::whole([b"data: ", &*json, b"\n\n"].concat()),
+            Inner::Events(_) => self,
+        }
+    }
+
     pub(crate) fn events(first: Option<Reply>, replies: Replies, keep_alive: Duration) -> Self {
         // A stream that begins because of silence breaks the silence at once.
         let wait = if first.is_some() {

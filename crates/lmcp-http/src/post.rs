@@ -49,7 +49,22 @@ where
     let accept = Accept::of(&parts.headers)?;
     check_type(&parts.headers)?;
     let bytes = read(body, shared).await?;
-    let caller = Caller::http(Fields(parts.headers));
+    let answered = take(shared, bytes, parts.headers, accept).await?;
+    Ok(if accept.json || answered.status() != StatusCode::OK {
+        answered
+    } else {
+        as_events(answered)
+    })
+}
+
+/// One message, or several.
+async fn take(
+    shared: &Shared,
+    bytes: Bytes,
+    headers: HeaderMap,
+    accept: Accept,
+) -> Result<Response<Body>, Refusal> {
+    let caller = Caller::http(Fields(headers));
     let (id, method, params) = match Incoming::parse(&bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
         Ok(other) => return told(shared, &other, &caller),
@@ -193,6 +208,16 @@ pub(crate) fn whole_json(json: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
+/// A whole answer as the only event of a stream, for a client that takes nothing else.
+fn as_events(response: Response<Body>) -> Response<Body> {
+    let (parts, body) = response.into_parts();
+    let mut response = events(body.into_events());
+    if let Some(session) = parts.headers.get(SESSION_ID) {
+        response.headers_mut().insert(SESSION_ID, session.clone());
+    }
+    response
+}
+
 pub(crate) fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -214,6 +239,7 @@ const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 /// What kinds of answer the client takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Accept {
+    json: bool,
     pub(crate) events: bool,
 }
 
@@ -224,11 +250,17 @@ impl Accept {
             .get(header::ACCEPT)
             .is_some_and(|value| value == USUAL_ACCEPT)
         {
-            return Ok(Self { events: true });
+            return Ok(Self {
+                json: true,
+                events: true,
+            });
         }
         let mut kinds = headers.get_all(header::ACCEPT).iter().peekable();
         if kinds.peek().is_none() {
-            return Ok(Self { events: false });
+            return Ok(Self {
+                json: true,
+                events: false,
+            });
         }
         let (mut json, mut events) = (false, false);
         let kinds = kinds
@@ -243,7 +275,7 @@ impl Accept {
                 .any(|known| known.eq_ignore_ascii_case(kind));
         }
         if json || events {
-            return Ok(Self { events });
+            return Ok(Self { json, events });
         }
         let words = "answers are `application/json` or `text/event-stream`; `Accept` takes neither";
         Err((StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(words)))

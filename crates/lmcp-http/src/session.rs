@@ -120,12 +120,13 @@ impl Sessions {
     /// Who sent a request, by its headers. `None`: it claims a revision in which every request stands alone.
     pub(crate) fn member(&self, caller: &Caller) -> Result<Option<Member>, Stranger> {
         let version = caller.header(header::PROTOCOL_VERSION);
-        let Some(alone) = Session::absent(version).map_err(Stranger::Version)? else {
-            return Ok(None);
-        };
         let Some(text) = caller.header(header::SESSION_ID) else {
-            return Ok(Some(Member::Alone(alone)));
+            let alone = Session::absent(version).map_err(Stranger::Version)?;
+            return Ok(alone.map(Member::Alone));
         };
+        if !Session::may_be_meant(version).map_err(Stranger::Version)? {
+            return Ok(None);
+        }
         let (id, agreement) = self.key.open(text, caller).ok_or(Stranger::Unknown)?;
         if self.lock().ended.known.contains(&id) {
             return Err(Stranger::Unknown);

@@ -125,6 +125,14 @@ impl Session {
         }))
     }
 
+    /// Does the revision that an HTTP header names have sessions?
+    ///
+    /// # Errors
+    /// The revision is not known.
+    pub fn may_be_meant(header: Option<&str>) -> Result<bool, RpcError> {
+        Ok(legacy::assumed(header)?.is_some())
+    }
+
     fn with(agreement: Agreement, state: State) -> Self {
         Self(Arc::new(Inner { agreement, state }))
     }
