@@ -7,30 +7,53 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::expand::{Captures, resolved};
+use crate::{
+    expand::{Captures, resolved},
+    transcript::Era,
+};
 
-/// A message as the file has it, with what files leave out.
-pub(crate) fn completed(mut message: Value) -> Value {
-    if let Some(members) = message.as_object_mut() {
-        members
-            .entry("jsonrpc")
-            .or_insert_with(|| Value::from("2.0"));
-        if let Some(result) = members.get_mut("result").and_then(Value::as_object_mut) {
-            result.entry("_meta").or_insert_with(server_meta);
+/// A message as the file has it, with what files leave out. A batch is an array of messages.
+pub(crate) fn completed(message: Value, era: Era) -> Value {
+    match message {
+        Value::Array(batch) => batch
+            .into_iter()
+            .map(|message| completed(message, era))
+            .collect(),
+        Value::Object(mut members) => {
+            members
+                .entry("jsonrpc")
+                .or_insert_with(|| Value::from("2.0"));
+            if let Some(result) = modern_result(&mut members, era) {
+                result.entry("_meta").or_insert_with(server_meta);
+            }
+            Value::Object(members)
         }
+        other => other,
     }
-    message
 }
 
 /// A message without what files leave out.
-pub(crate) fn shortened(mut message: Value) -> Value {
-    if let Some(members) = message.as_object_mut() {
-        remove_if(members, "jsonrpc", &json!("2.0"));
-        if let Some(result) = members.get_mut("result").and_then(Value::as_object_mut) {
-            remove_if(result, "_meta", &server_meta());
+pub(crate) fn shortened(message: Value, era: Era) -> Value {
+    match message {
+        Value::Array(batch) => batch
+            .into_iter()
+            .map(|message| shortened(message, era))
+            .collect(),
+        Value::Object(mut members) => {
+            remove_if(&mut members, "jsonrpc", &json!("2.0"));
+            if let Some(result) = modern_result(&mut members, era) {
+                remove_if(result, "_meta", &server_meta());
+            }
+            Value::Object(members)
         }
+        other => other,
     }
-    message
+}
+
+/// The result, where it is one of 2026-07-28: only those name the server.
+fn modern_result(members: &mut Map<String, Value>, era: Era) -> Option<&mut Map<String, Value>> {
+    let result = members.get_mut("result")?.as_object_mut()?;
+    (era == Era::Modern || result.contains_key("resultType")).then_some(result)
 }
 
 /// What differs, one line each. Values to capture are captured even then.
@@ -178,10 +201,18 @@ mod tests {
 
     #[test]
     fn a_result_without_the_server_s_name_is_noticed() {
-        let expected = completed(json!({ "id": 1, "result": {} }));
+        let expected = completed(json!({ "id": 1, "result": {} }), Era::Modern);
         let got = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
         let found = differences(&expected, &got, &mut Captures::new());
         assert_eq!(found, ["`/result/_meta` is missing"]);
+    }
+
+    #[test]
+    fn a_legacy_result_that_names_the_server_is_noticed() {
+        let expected = completed(json!({ "id": 1, "result": {} }), Era::Legacy);
+        let got = json!({ "jsonrpc": "2.0", "id": 1, "result": { "_meta": server_meta() } });
+        let found = differences(&expected, &got, &mut Captures::new());
+        assert_eq!(found, ["`/result/_meta` is not expected"]);
     }
 
     #[test]

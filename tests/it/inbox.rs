@@ -2,7 +2,7 @@
 //!
 //! Answers of one request come in the order of the file. Where several requests are open, their answers may be mixed:
 //! then a line is compared with the first message of its own request, told by id, subscription or progress token, or
-//! by its method where it has none of these.
+//! by its method where it has none of these. What a session hears besides (news) is never mixed up with answers.
 
 use std::collections::VecDeque;
 
@@ -61,7 +61,10 @@ impl Inbox {
     /// The message that an expected one is to be compared with: the next one, if at most one request is open.
     pub(crate) fn take_like(&mut self, expected: &Value) -> Option<Value> {
         if self.open.len() <= 1 {
-            return self.take();
+            let news = is_news(expected);
+            let mut messages = self.messages.iter();
+            let at = messages.position(|message| is_news(message) == news)?;
+            return self.remove(at);
         }
         let key = self.key(expected);
         let mut messages = self.messages.iter();
@@ -113,4 +116,12 @@ impl Inbox {
             None => Key::Method(method.clone()),
         }
     }
+}
+
+/// Does a session hear this outside of any request? Then it comes on a way of its own.
+fn is_news(message: &Value) -> bool {
+    let method = message["method"].as_str().unwrap_or_default();
+    let subscribed = "/params/_meta/io.modelcontextprotocol~1subscriptionId";
+    message.pointer(subscribed).is_none()
+        && (method.ends_with("/list_changed") || method == "notifications/resources/updated")
 }

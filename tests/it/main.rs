@@ -11,6 +11,8 @@ mod link;
 mod play;
 mod print;
 mod runner;
+mod shapes;
+mod storm;
 mod tidy;
 mod transcript;
 

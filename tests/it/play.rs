@@ -9,7 +9,7 @@ use crate::{
     expand::{Captures, Outgoing},
     inbox::Inbox,
     link::Link,
-    transcript::{Act, Form, HttpPart, Send, Step, Transcript, Transport},
+    transcript::{Act, Era, Form, HttpPart, Send, Step, Transcript, Transport},
 };
 
 /// What came for the expected lines, in the order of the file: for `UPDATE=1`.
@@ -22,7 +22,7 @@ pub(crate) async fn play(
     strictness: Strictness,
     line: &Cell<usize>,
 ) -> Result<Seen, String> {
-    let link = Link::open(transport).await?;
+    let link = Link::open(transport, transcript.era).await?;
     let mut captures = Captures::from([("space".into(), " ".into())]);
     captures.extend(link.host().map(|host| ("host".into(), host.into())));
     let mut player = Player {
@@ -31,6 +31,7 @@ pub(crate) async fn play(
         captures,
         again: None,
         strictness,
+        era: transcript.era,
     };
     let mut seen = Seen::new();
     for step in &transcript.steps {
@@ -54,18 +55,26 @@ struct Player {
     /// What is sent again until its answer is the expected one.
     again: Option<(Outgoing, HttpPart)>,
     strictness: Strictness,
+    era: Era,
 }
 
 impl Player {
     async fn step(&mut self, step: &Step) -> Result<Option<Value>, String> {
         match &step.act {
             Act::Send(send) => self.send(send).await.map(|()| None),
+            Act::Listen(http) => self.link.listen(http).await.map(|()| None),
+            Act::Restart => self.link.restart().await.map(|()| None),
             Act::Expect(text) => self.expect(text).await.map(Some),
             Act::ExpectNothing => self.expect_nothing().await.map(|()| None),
         }
     }
 
     async fn send(&mut self, send: &Send) -> Result<(), String> {
+        for (index, id) in self.link.sessions().iter().enumerate() {
+            self.captures
+                .insert(format!("session{}", index + 1), id.as_str().into());
+            self.captures.insert("session".into(), id.as_str().into());
+        }
         let outgoing = expand::outgoing(send, &self.captures)?;
         let mut http = send.http.clone();
         http.fill(|text| expand::filled(text, &self.captures));
@@ -87,7 +96,7 @@ impl Player {
                 .map(Some)
                 .map_err(|err| format!("what is expected is no JSON: {err}"))?,
         };
-        let full = compare::completed(expected.clone().unwrap_or_default());
+        let full = compare::completed(expected.clone().unwrap_or_default(), self.era);
         let mut tries = 0;
         loop {
             tries += 1;
@@ -117,7 +126,10 @@ impl Player {
             return Err(format!("{differences}\n  the message begins: {got}"));
         }
         let expected = expected.unwrap_or_default();
-        Ok(compare::merged(&expected, &compare::shortened(got)))
+        Ok(compare::merged(
+            &expected,
+            &compare::shortened(got, self.era),
+        ))
     }
 
     async fn expect_nothing(&mut self) -> Result<(), String> {

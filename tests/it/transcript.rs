@@ -5,6 +5,7 @@
 //! title: what the file shows, in one sentence
 //! fixed: a bug that this file would have shown, one line each
 //! only: memory stdio unix http      where it is played; everywhere if the line is missing
+//! era: legacy                       the client opens with a handshake; see below
 //! # A comment.
 //! > {"id":1,"method":"m"}           the client sends this; `jsonrpc` is added
 //! >until {"id":1,"method":"m"}      the same, again and again until the answer is the expected one
@@ -32,13 +33,44 @@
 //! @status 415                       instead of the status that follows from the body
 //! @got Allow: POST                  this header
 //! ```
+//!
+//! In a file of `era: legacy` what has no `$meta` is of an older revision. Its results are compared as they stand; those
+//! with a `resultType` are modern and have `_meta` added as ever. It answers a server's question by captured id:
+//!
+//! ```text
+//! < {"id":"$capture:asked","method":"roots/list"}
+//! > {"id":"${asked}","result":{"roots":[]}}
+//! ```
+//!
+//! On HTTP such a client repeats the `Mcp-Session-Id` of the last handshake that was answered, and from 2025-06-18 on the
+//! version agreed on. Headers may use that id as `${session}`, those of all handshakes as `${session1}` and so on. It
+//! cancels with a notification. Two more lines are steps of their own:
+//!
+//! ```text
+//! @listen                           opens the GET stream, and goes on once the server has taken it
+//! @restart                          another server takes the place of this one
+//! ```
+//!
+//! What comes there is expected like anything else; where the other transports have one line, it may come earlier or
+//! later than the answers of requests.
 
 use std::ops::Range;
 
 /// One file.
 pub(crate) struct Transcript {
     pub(crate) only: Vec<Transport>,
+    pub(crate) era: Era,
     pub(crate) steps: Vec<Step>,
+}
+
+/// How a client opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Every request stands alone.
+    #[default]
+    Modern,
+    /// With a handshake. Requests that stand alone may come between.
+    Legacy,
 }
 
 /// Something that is sent or expected, and the lines that say so, counted from zero.
@@ -49,6 +81,10 @@ pub(crate) struct Step {
 
 pub(crate) enum Act {
     Send(Send),
+    /// Opens the GET stream, on HTTP.
+    Listen(HttpPart),
+    /// Replaces the server, on HTTP.
+    Restart,
     /// The text of a message; empty where `UPDATE=1` is to write one.
     Expect(String),
     ExpectNothing,
@@ -147,6 +183,7 @@ impl Transcript {
         }
         Ok(Self {
             only: reading.only,
+            era: reading.era,
             steps: reading.steps,
         })
     }
@@ -171,6 +208,7 @@ fn entries(text: &str) -> Vec<(Range<usize>, String)> {
 struct Reading {
     titled: bool,
     only: Vec<Transport>,
+    era: Era,
     steps: Vec<Step>,
     /// For the next `>` line.
     http: HttpPart,
@@ -189,6 +227,7 @@ impl Reading {
                     .map(Transport::parse)
                     .collect::<Result<_, _>>()?;
             }
+            "era:" if rest == "legacy" => self.era = Era::Legacy,
             ">" => self.send(lines, Form::Message, rest),
             ">until" => self.send(lines, Form::Until, rest),
             ">raw" => self.send(lines, Form::Raw, rest),
@@ -203,6 +242,14 @@ impl Reading {
             "@header" => self.http.headers.push(header_edit(rest)?),
             "@verb" => self.http.verb = Some(rest.into()),
             "@path" => self.http.path = Some(rest.into()),
+            "@listen" => {
+                let act = Act::Listen(std::mem::take(&mut self.http));
+                self.steps.push(Step { lines, act });
+            }
+            "@restart" => {
+                let act = Act::Restart;
+                self.steps.push(Step { lines, act });
+            }
             "@status" => {
                 let status = rest.parse().map_err(|_| "a status is a number")?;
                 self.last_sent()?.status = Some(status);
@@ -227,7 +274,7 @@ impl Reading {
         let mut steps = self.steps.iter_mut().rev();
         let sent = steps.find_map(|step| match &mut step.act {
             Act::Send(send) => Some(&mut send.http),
-            Act::Expect(_) | Act::ExpectNothing => None,
+            Act::Listen(_) | Act::Restart | Act::Expect(_) | Act::ExpectNothing => None,
         });
         sent.ok_or_else(|| "nothing was sent yet".into())
     }

@@ -9,6 +9,7 @@ mod content;
 mod journal;
 mod prompts;
 mod resources;
+mod shapes;
 mod tasks;
 
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub fn fixture() -> Server {
         journal::add,
         prompts::add,
         resources::add,
+        shapes::add,
         tasks::add,
     ];
     groups.into_iter().fold(server, |server, add| add(server))
@@ -42,7 +44,7 @@ fn limits() -> Limits {
     limits.body_bytes = 32 << 10;
     limits.requests_in_flight = 4;
     limits.admission_wait = Duration::ZERO;
-    limits.list_page = 12;
+    limits.list_page = 13;
     limits.progress_interval = Duration::ZERO;
     limits.ask_rounds = 3;
     limits.listeners = 3;

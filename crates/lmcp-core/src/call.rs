@@ -168,6 +168,11 @@ impl Running {
             }
             Poll::Pending => {}
         }
+        self.poll_alarm(cx)
+    }
+
+    /// The answer to a request that took too long.
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
         let alarm = self
             .alarm
             .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
@@ -225,6 +230,15 @@ impl Source for Running {
         };
         self.call.outbox.close();
         Poll::Ready(Some(response))
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if self.work.is_some()
+            && self.response.is_none()
+            && let Poll::Ready(response) = self.poll_alarm(cx)
+        {
+            self.response = Some(response);
+        }
     }
 }
 

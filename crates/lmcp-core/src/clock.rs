@@ -10,11 +10,11 @@ pub(crate) fn now() -> String {
     format(since.as_secs(), since.subsec_millis())
 }
 
-/// Now, in milliseconds since 1970.
-pub(crate) fn millis() -> u64 {
+/// Now, in microseconds since 1970.
+pub(crate) fn micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
     })
 }
 

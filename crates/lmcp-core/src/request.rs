@@ -260,6 +260,11 @@ impl Caller {
         }
     }
 
+    /// The same, with the difference between a field that is not there and one that cannot be read.
+    pub fn header_value(&self, name: &str) -> HeaderValue<'_> {
+        self.0.headers.get(name)
+    }
+
     /// The fields themselves, on transports that have them.
     pub(crate) fn headers(&self) -> Option<&dyn Headers> {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)

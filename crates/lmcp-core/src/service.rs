@@ -35,6 +35,9 @@ enum Inner {
 pub trait Source: Send {
     /// The next reply; `None` after the response.
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
+
+    /// Looked at while nobody can take a reply: work whose time is over ends all the same.
+    fn poll_deadline(&mut self, _: &mut Context<'_>) {}
 }
 
 impl Replies {
@@ -72,6 +75,25 @@ impl Replies {
                 Some(reply) => Poll::Ready(Some(reply)),
                 None => source.poll_reply(cx),
             },
+        }
+    }
+
+    /// Waits for something else, for room to put a reply say, while the time of the work goes on.
+    pub async fn hold<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = std::pin::pin!(other);
+        poll_fn(|cx| {
+            let done = other.as_mut().poll(cx);
+            if done.is_pending() {
+                self.poll_deadline(cx);
+            }
+            done
+        })
+        .await
+    }
+
+    pub(crate) fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if let Inner::Source(source) | Inner::Peeked(_, source) = &mut self.0 {
+            source.poll_deadline(cx);
         }
     }
 
@@ -142,6 +164,12 @@ impl Source for Later {
                 },
                 Self::Running(replies) => return replies.poll_next(cx),
             }
+        }
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if let Self::Running(replies) = self {
+            replies.poll_deadline(cx);
         }
     }
 }

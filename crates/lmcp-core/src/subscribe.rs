@@ -182,6 +182,11 @@ impl Listener {
         watched.next().is_some()
     }
 
+    /// Watches no resource any longer.
+    pub(crate) fn watch_nothing(&self) {
+        self.filter().resource_subscriptions = None;
+    }
+
     fn filter(&self) -> MutexGuard<'_, SubscriptionFilter> {
         self.filter.lock().unwrap_or_else(PoisonError::into_inner)
     }

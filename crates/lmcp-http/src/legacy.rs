@@ -7,7 +7,7 @@ use std::{future::poll_fn, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use lmcp_core::{Caller, Reply, ReplyKind, Request, Session, admit, handshake};
+use lmcp_core::{Caller, Replies, Reply, ReplyKind, Request, Session, admit, handshake};
 use lmcp_wire::{
     Incoming, RequestId, RpcError, header,
     legacy::CancelledParams,
@@ -49,6 +49,10 @@ pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>,
                 ),
             ),
             Stranger::Version(error) => (StatusCode::BAD_REQUEST, error),
+            Stranger::Malformed => (
+                StatusCode::BAD_REQUEST,
+                RpcError::invalid_request("`Mcp-Session-Id` must be sent once, as visible ASCII"),
+            ),
         })
 }
 
@@ -115,7 +119,7 @@ pub(crate) async fn call(
     };
     let (calls, priming) = (vec![(id.clone(), replies)], session.has_priming());
     match shared.sessions.run(held.id, priming, accept.events, calls) {
-        Ok(reader) => answer(shared, reader, priming, accept, Form::One).await,
+        Ok(reader) => answer(shared, held, reader, accept, Form::One).await,
         Err(error) => json(StatusCode::OK, Reply::error(Some(&id), &error)),
     }
 }
@@ -124,70 +128,105 @@ pub(crate) async fn call(
 pub(crate) async fn batch(
     shared: &Shared,
     bytes: &Bytes,
-    messages: &[&RawValue],
+    messages: Result<Vec<&RawValue>, RpcError>,
     caller: Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
-    let invalid = |words: String| (StatusCode::BAD_REQUEST, RpcError::invalid_request(words));
-    let member = member(shared, &caller)?;
+    let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
+    let invalid = |words: String| refusal(RpcError::invalid_request(words));
     let of = |member: Member| (session(shared, &member, accept), member);
-    let Some((session, member)) = member.map(of).filter(|(session, _)| session.has_batches())
-    else {
+    let member = member(shared, &caller)?.map(of);
+    let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
         let words = "a message is one object; only 2025-03-26 has batches";
         return Err(invalid(words.into()));
     };
+    let messages = messages.map_err(refusal)?;
     let most = shared.limits.requests_in_flight;
     if messages.is_empty() || messages.len() > most {
         return Err(invalid(format!("a batch has 1 to {most} messages")));
     }
-    let mut calls = Vec::with_capacity(messages.len());
-    let mut refused = Vec::new();
-    for message in messages {
-        let message = bytes.slice_ref(message.get().as_bytes());
-        match Incoming::parse(&message) {
-            Ok(Incoming::Request { method, id, .. }) if method == request::INITIALIZE => {
-                let error = RpcError::invalid_request("`initialize` stands in no batch");
-                refused.push(Reply::error(Some(&id), &error));
-            }
-            Ok(Incoming::Request { id, method, params }) => {
-                let message = Message {
-                    bytes: &message,
-                    id: id.clone(),
-                    method: &method,
-                    params,
-                };
-                match request_of(message, caller.clone(), &session) {
-                    Ok(request) => calls.push((id, shared.service.call(request))),
-                    Err(error) => refused.push(Reply::error(Some(&id), &error)),
-                }
-            }
-            Ok(other) => tell(shared, &member, &other),
-            Err(rejected) => {
-                refused.push(Reply::error(rejected.id.as_ref(), &rejected.error));
-            }
-        }
+    let frames: Vec<_> = messages
+        .iter()
+        .map(|message| bytes.slice_ref(message.get().as_bytes()))
+        .collect();
+    let mut batch = Batch::default();
+    for frame in &frames {
+        batch.add(shared, frame, &caller, &session);
     }
-    if calls.is_empty() && refused.is_empty() {
-        return Ok(empty(StatusCode::ACCEPTED));
-    }
+    let Batch {
+        calls,
+        mut refused,
+        others,
+    } = batch;
+    let wants_nothing = calls.is_empty() && refused.is_empty();
     let Member::Of(held) = &member else {
         // As for single calls: it ends with its connection.
         for (_, replies) in calls {
             refused.extend(replies.response().await);
         }
-        return Ok(json(StatusCode::OK, Reply::batch(&refused)));
+        return Ok(if wants_nothing {
+            empty(StatusCode::ACCEPTED)
+        } else {
+            json(StatusCode::OK, Reply::batch(&refused))
+        });
     };
     let ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();
     let failed = |error| (StatusCode::OK, error);
     let sessions = &shared.sessions;
     sessions.expect_room(&held.id, &ids).map_err(failed)?;
-    let reader = sessions
-        .run(held.id, false, accept.events, calls)
-        .map_err(failed)?;
+    let reader = sessions.run(held.id, false, accept.events, calls);
+    // Now that they run, these can stop and answer them.
+    for other in &others {
+        tell(shared, &member, other);
+    }
+    if wants_nothing {
+        return Ok(empty(StatusCode::ACCEPTED));
+    }
+    let reader = reader.map_err(failed)?;
     refused
         .into_iter()
         .for_each(|reply| reader.stream().push_now(reply));
-    Ok(answer(shared, reader, false, accept, Form::Many).await)
+    Ok(answer(shared, held, reader, accept, Form::Many).await)
+}
+
+/// What is in a batch.
+#[derive(Default)]
+struct Batch<'a> {
+    calls: Vec<(RequestId, Replies)>,
+    refused: Vec<Reply>,
+    /// What wants no answer.
+    others: Vec<Incoming<'a>>,
+}
+
+impl<'a> Batch<'a> {
+    fn add(&mut self, shared: &Shared, frame: &'a Bytes, caller: &Caller, session: &Session) {
+        let (id, method, params) = match Incoming::parse(frame) {
+            Ok(Incoming::Request { id, method, params }) => (id, method, params),
+            Ok(other) => return self.others.push(other),
+            Err(rejected) => {
+                let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                return self.refused.push(reply);
+            }
+        };
+        let message = Message {
+            bytes: frame,
+            id: id.clone(),
+            method: &method,
+            params,
+        };
+        let request = if method == request::INITIALIZE {
+            Err(RpcError::invalid_request("`initialize` stands in no batch"))
+        } else if self.calls.iter().any(|(known, _)| *known == id) {
+            let words = format!("the id `{id}` belongs to another request of this batch");
+            Err(RpcError::invalid_request(words))
+        } else {
+            request_of(message, caller.clone(), session)
+        };
+        match request {
+            Ok(request) => self.calls.push((id, shared.service.call(request))),
+            Err(error) => self.refused.push(Reply::error(Some(&id), &error)),
+        }
+    }
 }
 
 /// A notification or an answer: nothing is said to it.
@@ -325,13 +364,13 @@ enum Form {
 /// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
 async fn answer(
     shared: &Shared,
+    held: &Held,
     reader: Reader,
-    priming: bool,
     accept: Accept,
     form: Form,
 ) -> Response<Body> {
     let limits = &shared.limits;
-    let patience = match (accept.events, priming) {
+    let patience = match (accept.events, reader.stream().priming) {
         (true, true) => limits.stream_after,
         (true, false) => limits.keep_alive,
         (false, _) => Duration::MAX,
@@ -343,6 +382,7 @@ async fn answer(
             return events(Body::log(reader, limits.keep_alive));
         }
     };
+    shared.sessions.forget(&held.id, reader.stream().number);
     let whole = match (form, &*answers) {
         // Cancelled: it gets no answer.
         (_, []) => return empty(StatusCode::ACCEPTED),

@@ -15,9 +15,7 @@ use http::{Request, Response, StatusCode};
 use lmcp_core::{Caller, Handle, Tasks, Transport, session::Agreement};
 use lmcp_wire::RpcError;
 use tokio::{
-    io::{
-        AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, ReadHalf, WriteHalf, duplex, split,
-    },
+    io::{AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex},
     sync::Mutex as AsyncMutex,
 };
 
@@ -33,7 +31,7 @@ pub(crate) const STREAM: &str = "/sse";
 pub(crate) const MESSAGES: &str = "/messages";
 
 /// Where a client's messages are written; one at a time.
-type Inlet = Arc<AsyncMutex<WriteHalf<DuplexStream>>>;
+type Inlet = Arc<AsyncMutex<DuplexStream>>;
 
 /// The open streams, by the secret in the address that each client was given.
 pub(crate) struct Pair {
@@ -57,9 +55,9 @@ impl Pair {
         // Signed for nothing here, but nobody can guess it.
         let key = self.server.session_key();
         let (_, secret) = key.issue(&Agreement::none(), &caller);
-        let (ours, theirs) = duplex(shared.limits.outgoing_bytes);
-        let (outlet, inlet) = split(ours);
-        let (reader, writer) = split(theirs);
+        // One pipe for each direction: each ends when its own end is dropped.
+        let (inlet, reader) = duplex(shared.limits.outgoing_bytes);
+        let (writer, outlet) = duplex(shared.limits.outgoing_bytes);
         let connection = lmcp_core::pair(reader, writer, caller);
         let server = self.server.clone();
         self.connections.spawn(async move {
@@ -78,6 +76,11 @@ impl Pair {
             },
         };
         events(Body::lines(lines, shared.limits.keep_alive))
+    }
+
+    /// Ends all streams: no more messages come, and answers that are nearly there still go out.
+    pub(crate) fn close(&self) {
+        lock(&self.open).clear();
     }
 
     /// Takes one message. What comes of it comes on the stream.
@@ -145,7 +148,7 @@ impl Drop for Entry {
 /// The lines of a connection, as events.
 pub(crate) struct Lines {
     first: Option<Bytes>,
-    outlet: ReadHalf<DuplexStream>,
+    outlet: DuplexStream,
     buffer: BytesMut,
     _entry: Entry,
 }

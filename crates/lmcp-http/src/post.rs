@@ -71,7 +71,7 @@ async fn take(
         Err(rejected) => {
             if let Some(messages) = jsonrpc::batch(&bytes) {
                 // In a box, as all that is rare: what is not running takes no room in every connection.
-                return Box::pin(legacy::batch(shared, &bytes, &messages, caller, accept)).await;
+                return Box::pin(legacy::batch(shared, &bytes, messages, caller, accept)).await;
             }
             return Ok(json(
                 StatusCode::BAD_REQUEST,
@@ -89,8 +89,12 @@ async fn take(
         if is_handshake(&method, &params) {
             return Ok(Box::pin(legacy::open(shared, message, caller)).await);
         }
-        if let Some(member) = legacy::member(shared, &caller)? {
-            return Ok(legacy::call(shared, &member, message, caller, accept).await);
+        match legacy::member(shared, &caller) {
+            Ok(None) => {}
+            Ok(Some(member)) => {
+                return Ok(legacy::call(shared, &member, message, caller, accept).await);
+            }
+            Err((status, error)) => return Ok(json(status, Reply::error(Some(&id), &error))),
         }
     }
     if method == method::request::LISTEN && !accept.events {

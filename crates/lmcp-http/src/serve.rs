@@ -178,6 +178,7 @@ impl Transport for Http {
         }
         drop(self.listener);
         server.transport_stops();
+        service.stop();
         close.send_replace(());
         let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let _ = timeout(limits.shutdown_wait, places.acquire_many(all)).await;

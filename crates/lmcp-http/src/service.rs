@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Buf;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use lmcp_core::{Caller, Handle, Limits, Reply, Service};
+use lmcp_core::{Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
 use lmcp_wire::{RpcError, header as wire};
 
 use crate::{
@@ -80,6 +80,14 @@ impl HttpService {
             guard,
             path: Some(path),
         }))
+    }
+
+    /// Ends what would never end by itself.
+    pub(crate) fn stop(&self) {
+        self.0.sessions.close_streams();
+        if let Some(pair) = &self.0.pair {
+            pair.close();
+        }
     }
 
     /// Also goes by this name: `host` or `host:port`, as clients write it.
@@ -180,19 +188,20 @@ impl Shared {
     /// GET and DELETE: what sessions have besides messages.
     fn manage(&self, parts: Parts) -> Response<Body> {
         let gets = parts.method == Method::GET;
-        match Accept::of(&parts.headers) {
-            Ok(accept) if gets && !accept.events && parts.headers.contains_key(header::ACCEPT) => {
-                let words = "a stream is `text/event-stream`; `Accept` does not take it";
-                return refuse(
-                    StatusCode::NOT_ACCEPTABLE,
-                    &RpcError::invalid_request(words),
-                );
+        if gets {
+            match Accept::of(&parts.headers) {
+                // The specification's word for a GET that does not lead to a stream.
+                Ok(accept) if !accept.events && parts.headers.contains_key(header::ACCEPT) => {
+                    return not_allowed(
+                        "a GET opens a stream: `Accept` must take `text/event-stream`",
+                    );
+                }
+                Ok(_) => {}
+                Err((status, error)) => return refuse(status, &error),
             }
-            Err((status, error)) if gets => return refuse(status, &error),
-            _ => {}
         }
         let caller = Caller::http(Fields(parts.headers));
-        if caller.header(wire::SESSION_ID).is_none() {
+        if caller.header_value(wire::SESSION_ID) == Found::Absent {
             return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
         }
         if gets {

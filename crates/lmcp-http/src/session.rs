@@ -13,7 +13,7 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, Handle, Limits, Replies, Session, Tasks,
+    Caller, Handle, HeaderValue, Limits, Replies, Session, Tasks,
     session::{Agreement, Keeper, Live, SessionId, SessionKey},
 };
 use lmcp_wire::{RequestId, RpcError, header};
@@ -96,6 +96,8 @@ pub(crate) enum Stranger {
     Unknown,
     /// The revision is not known.
     Version(RpcError),
+    /// The session cannot be read.
+    Malformed,
 }
 
 impl Sessions {
@@ -120,9 +122,13 @@ impl Sessions {
     /// Who sent a request, by its headers. `None`: it claims a revision in which every request stands alone.
     pub(crate) fn member(&self, caller: &Caller) -> Result<Option<Member>, Stranger> {
         let version = caller.header(header::PROTOCOL_VERSION);
-        let Some(text) = caller.header(header::SESSION_ID) else {
-            let alone = Session::absent(version).map_err(Stranger::Version)?;
-            return Ok(alone.map(Member::Alone));
+        let text = match caller.header_value(header::SESSION_ID) {
+            HeaderValue::Text(text) => text,
+            HeaderValue::Absent => {
+                let alone = Session::absent(version).map_err(Stranger::Version)?;
+                return Ok(alone.map(Member::Alone));
+            }
+            _ => return Err(Stranger::Malformed),
         };
         if !Session::may_be_meant(version).map_err(Stranger::Version)? {
             return Ok(None);
@@ -205,7 +211,7 @@ impl Sessions {
             };
             let abort = self.tasks.spawn(async move {
                 while let Some(reply) = replies.next().await {
-                    place.running.stream.push(reply).await;
+                    replies.hold(place.running.stream.push(reply)).await;
                     // A handler that never stops talking must not take everybody's turn.
                     tokio::task::consume_budget().await;
                 }
@@ -236,17 +242,46 @@ impl Sessions {
         }
     }
 
-    /// Stops a call of a session. It gets no answer.
+    /// Stops a call of a session. It gets no answer, and what it asked is taken back.
     pub(crate) fn cancel(&self, session: &SessionId, request: &RequestId) {
         let mut table = self.lock();
-        let call = table
+        let Some(entry) = table.entries.get_mut(session) else {
+            return;
+        };
+        let Some(call) = entry.calls.remove(request) else {
+            return;
+        };
+        let (live, stream) = (Arc::clone(&entry.live), entry.streams.get(&call.stream));
+        if let Some(stream) = stream {
+            let told = live.abandon(request);
+            told.into_iter().for_each(|told| stream.push_now(told));
+        }
+        table.calls -= 1;
+        drop(table);
+        call.abort.abort();
+    }
+
+    /// Ends the streams of all sessions; what they wait for, others may still get.
+    pub(crate) fn close_streams(&self) {
+        let table = self.lock();
+        let standing = table
             .entries
-            .get_mut(session)
-            .and_then(|entry| entry.calls.remove(request));
-        if let Some(call) = call {
-            table.calls -= 1;
-            drop(table);
-            call.abort.abort();
+            .values()
+            .filter_map(|entry| entry.standing.as_ref());
+        standing.for_each(|stream| stream.close());
+    }
+
+    /// Forgets a stream that was answered without events: nobody can come back to it.
+    pub(crate) fn forget(&self, session: &SessionId, number: u64) {
+        let mut table = self.lock();
+        if let Some(entry) = table.entries.get_mut(session) {
+            entry.streams.remove(&number);
+        }
+        // It ended a moment ago, so it is among the last.
+        if let Some(place) = table.over.iter().rposition(|over| over.stream == number)
+            && let Some(over) = table.over.remove(place)
+        {
+            table.over_bytes -= over.bytes;
         }
     }
 
@@ -444,6 +479,12 @@ impl Drop for Running {
             return;
         };
         entry.used = Instant::now();
+        if !self.stream.is_known() {
+            entry.streams.remove(&self.stream.number);
+        }
+        if !entry.streams.contains_key(&self.stream.number) {
+            return;
+        }
         table.over.push_back(Over {
             since: Instant::now(),
             session: self.session,

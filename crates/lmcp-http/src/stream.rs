@@ -62,7 +62,7 @@ pub(crate) struct Stream {
     /// What follows the number of an event in its name.
     suffix: String,
     /// Begins with an event that has a name and nothing else.
-    priming: bool,
+    pub(crate) priming: bool,
     kept: Kept,
     log: Mutex<Log>,
     /// Somebody read, or left.
@@ -86,6 +86,8 @@ struct Log {
     bytes: usize,
     /// Nothing more will come.
     ended: bool,
+    /// An event has been sent: the client can come back.
+    named: bool,
     /// The reader is to come back later.
     pause: Option<Duration>,
     /// How many readers there were; only the last one reads.
@@ -195,9 +197,15 @@ impl Stream {
         self.read.notify_waiters();
     }
 
-    /// What it holds, in bytes.
+    /// What it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.lock().bytes + size_of::<Self>() + 256
+    }
+
+    /// Does a client know a name of it, or may it come to know one?
+    pub(crate) fn is_known(&self) -> bool {
+        let log = self.lock();
+        log.named || log.position.is_some()
     }
 
     /// Does somebody read it?
@@ -326,6 +334,7 @@ impl Reader {
     /// The next piece of the body; `None` at the end.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if std::mem::take(&mut self.primes) {
+            self.stream.lock().named = true;
             let name = self.stream.name(0);
             return Poll::Ready(Some(format!("id: {name}\ndata: \n\n").into()));
         }
@@ -337,6 +346,7 @@ impl Reader {
         if let Some(event) = log.events.get(index) {
             let json = event.json.clone();
             log.position = Some(position + 1);
+            log.named = true;
             drop(log);
             self.stream.read.notify_waiters();
             return Poll::Ready(Some(event_text(&self.stream.name(position + 1), &json)));

@@ -118,8 +118,8 @@ struct PlainRequest<'a> {
     jsonrpc: &'a str,
     id: RequestId,
     method: &'a str,
-    #[serde(borrow, default, deserialize_with = "object")]
-    params: Params<'a>,
+    #[serde(borrow, default, deserialize_with = "object_or_null")]
+    params: Option<Params<'a>>,
     #[serde(default)]
     result: Option<IgnoredAny>,
     #[serde(default)]
@@ -172,6 +172,31 @@ where
     deserializer.deserialize_map(Visitor(PhantomData))
 }
 
+/// The same, where `null` stands for nothing: some clients write it.
+pub(crate) fn object_or_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Visitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<Option<T>, M::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(members)).map(Some)
+        }
+
+        fn visit_unit<E>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+    }
+    deserializer.deserialize_any(Visitor(PhantomData))
+}
+
 /// The same, where the member may be absent.
 pub(crate) fn some_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -207,7 +232,7 @@ impl<'a> Incoming<'a> {
             error: None,
         }) = serde_json::from_str(text)
         {
-            let method = Cow::Borrowed(method);
+            let (method, params) = (Cow::Borrowed(method), params.unwrap_or_default());
             return Ok(Self::Request { id, method, params });
         }
         let envelope: Envelope<'a> =
@@ -270,17 +295,15 @@ impl<'a> Envelope<'a> {
                 params: self.params,
             });
         };
-        if self
-            .params
-            .is_some_and(|params| !params.get().starts_with('{'))
-        {
+        let params = self.params.filter(|params| params.get() != "null");
+        if params.is_some_and(|params| !params.get().starts_with('{')) {
             let error = RpcError::invalid_params("`params` must be an object");
             return Err(Rejected {
                 id: Some(id),
                 error,
             });
         }
-        match serde_json::from_str(self.params.map_or("{}", RawValue::get)) {
+        match serde_json::from_str(params.map_or("{}", RawValue::get)) {
             Ok(params) => Ok(Incoming::Request { id, method, params }),
             Err(err) => {
                 let error = RpcError::invalid_params(format!("`params` does not fit: {err}"));
@@ -316,11 +339,16 @@ fn unreadable(err: &serde_json::Error) -> RpcError {
 }
 
 /// The messages of a batch, each still to be parsed. `None`: it is not one.
-pub fn batch(bytes: &[u8]) -> Option<Vec<&RawValue>> {
+///
+/// # Errors
+/// It begins as one, and is not JSON.
+pub fn batch(bytes: &[u8]) -> Option<Result<Vec<&RawValue>, RpcError>> {
     if !bytes.trim_ascii_start().starts_with(b"[") {
         return None;
     }
-    serde_json::from_str(std::str::from_utf8(bytes).ok()?).ok()
+    let text = std::str::from_utf8(bytes).map_err(|err| err.to_string());
+    let messages = text.and_then(|text| serde_json::from_str(text).map_err(|err| err.to_string()));
+    Some(messages.map_err(|err| RpcError::parse(format!("not JSON: {err}"))))
 }
 
 /// The parameters of a message, decoded as one type. Absent ones are empty ones.

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{jsonrpc::some_object, meta::RequestMeta};
+use crate::{jsonrpc::object_or_null, meta::RequestMeta};
 
 /// The members of `params`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -14,7 +14,7 @@ use crate::{jsonrpc::some_object, meta::RequestMeta};
 #[non_exhaustive]
 pub struct Params<'a> {
     /// `_meta`, itself cut into members.
-    #[serde(borrow, default, rename = "_meta", deserialize_with = "some_object")]
+    #[serde(borrow, default, rename = "_meta", deserialize_with = "object_or_null")]
     pub meta: Option<RequestMeta<'a>>,
     /// The tool or prompt.
     #[serde(borrow, default)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
-    Event,
+    Event, Way,
     connection::{Connection, Framing, Head},
 };
 use crate::transcript::HttpPart;
@@ -14,6 +14,7 @@ pub(crate) async fn read(
     post: usize,
     mut connection: Connection,
     part: &HttpPart,
+    way: Way,
     events: &mpsc::Sender<Event>,
 ) -> Result<Option<Connection>, String> {
     let head = connection.read_head().await?;
@@ -23,17 +24,22 @@ pub(crate) async fn read(
             return Err(format!("header `{name}` should be `{value}`, is {got:?}"));
         }
     }
+    if let Some(session) = head.header("mcp-session-id") {
+        expect_session(session, way)?;
+        let _ = events.send(Event::Session(session.into())).await;
+    }
     let mut framing = head.framing()?;
     if head.header("content-type") == Some("text/event-stream") {
         expect_status(&head, part.status.unwrap_or(200))?;
         expect_stream_headers(&head)?;
-        read_events(post, &mut connection, &mut framing, events).await?;
+        let _ = events.send(Event::Opened(post)).await;
+        read_events(post, &mut connection, &mut framing, way, events).await?;
     } else {
         let mut body = Vec::new();
         while let Some(piece) = connection.read_piece(&mut framing).await? {
             body.extend(piece);
         }
-        let event = match whole(&head, part, &body)? {
+        let event = match whole(&head, part, way, &body)? {
             Some(message) => Event::Message(post, message),
             None => Event::Silent(post),
         };
@@ -44,7 +50,7 @@ pub(crate) async fn read(
 }
 
 /// The message in a plain body, if there is one.
-fn whole(head: &Head, part: &HttpPart, body: &[u8]) -> Result<Option<Value>, String> {
+fn whole(head: &Head, part: &HttpPart, way: Way, body: &[u8]) -> Result<Option<Value>, String> {
     if body.is_empty() {
         expect_status(head, part.status.unwrap_or(202))?;
         return Ok(None);
@@ -59,13 +65,21 @@ fn whole(head: &Head, part: &HttpPart, body: &[u8]) -> Result<Option<Value>, Str
             String::from_utf8_lossy(body)
         )
     })?;
-    expect_status(head, part.status.unwrap_or_else(|| status(&message)))
+    expect_status(head, part.status.unwrap_or_else(|| status(&message, way)))
         .map_err(|err| format!("{err}: {message}"))?;
     Ok(Some(message))
 }
 
 /// The status that follows from a response: fixed by the specification for some codes, by this project for the others.
-fn status(message: &Value) -> u16 {
+/// In older revisions a request that was read is answered with 200, whatever the answer is.
+fn status(message: &Value, way: Way) -> u16 {
+    match way {
+        Way::Modern => {}
+        Way::Legacy { .. } if message.get("error").is_some() && message.get("id").is_none() => {
+            return 400;
+        }
+        Way::Legacy { .. } | Way::Standing { .. } => return 200,
+    }
     match message["error"]["code"].as_i64() {
         Some(-32601) => 404,
         Some(-32700 | -32600 | -32602 | -32022..=-32020) => 400,
@@ -77,6 +91,7 @@ async fn read_events(
     post: usize,
     connection: &mut Connection,
     framing: &mut Framing,
+    way: Way,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), String> {
     let (mut text, mut answered) = (String::new(), false);
@@ -85,13 +100,20 @@ async fn read_events(
             String::from_utf8(piece).map_err(|err| format!("an event that is no UTF-8: {err}"))?;
         text.push_str(&piece);
         while let Some((event, rest)) = text.split_once("\n\n") {
-            let message = message(event)?;
+            if let Some(name) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
+                let _ = events.send(Event::Named(name.into())).await;
+            }
+            let message = message(event, way)?;
             text = rest.into();
             let Some(message) = message else { continue };
+            let response = message.get("method").is_none();
+            if response && matches!(way, Way::Standing { .. }) {
+                return Err(format!("a response on the GET stream: {message}"));
+            }
             if answered {
                 return Err(format!("an event after the response: {message}"));
             }
-            answered = message.get("method").is_none();
+            answered = response && !matches!(way, Way::Legacy { batch: true, .. });
             let _ = events.send(Event::Message(post, message)).await;
         }
     }
@@ -103,14 +125,24 @@ async fn read_events(
 }
 
 /// The message of an event: one line of data. A comment is none, and there are no other fields in 2026-07-28.
-fn message(event: &str) -> Result<Option<Value>, String> {
+fn message(event: &str, way: Way) -> Result<Option<Value>, String> {
     if event.starts_with(':') && !event.contains('\n') {
         return Ok(None);
     }
-    let data = event
-        .strip_prefix("data: ")
-        .filter(|data| !data.contains('\n'));
+    // Older revisions name their events, and say when to come back.
+    let named = |line: &&str| line.starts_with("id: ") || line.starts_with("retry: ");
+    let mut lines = event
+        .split('\n')
+        .filter(|line| way == Way::Modern || !named(line));
+    let data = match (lines.next(), lines.next()) {
+        (None, _) => return Ok(None),
+        (Some(line), None) => line.strip_prefix("data: "),
+        (Some(_), Some(_)) => None,
+    };
     let data = data.ok_or_else(|| format!("not one line of data: {event}"))?;
+    if data.is_empty() && way.primes() {
+        return Ok(None);
+    }
     serde_json::from_str(data)
         .map(Some)
         .map_err(|err| format!("an event that is no JSON ({err}): {data}"))
@@ -134,4 +166,12 @@ fn expect_stream_headers(head: &Head) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn expect_session(session: &str, way: Way) -> Result<(), String> {
+    match way {
+        Way::Modern => Err("a session for a request that stands alone".into()),
+        _ if session.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(()),
+        _ => Err(format!("the id of a session is not plain: {session:?}")),
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::Agreed;
 use crate::transcript::{HeaderEdit, HttpPart};
 
 /// Names and values, as they are written.
@@ -34,12 +35,13 @@ impl Mirrors {
     }
 }
 
-/// All headers of one request.
+/// All headers of one request. `agreed` is for one of an older revision, which has none of the modern headers.
 pub(crate) fn of(
     message: Option<&Value>,
     mirrors: &Mirrors,
     part: &HttpPart,
     host: &str,
+    agreed: Option<&Agreed>,
 ) -> Headers {
     let mut headers: Headers = vec![
         ("Host".into(), host.into()),
@@ -49,19 +51,47 @@ pub(crate) fn of(
             "application/json, text/event-stream".into(),
         ),
     ];
+    match agreed {
+        Some(agreed) => headers.extend(of_session(message, agreed)),
+        None => headers.extend(of_modern(message, mirrors)),
+    }
+    for edit in &part.headers {
+        change(&mut headers, edit);
+    }
+    headers
+}
+
+fn of_modern(message: Option<&Value>, mirrors: &Mirrors) -> Headers {
     let version = message
         .and_then(|message| {
             message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
         })
         .unwrap_or("2026-07-28");
-    headers.push(("MCP-Protocol-Version".into(), version.into()));
+    let mut headers = vec![("MCP-Protocol-Version".into(), version.into())];
     headers.extend(
         message
             .into_iter()
             .flat_map(|message| mirrored(message, mirrors)),
     );
-    for edit in &part.headers {
-        change(&mut headers, edit);
+    headers
+}
+
+/// A handshake belongs to no session yet.
+fn of_session(message: Option<&Value>, agreed: &Agreed) -> Headers {
+    let mut headers = Headers::new();
+    if message.is_some_and(|message| message["method"] == "initialize") {
+        return headers;
+    }
+    if let Some(session) = agreed.sessions.last() {
+        headers.push(("Mcp-Session-Id".into(), session.clone()));
+    }
+    // Earlier revisions do not have the header.
+    if let Some(version) = agreed
+        .version
+        .as_ref()
+        .filter(|version| ***version >= *"2025-06-18")
+    {
+        headers.push(("MCP-Protocol-Version".into(), version.clone()));
     }
     headers
 }

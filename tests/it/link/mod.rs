@@ -1,6 +1,6 @@
 //! A connection to a fresh fixture: messages go out, messages come in, and at the end nothing is left over.
 
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod server;
 
 use lines::Lines;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     expand::Outgoing,
     http::Http,
-    transcript::{HttpPart, Transport},
+    transcript::{Era, HttpPart, Transport},
 };
 
 pub(crate) enum Link {
@@ -19,12 +19,12 @@ pub(crate) enum Link {
 
 impl Link {
     /// Starts a server and connects to it.
-    pub(crate) async fn open(transport: Transport) -> Result<Self, String> {
+    pub(crate) async fn open(transport: Transport, era: Era) -> Result<Self, String> {
         let lines = match transport {
             Transport::Memory => server::memory()?,
             Transport::Stdio => server::stdio()?,
             Transport::Unix => server::unix().await?,
-            Transport::Http => return Ok(Self::Http(Box::new(Http::open().await?))),
+            Transport::Http => return Ok(Self::Http(Box::new(Http::open(era).await?))),
         };
         Ok(Self::Lines(lines))
     }
@@ -34,6 +34,14 @@ impl Link {
         match self {
             Self::Lines(lines) => lines.send(&outgoing.bytes).await,
             Self::Http(link) => link.send(outgoing, http).await,
+        }
+    }
+
+    /// Opens the way on which a session hears of changes. Lines have but one way.
+    pub(crate) async fn listen(&mut self, http: &HttpPart) -> Result<(), String> {
+        match self {
+            Self::Lines(_) => Ok(()),
+            Self::Http(link) => link.listen(http).await,
         }
     }
 
@@ -58,6 +66,22 @@ impl Link {
         match self {
             Self::Lines(lines) => lines.finish().await,
             Self::Http(link) => link.settle().await,
+        }
+    }
+
+    /// Puts another server, of the same key, in the place of this one.
+    pub(crate) async fn restart(&mut self) -> Result<(), String> {
+        match self {
+            Self::Lines(_) => Err("a connection of lines ends with its server".into()),
+            Self::Http(link) => link.restart().await,
+        }
+    }
+
+    /// The ids of all sessions so far, on HTTP.
+    pub(crate) fn sessions(&self) -> &[String] {
+        match self {
+            Self::Lines(_) => &[],
+            Self::Http(link) => link.sessions(),
         }
     }
 

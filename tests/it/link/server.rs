@@ -29,14 +29,18 @@ pub(crate) enum Running {
 }
 
 pub(crate) fn memory() -> Result<Lines, String> {
-    let server = start()?;
+    Ok(memory_of(start()?))
+}
+
+/// The same, of any server.
+pub(crate) fn memory_of(server: lmcp::Handle) -> Lines {
     let (ours, theirs) = duplex(64 << 10);
     let (reader, writer) = split(theirs);
     let caller = Caller::new(CallerTransport::Memory);
     let mut task = JoinSet::new();
     task.spawn(async move { server.serve(lmcp::pair(reader, writer, caller)).await });
     let (reader, writer) = split(ours);
-    Ok(Lines::new(reader, writer, Running::Task(task)))
+    Lines::new(reader, writer, Running::Task(task))
 }
 
 pub(crate) fn stdio() -> Result<Lines, String> {

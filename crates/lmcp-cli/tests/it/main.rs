@@ -1,5 +1,7 @@
 //! The binary as people meet it: what it says, how it ends.
 
+mod endure;
+
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -13,7 +15,9 @@ fn lmcp(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("LMCP_HTTP")
-        .env_remove("LMCP_UNIX");
+        .env_remove("LMCP_UNIX")
+        // Nothing of the tests is to stay in anybody's home.
+        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

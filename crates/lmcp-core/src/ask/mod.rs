@@ -17,8 +17,7 @@ use lmcp_wire::{
     self as wire, ClientCapabilities, RpcError,
     elicit::ElicitMode,
     input::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
-    method::{notification, request},
-    progress::CancelledParams,
+    method::request,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
@@ -297,7 +296,7 @@ impl Cx {
             let method = request.method();
             let params = legacy::question::params(session.version(), request)?;
             let asked = Asked {
-                question: live.question(),
+                question: live.question(self.id()),
                 call: &self.0,
                 answered: false,
             };
@@ -374,9 +373,7 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            let params = CancelledParams::new(self.question.id());
-            let told = Reply::notification(notification::CANCELLED, &params);
-            self.call.outbox.push(told);
+            self.call.outbox.push(self.question.taken_back());
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Catalog {
     pub(crate) templates: Shelf<AnyResource>,
     /// What was ever there: a list that has become empty is still a list.
     pub(crate) offers: Lists,
-    /// When each list last changed, in milliseconds since 1970.
+    /// When each list last changed, in microseconds since 1970.
     changed: Changed,
 }
 
@@ -143,7 +143,7 @@ impl Catalog {
 
     /// Notes that these lists are others from now on.
     pub(crate) fn mark(&mut self, lists: Lists) {
-        let now = clock::millis();
+        let now = clock::micros();
         for (list, changed) in [
             (lists.tools, &mut self.changed.tools),
             (lists.prompts, &mut self.changed.prompts),

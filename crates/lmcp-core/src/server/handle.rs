@@ -244,6 +244,12 @@ impl Source for Fenced {
             Poll::Ready(Some(Reply::error(Some(&self.id), &incident(&*panic))))
         })
     }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
+        if let Some(replies) = &mut self.replies {
+            replies.poll_deadline(cx);
+        }
+    }
 }
 
 impl std::fmt::Debug for Handle {

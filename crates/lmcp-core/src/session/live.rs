@@ -8,11 +8,13 @@ use std::{
     },
 };
 
-use lmcp_wire::{LoggingLevel, RequestId, RpcError};
+use lmcp_wire::{
+    LoggingLevel, RequestId, RpcError, method::notification, progress::CancelledParams,
+};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::{random, subscribe::Listener};
+use crate::{random, service::Reply, subscribe::Listener};
 
 /// What a client said to a question.
 type Answer = Result<Box<RawValue>, RpcError>;
@@ -21,8 +23,15 @@ type Answer = Result<Box<RawValue>, RpcError>;
 pub struct Live {
     /// The id of the next question.
     next: AtomicI64,
-    questions: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,
+    questions: Mutex<HashMap<i64, Waiting>>,
     wishes: Mutex<Wishes>,
+}
+
+/// Somebody waits for an answer.
+struct Waiting {
+    /// The request in which it was asked.
+    request: RequestId,
+    answer: oneshot::Sender<Answer>,
 }
 
 #[derive(Default)]
@@ -53,7 +62,15 @@ impl Live {
         let Some(question) = self.lock().remove(id) else {
             return false;
         };
-        question.send(outcome.map(ToOwned::to_owned)).is_ok()
+        let answer = outcome.map(ToOwned::to_owned);
+        question.answer.send(answer).is_ok()
+    }
+
+    /// Takes back what was asked in a request that is cancelled: what the client is to be told.
+    pub fn abandon(&self, request: &RequestId) -> Vec<Reply> {
+        let mut questions = self.lock();
+        let asked = questions.extract_if(|_, waiting| waiting.request == *request);
+        asked.map(|(id, _)| taken_back(id)).collect()
     }
 
     /// Did the client wish for anything that must be remembered?
@@ -64,10 +81,14 @@ impl Live {
     }
 
     /// A new question.
-    pub(crate) fn question(self: &Arc<Self>) -> Question {
+    pub(crate) fn question(self: &Arc<Self>, request: &RequestId) -> Question {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        self.lock().insert(id, answer);
+        let waiting = Waiting {
+            request: request.clone(),
+            answer,
+        };
+        self.lock().insert(id, waiting);
         Question {
             id,
             answered,
@@ -92,7 +113,16 @@ impl Live {
         self.wishes().listener.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, oneshot::Sender<Answer>>> {
+    /// The client begins anew: its stream stays, and tells of lists alone.
+    pub(crate) fn forget_wishes(&self) {
+        let mut wishes = self.wishes();
+        wishes.level = None;
+        if let Some(listener) = &wishes.listener {
+            listener.watch_nothing();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Waiting>> {
         self.questions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -124,10 +154,21 @@ impl Question {
         RequestId::Number(self.id)
     }
 
+    /// The notice that it need not be answered.
+    pub(crate) fn taken_back(&self) -> Reply {
+        taken_back(self.id)
+    }
+
     pub(crate) async fn answer(&mut self) -> Answer {
         let gone = |_| RpcError::internal("the session has ended");
         (&mut self.answered).await.map_err(gone)?
     }
+}
+
+/// The notice that a question need not be answered.
+fn taken_back(id: i64) -> Reply {
+    let params = CancelledParams::new(RequestId::Number(id));
+    Reply::notification(notification::CANCELLED, &params)
 }
 
 impl Drop for Question {

@@ -62,7 +62,7 @@ pub trait Keeper: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Agreement {
     pub(crate) version: ProtocolVersion,
-    /// When, in milliseconds since 1970.
+    /// When, in microseconds since 1970.
     pub(crate) made: u64,
     /// Is there a way to ask the client what it says it can be asked?
     pub(crate) can_ask: bool,
@@ -91,7 +91,7 @@ impl Agreement {
     pub(crate) fn new(version: ProtocolVersion, profile: &ClientProfile) -> Self {
         Self {
             version,
-            made: clock::millis(),
+            made: clock::micros(),
             can_ask: true,
             profile: serde_json::to_string(profile).unwrap_or_default().into(),
         }
@@ -99,9 +99,17 @@ impl Agreement {
 }
 
 impl Session {
-    /// The session of a connection, for as long as that lasts.
-    pub fn of_connection(agreement: Agreement) -> Self {
-        Self::with(agreement, State::Own(Arc::default()))
+    /// The session of a connection, for as long as that lasts. A handshake after another begins anew, but what was asked
+    /// before can still be answered.
+    pub fn of_connection(agreement: Agreement, before: Option<&Self>) -> Self {
+        let live = match before.map(|before| &before.0.state) {
+            Some(State::Own(live)) => {
+                live.forget_wishes();
+                Arc::clone(live)
+            }
+            _ => Arc::default(),
+        };
+        Self::with(agreement, State::Own(live))
     }
 
     /// A session that a transport finds again by its id.
@@ -157,7 +165,7 @@ impl Session {
         self.has_priming() && matches!(self.0.state, State::Kept(..))
     }
 
-    /// When the handshake was made, in milliseconds since 1970.
+    /// When the handshake was made, in microseconds since 1970.
     pub(crate) fn made(&self) -> u64 {
         self.0.agreement.made
     }

@@ -107,7 +107,10 @@ impl<S: Service> Connection<S> {
     async fn on_line(&mut self, line: &Bytes) {
         let batches = self.session.as_ref().is_some_and(Session::has_batches);
         if let Some(messages) = batches.then(|| jsonrpc::batch(line)).flatten() {
-            return self.on_batch(line, &messages).await;
+            return match messages {
+                Ok(messages) => self.on_batch(line, &messages).await,
+                Err(error) => self.out.send(Reply::error(None, &error)).await,
+            };
         }
         match Incoming::parse(line) {
             Ok(Incoming::Request { id, method, params }) => {
@@ -155,7 +158,7 @@ impl<S: Service> Connection<S> {
     async fn on_handshake(&mut self, line: &Bytes, id: RequestId, params: Params<'_>) {
         let (caller, name) = (self.caller.clone(), request::INITIALIZE);
         let opened = era::handshake(line).and_then(|agreement| {
-            let session = Session::of_connection(agreement);
+            let session = Session::of_connection(agreement, self.session.as_ref());
             let request = era::admit(line, id.clone(), name, params, caller, Some(&session))?;
             Ok((session, request))
         });
@@ -167,7 +170,6 @@ impl<S: Service> Connection<S> {
             return;
         };
         if reply.kind() == ReplyKind::Result {
-            self.stop_listening();
             self.session = Some(session);
         }
         self.out.send(reply).await;
@@ -274,6 +276,14 @@ impl<S: Service> Connection<S> {
                 else {
                     return;
                 };
+                // What it asked is not to be thought about any longer.
+                let live = self
+                    .session
+                    .as_ref()
+                    .and_then(|session| session.live().ok());
+                for told in live.iter().flat_map(|live| live.abandon(&id)) {
+                    self.out.send(told).await;
+                }
                 self.in_flight.cancel(&id);
                 // The task is dropped when it is next looked at: that is now, before anything else is read.
                 tokio::task::yield_now().await;
@@ -299,12 +309,6 @@ impl<S: Service> Connection<S> {
             }
         });
         self.listening = Some(task);
-    }
-
-    fn stop_listening(&mut self) {
-        if let Some(task) = self.listening.take() {
-            task.abort();
-        }
     }
 
     /// Waits a little for a place among the requests in flight; as long as it takes where it is the peer that does not
@@ -333,7 +337,9 @@ impl<S: Service> Connection<S> {
 
     /// Answers that are nearly there still go out; then everything is dropped.
     async fn drain(mut self) {
-        self.stop_listening();
+        if let Some(task) = &self.listening {
+            task.abort();
+        }
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.limits.drain_wait, ended).await;
     }
@@ -395,7 +401,7 @@ async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, pla
             answers.send(reply, &out).await;
         } else if !reply.json().is_empty() {
             // What has no text is for transports whose connections come and go.
-            out.send(reply).await;
+            replies.hold(out.send(reply)).await;
             // A handler that never stops talking must not take everybody's turn.
             tokio::task::consume_budget().await;
         }

@@ -161,7 +161,7 @@ pub(crate) fn probe() -> Command {
 pub(crate) struct Process {
     pub(crate) peer: Peer,
     pub(crate) stderr: Stderr,
-    child: Child,
+    pub(crate) child: Child,
 }
 
 impl Process {

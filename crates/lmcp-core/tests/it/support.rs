@@ -113,6 +113,41 @@ impl Peer {
         .await;
     }
 
+    /// Opens a session of an older revision, as a client that can be asked.
+    pub(crate) async fn shake_hands(&mut self, version: &str) {
+        let params = json!({
+            "protocolVersion": version,
+            "capabilities": { "elicitation": {}, "roots": {}, "sampling": {} },
+            "clientInfo": { "name": "peer", "version": "1" },
+        });
+        self.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }))
+            .await;
+        let answer = self.receive().await;
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+            .await;
+    }
+
+    /// A request of a session.
+    pub(crate) async fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        let id = id.into();
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
+    }
+
+    /// A call of a tool, in a session.
+    pub(crate) async fn ask_tool(&mut self, id: impl Into<Value>, tool: &str) {
+        let meta = json!({ "progressToken": "token" });
+        self.ask(id, "tools/call", json!({ "name": tool, "_meta": meta }))
+            .await;
+    }
+
+    /// The answer to a question of the server.
+    pub(crate) async fn answer(&mut self, id: &Value, result: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+            .await;
+    }
+
     /// The next message; `None` when the server has hung up.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         self.reader.next().await

@@ -3,6 +3,8 @@
 use lmcp_core::{
     Caller, CallerTransport, Cx, Error, NoArgs, Server, Tasks, Tool, ToolResult, pair, stdio,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
@@ -21,6 +23,9 @@ fn server() -> Server {
         .tool(Tool::new("hang", hang).read_only())
         .tool(Tool::new("print", print).read_only())
         .tool(Tool::new("child", child).read_only())
+        .tool(Tool::new("steps", steps).read_only())
+        .tool(Tool::new("greet", greet).read_only())
+        .tool(Tool::new("panic", panics).read_only())
 }
 
 /// Feeds a server in this process a line of 200 MB, and prints by how much the process grew. Here, because the
@@ -104,6 +109,27 @@ async fn child(_: NoArgs, _: Cx) -> ToolResult<String> {
         .args(["-c", script])
         .status()?;
     Ok(format!("the child ended with {status}"))
+}
+
+async fn steps(_: NoArgs, cx: Cx) -> &'static str {
+    cx.progress(2).step("half");
+    tokio::task::yield_now().await;
+    "stepped"
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
+}
+
+async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    let Name { name } = cx.ask("name", "Who?").await?;
+    Ok(format!("Hello, {name}!"))
+}
+
+async fn panics(_: NoArgs, _: Cx) -> String {
+    tokio::task::yield_now().await;
+    panic!("a secret")
 }
 
 #[expect(clippy::print_stderr, reason = "the tests read it")]

@@ -2,12 +2,21 @@
 //! closing a connection does, and every bound.
 
 mod answers;
+mod apart;
+mod asking;
 mod cancel;
 mod guard;
 mod limits;
 mod mirror;
 mod mount;
+mod pair;
+mod raw;
 mod regressions;
+mod resume;
 mod routes;
+mod session_limits;
+mod sessions;
 mod shutdown;
+mod streams;
 mod support;
+mod visitor;

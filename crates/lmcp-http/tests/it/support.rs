@@ -89,7 +89,7 @@ impl Running {
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
     verb: &'static str,
-    path: &'static str,
+    path: String,
     headers: Vec<(String, String)>,
     body: String,
 }
@@ -117,7 +117,7 @@ pub(crate) fn request(method: &str, mut params: Value) -> Post {
 pub(crate) fn body(text: &str) -> Post {
     let post = Post {
         verb: "POST",
-        path: "/mcp",
+        path: "/mcp".into(),
         headers: Vec::new(),
         body: text.to_owned(),
     };
@@ -132,8 +132,8 @@ impl Post {
         self
     }
 
-    pub(crate) fn path(mut self, path: &'static str) -> Self {
-        self.path = path;
+    pub(crate) fn path(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
         self
     }
 

@@ -70,15 +70,16 @@ pub(crate) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> {
     Ok(Agreement::new(agreement.version, &profile))
 }
 
-/// What can be read of it. Some clients write `null` for what they do not have.
+/// What can be read of it: a member that is `null` or wrong is not there, and takes no other with it.
 fn capabilities(value: Value) -> ClientCapabilities {
     let Value::Object(members) = value else {
         return ClientCapabilities::default();
     };
-    let there: Object = members
-        .into_iter()
-        .filter(|(_, value)| !value.is_null())
-        .collect();
+    let readable = |(name, value): &(String, Value)| {
+        let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
+        !value.is_null() && serde_json::from_value::<ClientCapabilities>(alone).is_ok()
+    };
+    let there: Object = members.into_iter().filter(readable).collect();
     serde_json::from_value(Value::Object(there)).unwrap_or_default()
 }
 

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::{outcome::Outcome, service::Reply};
 
+/// Only 2026-07-28 mirrors arguments in headers.
+const HEADER_ANNOTATION: &str = "x-mcp-header";
+
 /// 2025-03-26: sound, tool annotations, words with progress, the capability of completions.
 fn is_first(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_03_26
@@ -191,7 +194,20 @@ pub(crate) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
             plain(schema);
         }
     }
+    forget_headers(&mut tool.input_schema);
     Cow::Owned(tool)
+}
+
+/// Which arguments stand in headers as well is of no use to who sends none.
+fn forget_headers(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.remove(HEADER_ANNOTATION);
+            members.values_mut().for_each(forget_headers);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_headers),
+        _ => {}
+    }
 }
 
 /// The schema of a property is an object here; later it may be `true` or `false`.
