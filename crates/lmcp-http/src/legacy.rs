@@ -22,7 +22,7 @@ use crate::{
     post::{Accept, Refusal, events, json, respond, whole_json},
     service::{Shared, empty, not_allowed, refuse},
     session::{Held, Member, Stranger},
-    stream::{Answers, EventId, Opening, Reader, Stream},
+    stream::{Answers, EventId, Kept, Opening, Reader, Stream},
 };
 
 const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
@@ -309,7 +309,9 @@ fn stand(shared: &Shared, held: &Held, reader: Reader, caller: Caller) -> Respon
 /// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
 fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
     let words = "the answer to this request was lost with its connection; send it again";
-    let stream = Stream::standing(0, false, shared.limits.replay_bytes);
+    // Its name is that of nothing: some clients come back even after an error, and are then told not to.
+    let kept = Kept::Events(shared.limits.replay_bytes);
+    let stream = Stream::answer(0, std::iter::empty(), false, kept);
     stream.push_now(Reply::error(Some(id), &RpcError::internal(words)));
     stream.end();
     events(Body::log(Reader::open(&stream), shared.limits.keep_alive))

@@ -1,6 +1,7 @@
 //! The binary as people meet it: what it says, how it ends.
 
 mod endure;
+mod state;
 
 use std::{
     io::{Read as _, Write as _},
