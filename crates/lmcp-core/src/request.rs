@@ -271,10 +271,10 @@ impl Caller {
     }
 
     /// What tasks and sealed state are bound to: the same person, or the same transport where persons are not known.
-    pub(crate) fn owner(&self) -> String {
+    pub(crate) fn owner(&self) -> Cow<'static, str> {
         match (&self.0.principal, &self.0.process) {
-            (Some(principal), _) => format!("principal:{principal}"),
-            (None, Some(process)) => format!("uid:{}", process.uid),
+            (Some(principal), _) => format!("principal:{principal}").into(),
+            (None, Some(process)) => format!("uid:{}", process.uid).into(),
             (None, None) => "anyone".into(),
         }
     }

@@ -256,7 +256,7 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
         listener: engine.listeners.add(filter),
         engine: Arc::clone(engine),
         id: request.id.clone(),
-        owner: request.caller().owner(),
+        owner: request.caller().owner().into_owned(),
         // The specification wants the notice wherever streams share a channel, and the response everywhere.
         notice: request.caller().transport() != Transport::Http,
         of_session: false,

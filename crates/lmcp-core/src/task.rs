@@ -52,7 +52,7 @@ impl TaskStore {
         task.poll_interval_ms = Some(millis(limits.task_poll));
         call.asking.become_task(&id);
         let (stop, stopped) = oneshot::channel();
-        let (owner, call) = (call.request.caller().owner(), Arc::clone(call));
+        let (owner, call) = (call.request.caller().owner().into_owned(), Arc::clone(call));
         let entry = Entry {
             owner,
             call: Arc::clone(&call),

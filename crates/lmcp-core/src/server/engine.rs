@@ -86,7 +86,7 @@ impl Engine {
         .concat();
         let digest = digest::digest(&digest::SHA256, &text);
         Subject {
-            owner: request.caller().owner(),
+            owner: request.caller().owner().into_owned(),
             request: URL_SAFE_NO_PAD.encode(digest),
         }
     }

@@ -67,7 +67,7 @@ pub struct Agreement {
     /// Is there a way to ask the client what it says it can be asked?
     pub(crate) can_ask: bool,
     /// A [`ClientProfile`] as JSON: hardly any request looks at it.
-    pub(crate) profile: Box<str>,
+    pub(crate) profile: Arc<str>,
 }
 
 impl Agreement {

@@ -4,6 +4,8 @@
 //! instance with the key knows it, and nobody can make or change one. The signature covers who the caller is, too:
 //! with other credentials it is no id at all.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::ProtocolVersion;
 use ring::hmac;
@@ -20,9 +22,23 @@ const MOST_PROFILE: usize = 1536;
 /// The first half of SHA-256: nobody guesses 128 bits, either.
 const SIGNATURE: usize = 16;
 
+/// How many ids that were opened lately need not be checked again.
+const RECENT: usize = 32;
+
 /// Signs session ids.
 #[derive(Clone)]
-pub struct SessionKey(hmac::Key);
+pub struct SessionKey {
+    key: hmac::Key,
+    /// Each in a place that its signature decides.
+    recent: Arc<Mutex<[Option<Opened>; RECENT]>>,
+}
+
+/// An id that was opened, and by whom.
+struct Opened {
+    text: Box<str>,
+    owner: Box<str>,
+    session: (SessionId, Agreement),
+}
 
 impl SessionKey {
     /// From a server's key, which has other uses as well.
@@ -31,7 +47,10 @@ impl SessionKey {
             &hmac::Key::new(hmac::HMAC_SHA256, key),
             b"lmcp session ids 1",
         );
-        Self(hmac::Key::new(hmac::HMAC_SHA256, own.as_ref()))
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, own.as_ref()),
+            recent: Arc::default(),
+        }
     }
 
     /// A new session of a caller: what tells it apart, and the text that the client carries.
@@ -52,6 +71,27 @@ impl SessionKey {
 
     /// The session that an id stands for. `None`: it is none of ours, or none of this caller's.
     pub fn open(&self, text: &str, caller: &Caller) -> Option<(SessionId, Agreement)> {
+        let owner = caller.owner();
+        let place = text.bytes().take(8).fold(0_usize, |place, byte| {
+            place.wrapping_mul(31).wrapping_add(usize::from(byte))
+        }) % RECENT;
+        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = &recent()[place]
+            && equal(opened.text.as_bytes(), text.as_bytes())
+            && *opened.owner == *owner
+        {
+            return Some(opened.session.clone());
+        }
+        let session = self.check(text, caller)?;
+        recent()[place] = Some(Opened {
+            text: text.into(),
+            owner: owner.into(),
+            session: session.clone(),
+        });
+        Some(session)
+    }
+
+    fn check(&self, text: &str, caller: &Caller) -> Option<(SessionId, Agreement)> {
         let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (signature, body) = whole.split_at_checked(SIGNATURE)?;
         let expected = self.sign(body, caller);
@@ -76,7 +116,7 @@ impl SessionKey {
     }
 
     fn sign(&self, body: &[u8], caller: &Caller) -> hmac::Tag {
-        let mut signing = hmac::Context::with_key(&self.0);
+        let mut signing = hmac::Context::with_key(&self.key);
         let owner = caller.owner();
         // The length keeps the two apart.
         signing.update(&owner.len().to_be_bytes());
