@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 /// A light Model Context Protocol server.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "lmcp", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// Say more on stderr; twice for everything. RUST_LOG says it in detail.
     #[arg(short, long, global = true, action = ArgAction::Count)]
@@ -18,23 +18,24 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve tools over HTTP, a unix socket or stdio.
+    /// Serve tools over HTTP, a unix socket or stdio. Without any of them: HTTP on 127.0.0.1:8080. The tools are, for
+    /// now, some to try a client with.
     Serve(Serve),
 }
 
-/// Without a transport: HTTP on 127.0.0.1:8080.
+/// The options of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Serve on stdin and stdout, until stdin ends.
     #[arg(long, conflicts_with_all = ["http", "unix"])]
     pub(crate) stdio: bool,
 
-    /// Serve HTTP at this address, at the path /mcp; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS:PORT", env = "LMCP_HTTP")]
+    /// Serve HTTP at this address, at the path /mcp; port 0 takes a free one. [env: LMCP_HTTP]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<SocketAddr>,
 
-    /// Serve on a unix socket that only you can open.
-    #[arg(long, value_name = "PATH", env = "LMCP_UNIX")]
+    /// Serve on a unix socket that only you can open: a message a line, as on stdio. [env: LMCP_UNIX]
+    #[arg(long, value_name = "PATH")]
     pub(crate) unix: Option<PathBuf>,
 
     /// Also serve HTTP+SSE, the transport of 2024-11-05, at the paths /sse and /messages.
@@ -47,7 +48,12 @@ pub(crate) struct Serve {
 
     /// Where the key of sessions is kept, so that a restart strands no client. By default $XDG_STATE_HOME/lmcp or
     /// ~/.local/state/lmcp.
-    #[arg(long, value_name = "PATH", env = "LMCP_STATE_DIR")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "LMCP_STATE_DIR",
+        hide_env_values = true
+    )]
     pub(crate) state_dir: Option<PathBuf>,
 
     /// Also answer to this name: HOST or HOST:PORT, as clients write it.

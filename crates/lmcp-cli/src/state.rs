@@ -16,22 +16,33 @@ const KEY: &str = "session.key";
 
 type Key = [u8; 32];
 
-/// The key that was kept; a new one is kept first.
-pub(crate) fn key(directory: Option<PathBuf>) -> Result<Kept, Failure> {
-    let Some(directory) = directory.or_else(default_directory) else {
+/// The key that was kept; a new one is kept first. A directory that somebody named must do; the usual one may fail.
+pub(crate) fn key(named: Option<PathBuf>) -> Result<Kept, Failure> {
+    let must_do = named.is_some();
+    let Some(directory) = named.or_else(default_directory) else {
         return Ok(Kept::Not("there is no home directory".into()));
     };
     let path = directory.join(KEY);
-    match read(&path)? {
-        Some(key) => return Ok(Kept::Key(key)),
-        None => match make(&directory, &path) {
-            Ok(()) => {}
-            Err(err) => return Ok(Kept::Not(format!("{}: {err}", path.display()))),
-        },
+    match find(&directory, &path) {
+        Ok(bytes) => check(&path, bytes).map(Kept::Key),
+        Err(err) if must_do => {
+            let failure = Failure::new(&format!("no key can be kept at {}", path.display()), err);
+            Err(failure.hint("name another directory with --state-dir, or none"))
+        }
+        Err(err) => Ok(Kept::Not(format!("{}: {err}", path.display()))),
     }
-    // Another process may have been quicker; its key is as good.
-    let gone = || Failure::of(format!("{} was there and is gone", path.display()));
-    read(&path)?.map(Kept::Key).ok_or_else(gone)
+}
+
+/// What is in the key's file, which is made first where there is none.
+fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {
+            make(directory, path)?;
+            // Another process may have been quicker; its key is as good.
+            fs::read(path)
+        }
+        read => read,
+    }
 }
 
 /// Whether there is a key that outlives this run.
@@ -52,26 +63,17 @@ fn default_directory() -> Option<PathBuf> {
 }
 
 /// The key in a file. A key that others can read, or that is none, is a reason to stop: it would be trusted.
-fn read(path: &Path) -> Result<Option<Key>, Failure> {
-    let failed = |err| Failure::new(&format!("cannot read {}", path.display()), err);
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(err) => return Err(failed(err)),
+fn check(path: &Path, bytes: Vec<u8>) -> Result<Key, Failure> {
+    let refused = |words: &str| {
+        let failure = Failure::of(format!("{} {words}", path.display()));
+        failure.hint("delete it to have a new one made; clients then begin new sessions")
     };
-    if fs::metadata(path).map_err(failed)?.mode() & 0o077 != 0 {
-        let failure = Failure::of(format!("{} can be read by others", path.display()));
-        return Err(
-            failure.hint("delete it to have a new one made; clients then begin new sessions")
-        );
+    let metadata = fs::metadata(path);
+    let open = metadata.is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
+    if open {
+        return Err(refused("can be read by others"));
     }
-    match Key::try_from(bytes) {
-        Ok(key) => Ok(Some(key)),
-        Err(_) => {
-            let failure = Failure::of(format!("{} is not a key of 32 bytes", path.display()));
-            Err(failure.hint("delete it to have a new one made; clients then begin new sessions"))
-        }
-    }
+    Key::try_from(bytes).map_err(|_| refused("is not a key of 32 bytes"))
 }
 
 /// Puts a new key there, whole or not at all, unless somebody else does meanwhile.

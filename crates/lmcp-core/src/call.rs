@@ -19,7 +19,7 @@ use lmcp_wire::{self as wire, RpcError};
 use serde_json::{Value, json};
 use tokio::{
     sync::Notify,
-    time::{Sleep, sleep, sleep_until},
+    time::{Instant, Sleep, sleep, sleep_until},
 };
 
 use crate::{
@@ -176,7 +176,15 @@ impl Running {
         let alarm = self
             .alarm
             .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
+        let asking = &self.call.asking;
+        if asking.take_answered() {
+            alarm.as_mut().reset(Instant::now() + self.deadline);
+        }
         ready!(alarm.as_mut().poll(cx));
+        if asking.is_thinking() {
+            alarm.as_mut().reset(Instant::now() + self.deadline);
+            ready!(alarm.as_mut().poll(cx));
+        }
         // What the handler holds may panic as it is dropped; that costs nothing more than the answer it costs anyway.
         let work = self.work.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));

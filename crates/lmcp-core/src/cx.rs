@@ -129,7 +129,8 @@ impl Cx {
         }
     }
 
-    /// Sends a log message to the client, if it asked for messages of this level.
+    /// Sends a log message to the client, if it asked for messages of this level. A client of an older revision that has
+    /// not said gets *info* and above.
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         if self
             .0

@@ -13,7 +13,7 @@ pub struct Limits {
     pub line_bytes: usize,
     /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
     pub body_bytes: usize,
-    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above. At least 8192, below which no client fits.
+    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above, give or take a read. At least 8192, below which no client fits.
     pub header_bytes: usize,
     /// Connections at once, per listener. 1024: below the usual limit of open files. 503 above.
     pub connections: usize,
@@ -50,7 +50,7 @@ pub struct Limits {
     pub shutdown_wait: Duration,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
     pub ask_rounds: u32,
-    /// How long a question may stay unanswered. 30 minutes: people have lunch.
+    /// How long a question may stay unanswered. 30 minutes: people have lunch. It does not count as the request's time.
     pub ask_wait: Duration,
     /// Largest sealed state a client is asked to carry, in bytes. 64 KiB: it travels in both directions.
     pub state_bytes: usize,

@@ -308,7 +308,7 @@ fn stand(shared: &Shared, held: &Held, reader: Reader, caller: Caller) -> Respon
 
 /// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
 fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
-    let words = "the answer to this request was lost with its connection; send it again";
+    let words = "the answer to this request was lost, but it may have been carried out: look before you repeat it";
     // Its name is that of nothing: some clients come back even after an error, and are then told not to.
     let kept = Kept::Events(shared.limits.replay_bytes);
     let stream = Stream::answer(0, std::iter::empty(), false, kept);

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
-use lmcp_core::{Caller, Handle, Tasks, Transport, session::Agreement};
+use lmcp_core::{Handle, Tasks, Transport, session::Agreement};
 use lmcp_wire::RpcError;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex},
@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     body::Body,
-    post::{Fields, Refusal, check_type, events, read},
+    post::{Refusal, check_type, events, read},
     service::{Shared, empty, refuse},
 };
 
@@ -51,8 +51,10 @@ impl Pair {
 
     /// Opens a stream. Its first event says where to send messages.
     pub(crate) fn listen(&self, shared: &Shared, parts: http::request::Parts) -> Response<Body> {
-        let caller = Caller::http(Fields(parts.headers));
-        // Signed for nothing here, but nobody can guess it.
+        let caller = match shared.caller(parts.headers) {
+            Ok(caller) => caller,
+            Err(response) => return *response,
+        };
         let key = self.server.session_key();
         let (_, secret) = key.issue(&Agreement::none(), &caller);
         // One pipe for each direction: each ends when its own end is dropped.
@@ -104,15 +106,22 @@ impl Pair {
     {
         let (parts, body) = request.into_parts();
         check_type(&parts.headers)?;
+        let caller = match shared.caller(parts.headers) {
+            Ok(caller) => caller,
+            Err(response) => return Ok(*response),
+        };
         let secret = parts.uri.query().and_then(|query| {
             query
                 .split('&')
                 .find_map(|part| part.strip_prefix("session="))
         });
         let gone = || {
-            let words = "this stream has closed; open another with GET";
+            let words = "this stream has closed, or never was; open one with GET /sse";
             (StatusCode::NOT_FOUND, RpcError::invalid_request(words))
         };
+        // It was signed for who opened the stream; to anybody else it is nothing.
+        let key = self.server.session_key();
+        let secret = secret.filter(|secret| key.open(secret, &caller).is_some());
         let inlet = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
         let inlet = inlet.ok_or_else(gone)?;
         // A message is a line; between its tokens a line break is a space like any other.

@@ -64,7 +64,10 @@ async fn take(
     headers: HeaderMap,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
-    let caller = Caller::http(Fields(headers));
+    let caller = match shared.caller(headers) {
+        Ok(caller) => caller,
+        Err(response) => return Ok(*response),
+    };
     let (id, method, params) = match Incoming::parse(&bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
         Ok(other) => return told(shared, &other, &caller),
@@ -296,7 +299,10 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    let words = format!("`Content-Type` must be `application/json`, not `{kind}`");
+    let words = match kind {
+        "" => "`Content-Type` is missing; it must be `application/json`".to_owned(),
+        kind => format!("`Content-Type` must be `application/json`, not `{kind}`"),
+    };
     Err((
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         RpcError::invalid_request(words),

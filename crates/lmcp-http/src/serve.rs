@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
-use http::Request;
+use http::{HeaderMap, Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{Error, Handle, Limits, Tasks, Transport};
@@ -38,6 +38,7 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
     };
     let settings = Settings {
         guard,
+        identify: None,
         path: "/mcp".into(),
         pair: false,
     };
@@ -112,6 +113,28 @@ impl Http {
         self
     }
 
+    /// Says who sends a request, by its headers: tasks, sessions and what is carried between two rounds of questions then
+    /// belong to that name, and [`Cx::caller`](lmcp_core::Cx::caller) has it. `None` is nobody in particular; an error
+    /// refuses the request, with 401 and these words.
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), lmcp_core::Error> {
+    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.identify(|headers| {
+    ///     let name = headers.get("x-user").and_then(|name| name.to_str().ok());
+    ///     name.map(|name| Some(name.to_owned())).ok_or_else(|| "the proxy says who you are".into())
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn identify(
+        mut self,
+        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.identify = Some(Box::new(identify));
+        self
+    }
+
     /// Lets other machines in, where the address is one they can reach. Only behind something that knows who they are.
     #[must_use]
     pub fn allow_remote(mut self) -> Self {
@@ -131,7 +154,8 @@ impl std::fmt::Debug for Http {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Http")
             .field("address", &self.local)
-            .field("settings", &self.settings)
+            .field("guard", &self.settings.guard)
+            .field("path", &self.settings.path)
             .finish_non_exhaustive()
     }
 }

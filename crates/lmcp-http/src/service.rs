@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Buf;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use lmcp_core::{Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
 use lmcp_wire::{RpcError, header as wire};
 
@@ -41,6 +41,7 @@ pub fn service(server: Handle) -> HttpService {
         service: Box::new(server),
         limits,
         guard: Guard::default(),
+        identify: None,
         path: None,
         pair: None,
     }))
@@ -50,19 +51,23 @@ pub fn service(server: Handle) -> HttpService {
 #[derive(Clone)]
 pub struct HttpService(Arc<Shared>);
 
-#[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) guard: Guard,
+    pub(crate) identify: Option<Identify>,
     pub(crate) path: String,
     /// HTTP+SSE as well.
     pub(crate) pair: bool,
 }
+
+/// Who sends a request, by its headers; or the words that refuse it.
+pub(crate) type Identify = Box<dyn Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync>;
 
 pub(crate) struct Shared {
     pub(crate) service: Box<dyn Service>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
     guard: Guard,
+    identify: Option<Identify>,
     /// The only path that is answered; all of them when mounted.
     path: Option<String>,
     pair: Option<Pair>,
@@ -71,13 +76,19 @@ pub(crate) struct Shared {
 impl HttpService {
     pub(crate) fn standalone(server: Handle, settings: Settings) -> Self {
         let limits = server.limits().clone();
-        let Settings { guard, path, pair } = settings;
+        let Settings {
+            guard,
+            identify,
+            path,
+            pair,
+        } = settings;
         Self(Arc::new(Shared {
             sessions: Sessions::new(&server),
             pair: pair.then(|| Pair::new(server.clone())),
             service: Box::new(server),
             limits,
             guard,
+            identify,
             path: Some(path),
         }))
     }
@@ -102,6 +113,20 @@ impl HttpService {
         self.change(|guard| guard.origins.push(origin.into()))
     }
 
+    /// As [`Http::identify`](crate::Http::identify).
+    #[must_use]
+    pub fn identify(
+        mut self,
+        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.identify = Some(Box::new(identify));
+        } else {
+            tracing::warn!("a service that is already shared cannot be changed");
+        }
+        self
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Guard)) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
             change(&mut shared.guard);
@@ -124,6 +149,9 @@ impl HttpService {
             None if request.method() == Method::POST => post::answer(&self.0, request).await,
             None => self.0.manage(request.into_parts().0),
         };
+        if response.status().is_client_error() {
+            tracing::debug!(status = response.status().as_u16(), "a request was refused");
+        }
         if let Some(origin) = origin.filter(|_| response.status() != StatusCode::FORBIDDEN) {
             let headers = response.headers_mut();
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -165,10 +193,7 @@ impl Shared {
 
     /// Is it for one of the two endpoints of HTTP+SSE, and are they there?
     fn is_pair<B>(&self, request: &Request<B>) -> bool {
-        let (path, verb) = (request.uri().path(), request.method());
-        self.pair.is_some()
-            && (verb == Method::GET && path == pair::STREAM
-                || verb == Method::POST && path == pair::MESSAGES)
+        self.pair.is_some() && matches!(request.uri().path(), pair::STREAM | pair::MESSAGES)
     }
 
     async fn pair<B>(&self, request: Request<B>) -> Response<Body>
@@ -176,12 +201,32 @@ impl Shared {
         B: http_body::Body,
         B::Data: Buf,
     {
-        match &self.pair {
-            Some(pair) if request.method() == Method::GET => {
-                pair.listen(self, request.into_parts().0)
+        let Some(pair) = &self.pair else {
+            return empty(StatusCode::NOT_FOUND);
+        };
+        match (request.method(), request.uri().path()) {
+            (&Method::GET, pair::STREAM) => pair.listen(self, request.into_parts().0),
+            (&Method::POST, pair::MESSAGES) => pair.take(self, request).await,
+            _ => not_allowed("HTTP+SSE is a GET of /sse, and POSTs to the address it gives"),
+        }
+    }
+
+    /// Who sent these headers, or the answer to somebody who may not.
+    pub(crate) fn caller(&self, headers: HeaderMap) -> Result<Caller, Box<Response<Body>>> {
+        let Some(identify) = &self.identify else {
+            return Ok(Caller::http(Fields(headers)));
+        };
+        match identify(&headers) {
+            Ok(None) => Ok(Caller::http(Fields(headers))),
+            Ok(Some(principal)) => Ok(Caller::http(Fields(headers)).known_as(&principal)),
+            Err(words) => {
+                let error = RpcError::invalid_request(words);
+                let mut response = refuse(StatusCode::UNAUTHORIZED, &error);
+                let challenge = HeaderValue::from_static("Bearer");
+                let headers = response.headers_mut();
+                headers.insert(header::WWW_AUTHENTICATE, challenge);
+                Err(Box::new(response))
             }
-            Some(pair) => pair.take(self, request).await,
-            None => empty(StatusCode::NOT_FOUND),
         }
     }
 
@@ -200,7 +245,10 @@ impl Shared {
                 Err((status, error)) => return refuse(status, &error),
             }
         }
-        let caller = Caller::http(Fields(parts.headers));
+        let caller = match self.caller(parts.headers) {
+            Ok(caller) => caller,
+            Err(response) => return *response,
+        };
         if caller.header_value(wire::SESSION_ID) == Found::Absent {
             return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
         }

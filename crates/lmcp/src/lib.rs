@@ -4,10 +4,10 @@
 //! and, with the feature `http`, `lmcp_http` is Streamable HTTP.
 
 pub use lmcp_core::{
-    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, Json, JsonText,
-    Limits, Next, NoArgs, Progress, Prompt, Replies, Reply, ReplyKind, Request, Resource, Server,
-    Service, Session, Tool, ToolError, ToolResult, ToolSet, Transport, ask, client, error, pair,
-    roots, session, stdio, unix,
+    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, HeaderValue, Json,
+    JsonText, Limits, Next, NoArgs, Process, Progress, Prompt, Replies, Reply, ReplyKind, Request,
+    Resource, Server, Service, Session, Tool, ToolError, ToolResult, ToolSet, Transport, ask,
+    client, error, pair, roots, stdio, unix,
 };
 #[cfg(feature = "http")]
 pub use lmcp_http as http;

@@ -1,6 +1,9 @@
 //! `lmcp serve`
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    env,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 use lmcp::{
     Handle, Limits,
@@ -19,9 +22,14 @@ use crate::{
 /// The address when none is given.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
+pub(crate) async fn run(mut options: Serve) -> Result<(), Failure> {
     if options.stdio {
         return Ok(demo::server().serve(lmcp::stdio()).await?);
+    }
+    // Only now: who says --stdio means it, whatever the environment says.
+    if options.http.is_none() && options.unix.is_none() {
+        options.http = address_of("LMCP_HTTP")?;
+        options.unix = env::var_os("LMCP_UNIX").map(Into::into);
     }
     let mut limits = Limits::default();
     if let Some(connections) = options.connections {
@@ -35,7 +43,7 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     match state::key(options.state_dir.clone())? {
         Kept::Key(key) => server = server.key(key),
         Kept::Not(why) => report::note(&format!(
-            "clients will have to begin new sessions after a restart, because no key can be kept: {why}"
+            "warning: clients will have to begin new sessions after a restart, because no key can be kept: {why}"
         )),
     }
     let server = server.start()?;
@@ -61,6 +69,16 @@ pub(crate) async fn run(options: Serve) -> Result<(), Failure> {
     }
     tokio::try_join!(serve(&server, http), serve(&server, unix))?;
     Ok(())
+}
+
+fn address_of(variable: &str) -> Result<Option<SocketAddr>, Failure> {
+    let Ok(text) = env::var(variable) else {
+        return Ok(None);
+    };
+    let parsed = text.parse().map(Some);
+    parsed.map_err(|err| {
+        Failure::new(&format!("{variable} is `{text}`"), err).hint("127.0.0.1:8080, say")
+    })
 }
 
 async fn bind(address: SocketAddr, options: &Serve) -> Result<Http, Failure> {

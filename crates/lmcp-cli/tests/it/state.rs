@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    process::Child,
+    process::{Child, Command},
 };
 
 use crate::{lmcp, said};
@@ -54,9 +54,57 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused() {
 
 #[test]
 fn where_no_key_can_be_kept_it_says_so_and_serves() {
-    let (_child, address, words) = serve(Path::new("/proc/none"), &[]);
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+    command
+        .env_remove("LMCP_STATE_DIR")
+        .env("XDG_STATE_HOME", "/proc/none");
+    let (_child, address, words) = start(command);
+    assert!(words.starts_with("warning: "), "{words}");
     assert!(words.contains("new sessions after a restart"), "{words}");
     assert!(get(&address, "/mcp").starts_with("HTTP/1.1 405"));
+}
+
+#[test]
+fn a_directory_that_was_named_must_do() {
+    let output = lmcp(&[
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--state-dir",
+        "/proc/none",
+    ])
+    .output();
+    let (code, words) = said(&output.unwrap());
+    assert_eq!(code, Some(1), "{words}");
+    assert!(
+        words.contains("no key can be kept at /proc/none"),
+        "{words}"
+    );
+    assert!(words.contains("hint: name another directory"), "{words}");
+}
+
+#[test]
+fn who_says_stdio_means_it() {
+    let mut command = lmcp(&["serve", "--stdio"]);
+    command
+        .env("LMCP_HTTP", "nonsense")
+        .env("LMCP_UNIX", "/proc/none");
+    let mut child = command.spawn().expect("the binary was built for this test");
+    let mut input = child.stdin.take().expect("stdin is a pipe");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    writeln!(input, "{ping}").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let answer = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(answer.trim(), r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let (code, words) = said(
+        &lmcp(&["serve"])
+            .env("LMCP_HTTP", "nonsense")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(code, Some(1));
+    assert!(words.contains("LMCP_HTTP is `nonsense`"), "{words}");
 }
 
 #[test]
@@ -89,6 +137,10 @@ impl Drop for Running {
 fn serve(state: &Path, options: &[&str]) -> (Running, String, String) {
     let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
     command.args(options).env("LMCP_STATE_DIR", state);
+    start(command)
+}
+
+fn start(mut command: Command) -> (Running, String, String) {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
     let mut stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
     let (mut words, mut line) = (String::new(), String::new());

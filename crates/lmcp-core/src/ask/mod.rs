@@ -11,7 +11,10 @@
 mod question;
 pub(crate) mod seal;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use lmcp_wire::{
     self as wire, ClientCapabilities, RpcError,
@@ -23,7 +26,7 @@ use lmcp_wire::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
 
@@ -43,6 +46,10 @@ pub(crate) struct Asking {
     known: Mutex<Known>,
     /// Set once the work is a task: its questions go to the task store's clients.
     task: Mutex<Option<TaskLink>>,
+    /// A question of a session waits: the time that people take is not the handler's.
+    thinking: AtomicBool,
+    /// One was answered: the handler's time begins anew.
+    answered: AtomicBool,
 }
 
 /// The task a request has become.
@@ -96,8 +103,18 @@ impl Asking {
         }
         Ok(Self {
             known: Mutex::new(known),
-            task: Mutex::default(),
+            ..Self::default()
         })
+    }
+
+    /// Does somebody else think, and not the handler work?
+    pub(crate) fn is_thinking(&self) -> bool {
+        self.thinking.load(Ordering::Acquire)
+    }
+
+    /// Was a question answered since this was last asked?
+    pub(crate) fn take_answered(&self) -> bool {
+        self.answered.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn is_task(&self) -> bool {
@@ -240,7 +257,8 @@ impl Cx {
         self.ask_question(Sample::new(key, params)).await
     }
 
-    /// Asks for the folders the client works in.
+    /// Asks for the folders the client works in. They are asked for anew each time and never kept, so a client that
+    /// tells of a change has nothing to wait for. [`roots::covers`](crate::roots::covers) tells whether a path is in them.
     ///
     /// # Errors
     /// As [`Cx::ask`].
@@ -304,13 +322,15 @@ impl Cx {
             self.0.outbox.push(request);
             waiting.push((key, asked));
         }
-        for (key, mut asked) in waiting {
-            let answer = asked.question.answer().await;
-            asked.answered = true;
-            let answer =
-                answer.map_err(|err| ToolError::new(format!("no answer to `{key}`: {err}")))?;
-            self.0.asking.lock().answers.insert(key, answer);
-        }
+        let thinking = Thinking::begin(&self.0.asking);
+        let answered = timeout(self.0.engine.limits.ask_wait, wait(waiting, &self.0)).await;
+        drop(thinking);
+        answered.unwrap_or_else(|_| {
+            let seconds = self.0.engine.limits.ask_wait.as_secs();
+            Err(ToolError::new(format!(
+                "nobody answered within {seconds} s"
+            )))
+        })?;
         let mut open = InputRequests::new();
         let answers = questions.answers(&self.0.asking.lock().answers, &mut open)?;
         answers.ok_or_else(|| {
@@ -346,6 +366,10 @@ impl Cx {
         if !CAN_ASK.contains(&self.0.request.method()) {
             return Err(ToolError::new("only tools, resources and prompts can ask"));
         }
+        if self.0.request.session().is_some_and(Session::is_absent) {
+            let words = "this asks the client, which needs a session: send `initialize` first";
+            return Err(ToolError::new(words));
+        }
         let lacking = lacking(&open, &self.capabilities());
         if lacking != ClientCapabilities::default() {
             return Err(ToolError::missing(lacking));
@@ -361,6 +385,35 @@ impl Cx {
         known.open.extend(open);
         Ok(None)
     }
+}
+
+/// For as long as the client is asked.
+struct Thinking<'a>(&'a Asking);
+
+impl<'a> Thinking<'a> {
+    fn begin(asking: &'a Asking) -> Self {
+        asking.thinking.store(true, Ordering::Release);
+        Self(asking)
+    }
+}
+
+impl Drop for Thinking<'_> {
+    fn drop(&mut self) {
+        self.0.answered.store(true, Ordering::Release);
+        self.0.thinking.store(false, Ordering::Release);
+    }
+}
+
+/// Waits for all answers of a session's client.
+async fn wait(waiting: Vec<(String, Asked<'_>)>, call: &Call) -> ToolResult<()> {
+    for (key, mut asked) in waiting {
+        let answer = asked.question.answer().await;
+        asked.answered = true;
+        let answer =
+            answer.map_err(|err| ToolError::new(format!("no answer to `{key}`: {err}")))?;
+        call.asking.lock().answers.insert(key, answer);
+    }
+    Ok(())
 }
 
 /// A question that the client may still think about. When nobody waits any more, it is told so.

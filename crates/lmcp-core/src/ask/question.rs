@@ -33,7 +33,8 @@ pub trait Question: Send + Sync {
     /// As the client gets it.
     fn request(&self) -> InputRequest;
 
-    /// Reads an answer. `None`: that is no answer to this question, so it is asked again.
+    /// Reads an answer. `None`: that is no answer to this question. In 2026-07-28 it is asked again; in a session and in a
+    /// task, where it cannot be taken back, the handler gets an error.
     ///
     /// # Errors
     /// The answer is no.

@@ -108,7 +108,8 @@ impl Handle {
         &self.engine.session_key
     }
 
-    /// Adds a tool, and tells who listens.
+    /// Adds a tool, and tells who listens. Who does not may keep a list for as long as
+    /// [`Server::cache_lists`](crate::Server::cache_lists) says.
     ///
     /// # Errors
     /// The tool is wrong, or there is one of its name. Nothing has changed then.

@@ -143,7 +143,7 @@ impl std::fmt::Debug for Live {
 
 /// A question on its way. Dropping it forgets the question.
 #[derive(Debug)]
-pub struct Question {
+pub(crate) struct Question {
     id: i64,
     answered: oneshot::Receiver<Answer>,
     live: Arc<Live>,

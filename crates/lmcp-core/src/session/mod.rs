@@ -19,7 +19,8 @@ use lmcp_wire::{
     legacy::ClientProfile, method::request,
 };
 
-pub use live::{Live, Question};
+pub use live::Live;
+pub(crate) use live::Question;
 pub use token::{SessionId, SessionKey};
 
 use crate::{
@@ -71,7 +72,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// With nobody about anything: for an id that is only to be unguessable.
+    /// Nothing was agreed on: for an id that only has to be unguessable.
     pub fn none() -> Self {
         Self {
             version: legacy::SERVED[0],
@@ -158,6 +159,11 @@ impl Session {
     /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
     pub fn has_priming(&self) -> bool {
         legacy::has_priming(self.0.agreement.version)
+    }
+
+    /// Is there none: did the client make no handshake?
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self.0.state, State::None)
     }
 
     /// Can a client let go of its connection and come back for the rest?

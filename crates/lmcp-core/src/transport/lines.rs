@@ -342,6 +342,11 @@ impl<S: Service> Connection<S> {
         }
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(self.limits.drain_wait, ended).await;
+        // Who pipes requests into a server and lets go at once should know why an answer is missing.
+        let dropped = self.in_flight.len();
+        if dropped > 0 {
+            tracing::warn!("the connection ended; {dropped} requests in flight were stopped");
+        }
     }
 }
 

@@ -48,6 +48,37 @@ async fn on_stdio_a_cancel_arrives_while_the_call_runs() {
     );
 }
 
+/// The time that people take is not the handler's.
+#[tokio::test(start_paused = true)]
+async fn a_question_may_take_longer_than_the_deadline() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Name {
+        name: String,
+    }
+    async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {
+        let Name { name } = cx.ask("name", "Who?").await?;
+        // Less than the deadline, but more than what would be left of it.
+        tokio::time::sleep(std::time::Duration::from_secs(400)).await;
+        Ok(name)
+    }
+    let (mut peer, _serving) = connect(
+        &server()
+            .tool(Tool::new("greet", greet).read_only())
+            .start()
+            .unwrap(),
+    );
+    peer.shake_hands(NEWEST).await;
+    peer.ask_tool(1, "greet").await;
+    let asked = peer.receive().await;
+    assert_eq!(asked["method"], "elicitation/create");
+    tokio::time::sleep(std::time::Duration::from_secs(1500)).await;
+    let answer = json!({ "action": "accept", "content": { "name": "Ann" } });
+    peer.answer(&asked["id"], answer).await;
+    tokio::time::sleep(std::time::Duration::from_secs(500)).await;
+    let answer = peer.receive().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "Ann", "{answer}");
+}
+
 // L29
 #[tokio::test]
 async fn on_stdio_progress_comes_before_the_answer() {

@@ -6,9 +6,46 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{hanging, hanging_after, serve, server},
-    visitor::{NEWEST, Visitor, puppet},
+    support::{hanging, hanging_after, serve, serve_as, server},
+    visitor::{NEWEST, Visitor, opening, puppet},
 };
+
+// L11
+#[tokio::test]
+async fn a_session_belongs_to_who_opened_it() {
+    let running = serve_as(server(), |http| {
+        http.identify(
+            |headers| match headers.get("x-user").map(|name| name.to_str()) {
+                None => Ok(None),
+                Some(Ok(name)) if name != "mallory" => Ok(Some(name.to_owned())),
+                Some(_) => Err("not you".into()),
+            },
+        )
+    })
+    .await;
+    let open = opening(NEWEST, "x", json!({})).with("x-user", "ann");
+    let opened = running.ask(&open).await;
+    let session = opened.head.get("mcp-session-id").expect("a session");
+    let nobody = Visitor::new(&running).await;
+    let ping = nobody.request(1, "ping", json!({}));
+    let of_ann = ping.clone().with("mcp-session-id", session);
+    for (post, status) in [
+        (of_ann.clone().with("x-user", "ann"), 200),
+        (of_ann.clone().with("x-user", "bob"), 404),
+        (of_ann.clone(), 404),
+        (of_ann.clone().with("x-user", "mallory"), 401),
+        (ping.with("x-user", "ann"), 404),
+        (nobody.delete().with("mcp-session-id", session), 404),
+        (nobody.get().with("mcp-session-id", session), 404),
+        // Nothing of that ended it.
+        (of_ann.with("x-user", "ann"), 200),
+    ] {
+        let answer = running.ask(&post).await;
+        assert_eq!(answer.head.status, status, "{post:?}");
+        let challenge = answer.head.get("www-authenticate");
+        assert_eq!(challenge.is_some(), status == 401);
+    }
+}
 
 // L6
 #[tokio::test]
