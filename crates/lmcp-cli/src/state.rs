@@ -6,7 +6,6 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    process,
 };
 
 use crate::report::Failure;
@@ -82,15 +81,17 @@ fn make(directory: &Path, path: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
-    let draft = directory.join(format!("{KEY}.{}", process::id()));
+    // A name that nobody else has: in containers that share the directory, process ids are the same.
+    let (key, other) = (lmcp::Server::random_key(), lmcp::Server::random_key());
+    let name = other.iter().take(8).map(|byte| format!("{byte:02x}"));
+    let draft = directory.join(format!("{KEY}.{}", name.collect::<String>()));
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&draft)?;
     let made = file
-        .write_all(&lmcp::Server::random_key())
+        .write_all(&key)
         .and_then(|()| file.sync_all())
         .and_then(|()| match fs::hard_link(&draft, path) {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -240,13 +240,12 @@ impl Source for Running {
         Poll::Ready(Some(response))
     }
 
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
-        if self.work.is_some()
-            && self.response.is_none()
-            && let Poll::Ready(response) = self.poll_alarm(cx)
-        {
-            self.response = Some(response);
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.work.is_none() || self.response.is_some() {
+            return Poll::Pending;
         }
+        self.response = Some(ready!(self.poll_alarm(cx)));
+        Poll::Ready(())
     }
 }
 

@@ -58,6 +58,10 @@ pub struct Limits {
     pub listeners: usize,
     /// Resources one subscription may watch. 1024.
     pub watched: usize,
+    /// The URIs that one session watches, together, in bytes. 64 KiB.
+    pub watched_bytes: usize,
+    /// The messages of all calls that run for HTTP sessions, together, in bytes. 64 MiB: a running call keeps its message.
+    pub session_bytes: usize,
     /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription. 16,384. All others
     /// cost nothing and are not counted. Past it, what has been idle longest is forgotten.
     pub sessions: usize,
@@ -112,6 +116,8 @@ impl Default for Limits {
             state_bytes: 64 << 10,
             listeners: 16_384,
             watched: 1024,
+            watched_bytes: 64 << 10,
+            session_bytes: 64 << 20,
             sessions: 16_384,
             session_wait: Duration::from_secs(3600),
             ended_sessions: 16_384,

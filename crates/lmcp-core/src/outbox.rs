@@ -116,7 +116,9 @@ impl Outbox {
         match inner.quiet_until {
             Some(until) if until > now && !last_chance => Next::At(until),
             _ => {
-                inner.quiet_until = Some(now + limits.progress_interval);
+                // An interval beyond all time: one report, and then none.
+                let until = now.checked_add(limits.progress_interval);
+                inner.quiet_until = until.or(Some(now + limits.deadline));
                 let params = inner.progress.take();
                 Next::Reply(Reply::notification(notification::PROGRESS, &params))
             }

@@ -36,8 +36,10 @@ pub trait Source: Send {
     /// The next reply; `None` after the response.
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
 
-    /// Looked at while nobody can take a reply: work whose time is over ends all the same.
-    fn poll_deadline(&mut self, _: &mut Context<'_>) {}
+    /// Looked at while nobody can take a reply: work whose time is over ends all the same, and then this is ready.
+    fn poll_deadline(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
 }
 
 impl Replies {
@@ -84,16 +86,22 @@ impl Replies {
         poll_fn(|cx| {
             let done = other.as_mut().poll(cx);
             if done.is_pending() {
-                self.poll_deadline(cx);
+                let _ = self.poll_deadline(cx);
             }
             done
         })
         .await
     }
 
-    pub(crate) fn poll_deadline(&mut self, cx: &mut Context<'_>) {
-        if let Inner::Source(source) | Inner::Peeked(_, source) = &mut self.0 {
-            source.poll_deadline(cx);
+    /// Waits until the time of the work is over; for ever where it has ended.
+    pub async fn expired(&mut self) {
+        poll_fn(|cx| self.poll_deadline(cx)).await;
+    }
+
+    pub(crate) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Inner::Source(source) | Inner::Peeked(_, source) => source.poll_deadline(cx),
+            Inner::Ready(_) => Poll::Pending,
         }
     }
 
@@ -167,9 +175,10 @@ impl Source for Later {
         }
     }
 
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
-        if let Self::Running(replies) = self {
-            replies.poll_deadline(cx);
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Running(replies) => replies.poll_deadline(cx),
+            Self::Waiting(_) => Poll::Pending,
         }
     }
 }

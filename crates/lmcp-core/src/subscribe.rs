@@ -71,6 +71,8 @@ struct Pending {
     updated: BTreeSet<String>,
     tasks: BTreeSet<String>,
     closed: bool,
+    /// How many streams have listened; only the last one is told.
+    streams: u64,
     waker: Option<Waker>,
 }
 
@@ -182,6 +184,16 @@ impl Listener {
         watched.next().is_some()
     }
 
+    /// A new stream, which is told what the one before would have been.
+    fn take_over(&self) -> u64 {
+        let mut pending = self.lock();
+        pending.streams += 1;
+        if let Some(waker) = pending.waker.take() {
+            waker.wake();
+        }
+        pending.streams
+    }
+
     /// Watches no resource any longer.
     pub(crate) fn watch_nothing(&self) {
         self.filter().resource_subscriptions = None;
@@ -207,8 +219,10 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
     if let Some(session) = request.session() {
         let place = engine.listeners.open()?;
         let listener = listener_of(engine, session)?;
+        let stream = listener.take_over();
         return Ok(Replies::from_source(Listening {
             listener,
+            stream,
             _place: place,
             engine: Arc::clone(engine),
             id: request.id.clone(),
@@ -254,6 +268,7 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
     Ok(Replies::from_source(Listening {
         _place: engine.listeners.open()?,
         listener: engine.listeners.add(filter),
+        stream: 0,
         engine: Arc::clone(engine),
         id: request.id.clone(),
         owner: request.caller().owner().into_owned(),
@@ -287,7 +302,13 @@ pub(crate) fn watch(
     if watched.iter().any(|watched| *watched == uri) {
         return Ok(());
     }
-    let most = engine.limits.watched;
+    let (most, bytes) = (engine.limits.watched, engine.limits.watched_bytes);
+    if watched.iter().map(String::len).sum::<usize>() + uri.len() > bytes {
+        let words =
+            format!("the URIs that one session watches have at most {bytes} bytes together");
+        let data = json!({ "limit": "watched_bytes", "value": bytes });
+        return Err(RpcError::invalid_params(words).with_data(data));
+    }
     if watched.len() >= most {
         let words = format!("one session watches at most {most} resources");
         let data = json!({ "limit": "watched", "value": most });
@@ -307,7 +328,12 @@ fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>,
         filter.resources_list_changed = Some(true);
         let listener = engine.listeners.add(filter);
         // What changed before the client came to listen: it may have listed already, even on a server before this one.
-        listener.lock().lists = engine.catalog().changed_since(session.made());
+        let changed = engine.catalog().changed_since(session.made());
+        let mut pending = listener.lock();
+        pending.lists.tools |= changed.tools;
+        pending.lists.prompts |= changed.prompts;
+        pending.lists.resources |= changed.resources;
+        drop(pending);
         listener
     }))
 }
@@ -315,6 +341,8 @@ fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>,
 struct Listening {
     engine: Arc<Engine>,
     listener: Arc<Listener>,
+    /// Which stream of the listener this is.
+    stream: u64,
     _place: Open,
     id: RequestId,
     owner: String,
@@ -349,6 +377,9 @@ impl Listening {
     /// One thing the listener has not been told.
     fn news(&self, cx: &Context<'_>) -> Option<Reply> {
         let mut pending = self.listener.lock();
+        if pending.streams != self.stream {
+            return None;
+        }
         if std::mem::take(&mut pending.lists.tools) {
             return Some(self.notification(notification::TOOLS_CHANGED, &json!({})));
         }
@@ -368,6 +399,12 @@ impl Listening {
         }
         pending.waker = Some(cx.waker().clone());
         None
+    }
+
+    /// The server closes, or another stream has taken over.
+    fn is_over(&self) -> bool {
+        let pending = self.listener.lock();
+        pending.closed || pending.streams != self.stream
     }
 
     fn end(&self) -> Reply {
@@ -392,7 +429,7 @@ impl Source for Listening {
             }
             Stage::Open => match self.news(cx) {
                 Some(reply) => Poll::Ready(Some(reply)),
-                None if !self.listener.lock().closed => Poll::Pending,
+                None if !self.is_over() => Poll::Pending,
                 None if self.of_session => Poll::Ready(None),
                 None if self.notice => {
                     self.stage = Stage::Closing;

@@ -14,6 +14,9 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{pair::Lines, stream::Reader};
 
+/// A year: no stream lives that long.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The body of an answer.
 pub struct Body(Inner);
 
@@ -153,7 +156,9 @@ impl Events {
     }
 
     fn break_silence(&mut self) {
-        let next = Instant::now() + self.keep_alive;
+        // Who wants none may say so with a time that never comes.
+        let next = Instant::now().checked_add(self.keep_alive);
+        let next = next.unwrap_or_else(|| Instant::now() + NEVER);
         self.silence.as_mut().reset(next);
     }
 }

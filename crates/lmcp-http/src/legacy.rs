@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use lmcp_core::{Caller, Replies, Reply, ReplyKind, Request, Session, admit, handshake};
 use lmcp_wire::{
-    Incoming, RequestId, RpcError, header,
+    Incoming, RequestId, RpcError, header, jsonrpc,
     legacy::CancelledParams,
     method::{notification, request},
     params::Params,
@@ -21,7 +21,7 @@ use crate::{
     body::Body,
     post::{Accept, Refusal, events, json, respond, whole_json},
     service::{Shared, empty, not_allowed, refuse},
-    session::{Held, Member, Stranger},
+    session::{Held, Member, Started, Stranger},
     stream::{Answers, EventId, Kept, Opening, Reader, Stream},
 };
 
@@ -92,7 +92,7 @@ pub(crate) async fn call(
     accept: Accept,
 ) -> Response<Body> {
     let session = session(shared, member, accept);
-    let id = message.id.clone();
+    let (id, bytes) = (message.id.clone(), message.bytes.len());
     let request = match request_of(message, caller, &session) {
         Ok(request) => request,
         Err(error) => return json(StatusCode::OK, Reply::error(Some(&id), &error)),
@@ -107,7 +107,7 @@ pub(crate) async fn call(
         *response.status_mut() = StatusCode::OK;
         return response;
     };
-    if let Err(error) = shared.sessions.expect_room(&held.id, &[&id]) {
+    if let Err(error) = shared.sessions.expect_room(&held.id, &id, bytes, 0) {
         return json(StatusCode::OK, Reply::error(Some(&id), &error));
     }
     let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
@@ -117,7 +117,12 @@ pub(crate) async fn call(
         Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
         Poll::Pending => replies,
     };
-    let (calls, priming) = (vec![(id.clone(), replies)], session.has_priming());
+    let started = Started {
+        id: id.clone(),
+        replies,
+        bytes,
+    };
+    let (calls, priming) = (vec![started], session.has_priming());
     match shared.sessions.run(held.id, priming, accept.events, calls) {
         Ok(reader) => answer(shared, held, reader, accept, Form::One).await,
         Err(error) => json(StatusCode::OK, Reply::error(Some(&id), &error)),
@@ -128,7 +133,6 @@ pub(crate) async fn call(
 pub(crate) async fn batch(
     shared: &Shared,
     bytes: &Bytes,
-    messages: Result<Vec<&RawValue>, RpcError>,
     caller: Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
@@ -140,7 +144,9 @@ pub(crate) async fn batch(
         let words = "a message is one object; only 2025-03-26 has batches";
         return Err(invalid(words.into()));
     };
-    let messages = messages.map_err(refusal)?;
+    let messages = jsonrpc::batch(bytes)
+        .unwrap_or(Ok(Vec::new()))
+        .map_err(refusal)?;
     let most = shared.limits.requests_in_flight;
     if messages.is_empty() || messages.len() > most {
         return Err(invalid(format!("a batch has 1 to {most} messages")));
@@ -151,61 +157,96 @@ pub(crate) async fn batch(
         .collect();
     let mut batch = Batch::default();
     for frame in &frames {
-        batch.add(shared, frame, &caller, &session);
+        batch.add(shared, frame, &caller, &session, &member);
     }
     let Batch {
         calls,
-        mut refused,
+        mut answers,
         others,
     } = batch;
-    let wants_nothing = calls.is_empty() && refused.is_empty();
-    let Member::Of(held) = &member else {
-        // As for single calls: it ends with its connection.
-        for (_, replies) in calls {
-            refused.extend(replies.response().await);
+    let runs = match &member {
+        Member::Of(held) if !calls.is_empty() => Some((held, calls)),
+        Member::Of(_) => None,
+        Member::Alone(_) => {
+            // As for single calls: they end with their connection.
+            answers.extend(all(calls).await);
+            None
         }
-        return Ok(if wants_nothing {
-            empty(StatusCode::ACCEPTED)
-        } else {
-            json(StatusCode::OK, Reply::batch(&refused))
-        });
     };
-    let ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();
-    let failed = |error| (StatusCode::OK, error);
-    let sessions = &shared.sessions;
-    sessions.expect_room(&held.id, &ids).map_err(failed)?;
-    let reader = sessions.run(held.id, false, accept.events, calls);
+    let reader = runs.map(|(held, calls)| {
+        let reader = shared.sessions.run(held.id, false, accept.events, calls);
+        reader.map(|reader| (held, reader))
+    });
     // Now that they run, these can stop and answer them.
     for other in &others {
         tell(shared, &member, other);
     }
-    if wants_nothing {
-        return Ok(empty(StatusCode::ACCEPTED));
+    match reader {
+        Some(Ok((held, reader))) => {
+            answers
+                .into_iter()
+                .for_each(|reply| reader.stream().push_now(reply));
+            Ok(answer(shared, held, reader, accept, Form::Many).await)
+        }
+        Some(Err(error)) => Err((StatusCode::OK, error)),
+        None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
+        None => Ok(json(StatusCode::OK, Reply::batch(&answers))),
     }
-    let reader = reader.map_err(failed)?;
-    refused
-        .into_iter()
-        .for_each(|reply| reader.stream().push_now(reply));
-    Ok(answer(shared, held, reader, accept, Form::Many).await)
+}
+
+/// The responses to all, which run side by side.
+async fn all(calls: Vec<Started>) -> Vec<Reply> {
+    let mut running: Vec<_> = calls.into_iter().map(|call| call.replies).collect();
+    let mut answers = Vec::with_capacity(running.len());
+    poll_fn(|cx| {
+        running.retain_mut(|replies| {
+            loop {
+                match replies.poll_next(cx) {
+                    Poll::Pending => return true,
+                    Poll::Ready(None) => return false,
+                    Poll::Ready(Some(reply)) if reply.is_response() => {
+                        answers.push(reply);
+                        return false;
+                    }
+                    Poll::Ready(Some(_)) => {}
+                }
+            }
+        });
+        if running.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    answers
 }
 
 /// What is in a batch.
 #[derive(Default)]
 struct Batch<'a> {
-    calls: Vec<(RequestId, Replies)>,
-    refused: Vec<Reply>,
+    calls: Vec<Started>,
+    /// What is answered already.
+    answers: Vec<Reply>,
     /// What wants no answer.
     others: Vec<Incoming<'a>>,
 }
 
 impl<'a> Batch<'a> {
-    fn add(&mut self, shared: &Shared, frame: &'a Bytes, caller: &Caller, session: &Session) {
+    fn add(
+        &mut self,
+        shared: &Shared,
+        frame: &'a Bytes,
+        caller: &Caller,
+        session: &Session,
+        member: &Member,
+    ) {
         let (id, method, params) = match Incoming::parse(frame) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(other) => return self.others.push(other),
             Err(rejected) => {
                 let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
-                return self.refused.push(reply);
+                return self.answers.push(reply);
             }
         };
         let message = Message {
@@ -214,18 +255,43 @@ impl<'a> Batch<'a> {
             method: &method,
             params,
         };
-        let request = if method == request::INITIALIZE {
-            Err(RpcError::invalid_request("`initialize` stands in no batch"))
-        } else if self.calls.iter().any(|(known, _)| *known == id) {
-            let words = format!("the id `{id}` belongs to another request of this batch");
-            Err(RpcError::invalid_request(words))
-        } else {
-            request_of(message, caller.clone(), session)
-        };
-        match request {
-            Ok(request) => self.calls.push((id, shared.service.call(request))),
-            Err(error) => self.refused.push(Reply::error(Some(&id), &error)),
+        match self.start(shared, message, caller, session, member) {
+            Ok(started) => self.calls.push(started),
+            Err(error) => self.answers.push(Reply::error(Some(&id), &error)),
         }
+    }
+
+    fn start(
+        &self,
+        shared: &Shared,
+        message: Message<'_>,
+        caller: &Caller,
+        session: &Session,
+        member: &Member,
+    ) -> Result<Started, RpcError> {
+        let (id, bytes) = (message.id.clone(), message.bytes.len());
+        if message.method == request::INITIALIZE {
+            return Err(RpcError::invalid_request("`initialize` stands in no batch"));
+        }
+        if self.calls.iter().any(|call| call.id == id) {
+            let words = format!("the id `{id}` belongs to another request of this batch");
+            return Err(RpcError::invalid_request(words));
+        }
+        let request = request_of(message, caller.clone(), session)?;
+        let mut replies = shared.service.call(request);
+        let ready = replies.take_ready();
+        if let Member::Of(held) = member {
+            let (sessions, others) = (&shared.sessions, self.calls.len());
+            match ready {
+                // What is answered already needs no room.
+                Some(_) => sessions.expect_free(&held.id, &id)?,
+                None => sessions.expect_room(&held.id, &id, bytes, others)?,
+            }
+        }
+        if let Some(reply) = ready {
+            replies = Replies::ready(reply);
+        }
+        Ok(Started { id, replies, bytes })
     }
 }
 
@@ -267,8 +333,14 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
     if let Some(event) = &came_back {
         match shared.sessions.find_stream(&held.id, event.stream) {
             Some((stream, true)) => {
-                let reader = Reader::resume(&stream, event.number);
-                return stand(shared, &held, reader, caller);
+                let session = shared.sessions.session(&held, true);
+                return match news(shared, &session, caller) {
+                    Ok(news) => {
+                        let reader = Reader::resume(&stream, event.number);
+                        events(Body::standing(reader, news, shared.limits.keep_alive))
+                    }
+                    Err(refusal) => *refusal,
+                };
             }
             // The word of server-sent events for "do not come back".
             Some((stream, false)) if stream.is_over_after(event.number) => {
@@ -281,29 +353,39 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
             None => {}
         }
         match &event.answers {
+            // It has its answer.
+            _ if event.last => return empty(StatusCode::NO_CONTENT),
             Answers::Request(id) => return lost(shared, id),
             Answers::Something => return empty(StatusCode::NO_CONTENT),
             Answers::Nothing => {}
         }
     }
-    let priming = shared.sessions.session(&held, true).has_priming();
-    match shared.sessions.stand(&held.id, priming) {
+    let session = shared.sessions.session(&held, true);
+    // First the news, so that the stream before takes none of them any more; then its place.
+    let news = match news(shared, &session, caller) {
+        Ok(news) => news,
+        Err(refusal) => return *refusal,
+    };
+    match shared.sessions.stand(&held.id, session.has_priming()) {
         Ok(stream) => {
             let reader = Reader::open(&stream);
-            stand(shared, &held, reader, caller)
+            events(Body::standing(reader, news, shared.limits.keep_alive))
         }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     }
 }
 
-/// The standing stream of a session: what changes, as it changes.
-fn stand(shared: &Shared, held: &Held, reader: Reader, caller: Caller) -> Response<Body> {
-    let session = shared.sessions.session(held, true);
+/// What changes in a session, as it changes.
+fn news(
+    shared: &Shared,
+    session: &Session,
+    caller: Caller,
+) -> Result<Replies, Box<Response<Body>>> {
     let mut news = shared.service.call(session.listen(caller));
-    if let Some(refusal) = news.take_ready() {
-        return json(StatusCode::SERVICE_UNAVAILABLE, refusal);
+    match news.take_ready() {
+        Some(refusal) => Err(Box::new(json(StatusCode::SERVICE_UNAVAILABLE, refusal))),
+        None => Ok(news),
     }
-    events(Body::standing(reader, news, shared.limits.keep_alive))
 }
 
 /// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.

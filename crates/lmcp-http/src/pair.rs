@@ -12,11 +12,14 @@ use std::{
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
-use lmcp_core::{Handle, Tasks, Transport, session::Agreement};
+use lmcp_core::{
+    Handle, Tasks, Transport,
+    session::{Agreement, SessionKey},
+};
 use lmcp_wire::RpcError;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex},
-    sync::Mutex as AsyncMutex,
+    sync::{Mutex as AsyncMutex, oneshot},
 };
 
 use crate::{
@@ -36,6 +39,8 @@ type Inlet = Arc<AsyncMutex<DuplexStream>>;
 /// The open streams, by the secret in the address that each client was given.
 pub(crate) struct Pair {
     server: Handle,
+    /// Signs those secrets.
+    key: SessionKey,
     open: Arc<Mutex<HashMap<String, Inlet>>>,
     connections: Tasks,
 }
@@ -43,6 +48,7 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) fn new(server: Handle) -> Self {
         Self {
+            key: server.session_key().for_purpose("the address of messages"),
             server,
             open: Arc::default(),
             connections: Tasks::default(),
@@ -55,7 +61,7 @@ impl Pair {
             Ok(caller) => caller,
             Err(response) => return *response,
         };
-        let key = self.server.session_key();
+        let key = &self.key;
         let (_, secret) = key.issue(&Agreement::none(), &caller);
         // One pipe for each direction: each ends when its own end is dropped.
         let (inlet, reader) = duplex(shared.limits.outgoing_bytes);
@@ -120,7 +126,7 @@ impl Pair {
             (StatusCode::NOT_FOUND, RpcError::invalid_request(words))
         };
         // It was signed for who opened the stream; to anybody else it is nothing.
-        let key = self.server.session_key();
+        let key = &self.key;
         let secret = secret.filter(|secret| key.open(secret, &caller).is_some());
         let inlet = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
         let inlet = inlet.ok_or_else(gone)?;
@@ -132,9 +138,17 @@ impl Pair {
             }
         }
         line.push(b'\n');
-        let written = inlet.lock().await.write_all(&line).await;
-        written.map_err(|_| gone())?;
-        Ok(empty(StatusCode::ACCEPTED))
+        let mut inlet = inlet.lock_owned().await;
+        let (done, written) = oneshot::channel();
+        // On its own: a client that hangs up in the middle must not leave half a line. One at a time, by the lock.
+        self.connections.spawn(async move {
+            let written = inlet.write_all(&line).await;
+            let _ = done.send(written);
+        });
+        match written.await {
+            Ok(Ok(())) => Ok(empty(StatusCode::ACCEPTED)),
+            _ => Err(gone()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind, is_handshake};
-use lmcp_wire::{Incoming, RpcError, error, header as wire, jsonrpc, method};
+use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -72,9 +72,9 @@ async fn take(
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
         Ok(other) => return told(shared, &other, &caller),
         Err(rejected) => {
-            if let Some(messages) = jsonrpc::batch(&bytes) {
+            if bytes.trim_ascii_start().starts_with(b"[") {
                 // In a box, as all that is rare: what is not running takes no room in every connection.
-                return Box::pin(legacy::batch(shared, &bytes, messages, caller, accept)).await;
+                return Box::pin(legacy::batch(shared, &bytes, caller, accept)).await;
             }
             return Ok(json(
                 StatusCode::BAD_REQUEST,

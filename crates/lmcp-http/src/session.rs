@@ -37,8 +37,9 @@ struct Table {
     entries: HashMap<SessionId, Entry>,
     /// Look for what can be forgotten at this size.
     crowded: usize,
-    /// How many calls run, of all sessions.
+    /// How many calls run, of all sessions, and the size of their messages.
     calls: usize,
+    call_bytes: usize,
     /// Streams that have ended, oldest first.
     over: VecDeque<Over>,
     over_bytes: usize,
@@ -58,7 +59,10 @@ struct Entry {
 
 struct Call {
     stream: u64,
-    abort: AbortHandle,
+    /// The size of its message.
+    bytes: usize,
+    /// Absent for the moment before it runs.
+    abort: Option<AbortHandle>,
 }
 
 struct Over {
@@ -134,8 +138,12 @@ impl Sessions {
             return Ok(None);
         }
         let (id, agreement) = self.key.open(text, caller).ok_or(Stranger::Unknown)?;
-        if self.lock().ended.known.contains(&id) {
+        let mut table = self.lock();
+        if table.ended.known.contains(&id) {
             return Err(Stranger::Unknown);
+        }
+        if let Some(entry) = table.entries.get_mut(&id) {
+            entry.used = Instant::now();
         }
         Ok(Some(Member::Of(Held { id, agreement })))
     }
@@ -150,31 +158,39 @@ impl Sessions {
         Session::kept(agreement, held.id, keeper)
     }
 
-    /// Could such a call run on, should it not be done at once? Said before it begins: a call that was refused has
-    /// done nothing.
+    /// Could such a call run on beside so many others, should it not be done at once? Said before it begins: a call that
+    /// was refused has done nothing.
     pub(crate) fn expect_room(
         &self,
         session: &SessionId,
-        ids: &[&RequestId],
+        id: &RequestId,
+        bytes: usize,
+        others: usize,
     ) -> Result<(), RpcError> {
-        let mut table = self.lock();
+        let (mut table, limits) = (self.lock(), &self.limits);
+        let all = table.calls + others;
+        check(all, 1, "session_calls", limits.session_calls)?;
         check(
-            table.calls,
-            ids.len(),
-            "session_calls",
-            self.limits.session_calls,
+            table.call_bytes,
+            bytes,
+            "session_bytes",
+            limits.session_bytes,
         )?;
         let Some(entry) = table.entries.get(session) else {
-            return table.make_room(&self.limits);
+            return table.make_room(limits);
         };
-        let most = self.limits.requests_in_flight;
-        check(entry.calls.len(), ids.len(), "requests_in_flight", most)?;
-        match ids.iter().find(|id| entry.calls.contains_key(id)) {
-            Some(id) => Err(RpcError::invalid_request(format!(
-                "the id `{id}` belongs to a request in flight"
-            ))),
-            None => Ok(()),
-        }
+        let own = entry.calls.len() + others;
+        check(own, 1, "requests_in_flight", limits.requests_in_flight)?;
+        entry.expect_free(id)
+    }
+
+    /// Is there no request in flight of this id?
+    pub(crate) fn expect_free(&self, session: &SessionId, id: &RequestId) -> Result<(), RpcError> {
+        let table = self.lock();
+        table
+            .entries
+            .get(session)
+            .map_or(Ok(()), |entry| entry.expect_free(id))
     }
 
     /// Lets calls run on, whether anybody waits for them or not. What they say is on one stream.
@@ -183,7 +199,7 @@ impl Sessions {
         session: SessionId,
         priming: bool,
         events: bool,
-        calls: Vec<(RequestId, Replies)>,
+        calls: Vec<Started>,
     ) -> Result<Reader, RpcError> {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let kept = if events {
@@ -191,7 +207,7 @@ impl Sessions {
         } else {
             Kept::Responses
         };
-        let ids = calls.iter().map(|(id, _)| id);
+        let ids = calls.iter().map(|call| &call.id);
         let stream = Stream::answer(number, ids, priming, kept);
         // Before anything is said, so that nothing of it is dropped.
         let reader = Reader::open(&stream);
@@ -200,34 +216,59 @@ impl Sessions {
             session,
             stream: Arc::clone(&stream),
         });
-        let mut table = self.lock();
-        let entry = table.entry(&session, &self.limits)?;
-        entry.streams.insert(number, Arc::clone(&stream));
-        let mut started = 0;
-        for (id, mut replies) in calls {
+        self.register(session, &stream, &calls)?;
+        for Started { id, replies, .. } in calls {
             let place = Place {
                 id: id.clone(),
                 running: Arc::clone(&running),
             };
-            let abort = self.tasks.spawn(async move {
-                while let Some(reply) = replies.next().await {
-                    replies.hold(place.running.stream.push(reply)).await;
-                    // A handler that never stops talking must not take everybody's turn.
-                    tokio::task::consume_budget().await;
-                }
-            });
-            let call = Call {
-                stream: number,
-                abort,
-            };
-            if entry.calls.insert(id, call).is_none() {
-                started += 1;
+            // Not under the lock: a runtime that is closing drops the work here and now, and its place with it.
+            let abort = self.tasks.spawn(drive(replies, place));
+            let mut table = self.lock();
+            let call = table
+                .entries
+                .get_mut(&session)
+                .and_then(|entry| entry.calls.get_mut(&id))
+                .filter(|call| call.stream == number);
+            match call {
+                Some(call) => call.abort = Some(abort),
+                // Cancelled or ended meanwhile, or done.
+                None => abort.abort(),
             }
         }
-        table.calls += started;
-        // Before the last of these may go, which looks into the table.
-        drop(table);
         Ok(reader)
+    }
+
+    fn register(
+        &self,
+        session: SessionId,
+        stream: &Arc<Stream>,
+        calls: &[Started],
+    ) -> Result<(), RpcError> {
+        let mut table = self.lock();
+        // Ended in the middle of the first turn.
+        if table.ended.known.contains(&session) {
+            return Err(RpcError::invalid_request("this session has ended"));
+        }
+        let entry = table.entry(&session, &self.limits)?;
+        entry.streams.insert(stream.number, Arc::clone(stream));
+        let (mut count, mut size) = (0, 0);
+        for Started { id, bytes, .. } in calls {
+            let call = Call {
+                stream: stream.number,
+                bytes: *bytes,
+                abort: None,
+            };
+            size += bytes;
+            match entry.calls.insert(id.clone(), call) {
+                // Two of one id at the same moment: the later one counts.
+                Some(before) => size -= before.bytes,
+                None => count += 1,
+            }
+        }
+        table.calls += count;
+        table.call_bytes += size;
+        Ok(())
     }
 
     /// Hands a client's answer to the call that asked.
@@ -251,14 +292,17 @@ impl Sessions {
         let Some(call) = entry.calls.remove(request) else {
             return;
         };
-        let (live, stream) = (Arc::clone(&entry.live), entry.streams.get(&call.stream));
+        let told = entry.live.take_back(request);
+        let stream = entry.streams.get(&call.stream).cloned();
+        table.calls -= 1;
+        table.call_bytes -= call.bytes;
+        drop(table);
+        if let Some(abort) = call.abort {
+            abort.abort();
+        }
         if let Some(stream) = stream {
-            let told = live.abandon(request);
             told.into_iter().for_each(|told| stream.push_now(told));
         }
-        table.calls -= 1;
-        drop(table);
-        call.abort.abort();
     }
 
     /// Ends the streams of all sessions; what they wait for, others may still get.
@@ -268,7 +312,7 @@ impl Sessions {
             .entries
             .values()
             .filter_map(|entry| entry.standing.as_ref());
-        standing.for_each(|stream| stream.close());
+        standing.for_each(|stream| stream.end());
     }
 
     /// Forgets a stream that was answered without events: nobody can come back to it.
@@ -278,10 +322,8 @@ impl Sessions {
             entry.streams.remove(&number);
         }
         // It ended a moment ago, so it is among the last.
-        if let Some(place) = table.over.iter().rposition(|over| over.stream == number)
-            && let Some(over) = table.over.remove(place)
-        {
-            table.over_bytes -= over.bytes;
+        if let Some(place) = table.over.iter().rposition(|over| over.stream == number) {
+            table.forget_over(place);
         }
     }
 
@@ -294,9 +336,13 @@ impl Sessions {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let stream = Stream::standing(number, priming, self.limits.replay_bytes);
         let mut table = self.lock();
+        if table.ended.known.contains(session) {
+            return Err(RpcError::invalid_request("this session has ended"));
+        }
         let entry = table.entry(session, &self.limits)?;
+        entry.used = Instant::now();
         if let Some(before) = entry.standing.replace(Arc::clone(&stream)) {
-            before.close();
+            before.end();
         }
         Ok(stream)
     }
@@ -327,10 +373,12 @@ impl Sessions {
             return;
         };
         table.calls -= entry.calls.len();
+        table.call_bytes -= entry.calls.values().map(|call| call.bytes).sum::<usize>();
         drop(table);
-        entry.calls.values().for_each(|call| call.abort.abort());
+        let aborts = entry.calls.values().filter_map(|call| call.abort.as_ref());
+        aborts.for_each(AbortHandle::abort);
         let streams = entry.streams.into_values().chain(entry.standing);
-        streams.for_each(|stream| stream.close());
+        streams.for_each(|stream| stream.end());
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -346,6 +394,9 @@ impl Keeper for Sessions {
 
     fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError> {
         let mut table = self.lock();
+        if table.ended.known.contains(id) {
+            return Err(RpcError::invalid_request("this session has ended"));
+        }
         let entry = table.entry(id, &self.limits)?;
         entry.used = Instant::now();
         Ok(Arc::clone(&entry.live))
@@ -394,21 +445,43 @@ impl Table {
 
     fn forget_old_streams(&mut self, limits: &Limits) {
         let now = Instant::now();
-        while let Some(over) = self.over.front() {
-            let old = now.duration_since(over.since) > limits.replay_wait;
-            if !old && self.over_bytes <= limits.replay_total_bytes {
-                return;
-            }
-            self.over_bytes -= over.bytes;
-            if let Some(entry) = self.entries.get_mut(&over.session) {
-                entry.streams.remove(&over.stream);
-            }
-            self.over.pop_front();
+        while let Some(over) = self.over.front()
+            && now.duration_since(over.since) > limits.replay_wait
+        {
+            self.forget_over(0);
+        }
+    }
+
+    /// Keeps what is kept of ended streams within its bound. A session makes room for itself first, so that none can push
+    /// out what others may come back for.
+    fn bound_streams(&mut self, session: &SessionId, limits: &Limits) {
+        self.forget_old_streams(limits);
+        while self.over_bytes > limits.replay_total_bytes && !self.over.is_empty() {
+            let own = self.over.iter().position(|over| over.session == *session);
+            self.forget_over(own.unwrap_or_default());
+        }
+    }
+
+    fn forget_over(&mut self, place: usize) {
+        let Some(over) = self.over.remove(place) else {
+            return;
+        };
+        self.over_bytes -= over.bytes;
+        if let Some(entry) = self.entries.get_mut(&over.session) {
+            entry.streams.remove(&over.stream);
         }
     }
 }
 
 impl Entry {
+    fn expect_free(&self, id: &RequestId) -> Result<(), RpcError> {
+        if !self.calls.contains_key(id) {
+            return Ok(());
+        }
+        let words = format!("the id `{id}` belongs to a request in flight");
+        Err(RpcError::invalid_request(words))
+    }
+
     /// Nothing runs, and nobody reads.
     fn is_idle(&self) -> bool {
         let read = |stream: &Arc<Stream>| stream.has_reader();
@@ -419,7 +492,8 @@ impl Entry {
         let idle = now.duration_since(self.used);
         !self.is_idle()
             || !self.streams.is_empty()
-            || idle < limits.replay_wait && self.standing.is_some()
+            // Somebody may be about to ask, to wish or to come back.
+            || idle < limits.replay_wait
             || idle < limits.session_wait && self.live.has_wishes()
     }
 }
@@ -434,6 +508,33 @@ impl Ended {
                 self.known.remove(&oldest);
             }
         }
+    }
+}
+
+/// A call that has not been done at once.
+pub(crate) struct Started {
+    pub(crate) id: RequestId,
+    pub(crate) replies: Replies,
+    /// The size of its message, which it keeps.
+    pub(crate) bytes: usize,
+}
+
+/// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
+/// waited for.
+async fn drive(mut replies: Replies, place: Place) {
+    let stream = &place.running.stream;
+    let mut late = false;
+    while let Some(reply) = replies.next().await {
+        if !late {
+            tokio::select! {
+                biased;
+                () = stream.room() => {}
+                () = replies.expired() => late = true,
+            }
+        }
+        stream.push(reply);
+        // A handler that never stops talking must not take everybody's turn.
+        tokio::task::consume_budget().await;
     }
 }
 
@@ -460,9 +561,11 @@ impl Drop for Place {
             return;
         };
         let mine = |call: &Call| call.stream == self.running.stream.number;
-        if entry.calls.get(&self.id).is_some_and(mine) {
-            entry.calls.remove(&self.id);
+        if entry.calls.get(&self.id).is_some_and(mine)
+            && let Some(call) = entry.calls.remove(&self.id)
+        {
             table.calls -= 1;
+            table.call_bytes -= call.bytes;
         }
     }
 }
@@ -492,7 +595,7 @@ impl Drop for Running {
             bytes,
         });
         table.over_bytes += bytes;
-        table.forget_old_streams(&sessions.limits);
+        table.bound_streams(&self.session, &sessions.limits);
     }
 }
 

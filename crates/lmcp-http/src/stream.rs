@@ -21,6 +21,8 @@ use tokio::sync::Notify;
 pub(crate) struct EventId {
     pub(crate) stream: u64,
     pub(crate) number: u64,
+    /// It was the last one.
+    pub(crate) last: bool,
     pub(crate) answers: Answers,
 }
 
@@ -34,6 +36,9 @@ pub(crate) enum Answers {
     Something,
 }
 
+/// Behind the number of an event that ends a stream.
+const LAST: char = '!';
+
 /// As long as the id of a request may be, to stand in a name that is repeated in a header.
 const LONGEST_ID: usize = 256;
 
@@ -41,9 +46,13 @@ impl EventId {
     /// As a client repeats it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '-');
+        let stream = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let number = parts.next()?;
+        let last = number.ends_with(LAST);
         Some(Self {
-            stream: u64::from_str_radix(parts.next()?, 16).ok()?,
-            number: parts.next()?.parse().ok()?,
+            stream,
+            number: number.trim_end_matches(LAST).parse().ok()?,
+            last,
             answers: match parts.next() {
                 None => Answers::Nothing,
                 Some("") => Answers::Something,
@@ -61,6 +70,8 @@ pub(crate) struct Stream {
     pub(crate) number: u64,
     /// What follows the number of an event in its name.
     suffix: String,
+    /// Its first response is its end.
+    answers_one: bool,
     /// Begins with an event that has a name and nothing else.
     pub(crate) priming: bool,
     kept: Kept,
@@ -113,7 +124,7 @@ pub(crate) enum Opening {
 impl Stream {
     /// The stream of a session.
     pub(crate) fn standing(number: u64, priming: bool, most: usize) -> Arc<Self> {
-        Self::with(number, String::new(), priming, Kept::Events(most))
+        Self::with(number, String::new(), false, priming, Kept::Events(most))
     }
 
     /// The stream of an answer to these requests.
@@ -123,19 +134,26 @@ impl Stream {
         priming: bool,
         kept: Kept,
     ) -> Arc<Self> {
-        let id = match (requests.next(), requests.next()) {
-            (Some(id), None) => serde_json::to_string(id).unwrap_or_default(),
-            _ => String::new(),
+        let one = match (requests.next(), requests.next()) {
+            (Some(id), None) => serde_json::to_string(id).ok(),
+            _ => None,
         };
-        let id = if id.len() > LONGEST_ID { "" } else { &id };
-        let suffix = format!("-{}", URL_SAFE_NO_PAD.encode(id));
-        Self::with(number, suffix, priming, kept)
+        let id = one.as_deref().filter(|id| id.len() <= LONGEST_ID);
+        let suffix = format!("-{}", URL_SAFE_NO_PAD.encode(id.unwrap_or_default()));
+        Self::with(number, suffix, one.is_some(), priming, kept)
     }
 
-    fn with(number: u64, suffix: String, priming: bool, kept: Kept) -> Arc<Self> {
+    fn with(
+        number: u64,
+        suffix: String,
+        answers_one: bool,
+        priming: bool,
+        kept: Kept,
+    ) -> Arc<Self> {
         Arc::new(Self {
             number,
             suffix,
+            answers_one,
             priming,
             kept,
             log: Mutex::default(),
@@ -143,21 +161,26 @@ impl Stream {
         })
     }
 
-    /// Adds what is said, once a reader that falls behind has caught up.
-    pub(crate) async fn push(&self, reply: Reply) {
-        if let ReplyKind::Pause(time) = reply.kind() {
-            return self.pause(time);
-        }
+    /// Waits until a reader that falls behind has caught up.
+    pub(crate) async fn room(&self) {
         loop {
             let read = self.read.notified();
             if !self.is_full() {
-                return self.push_now(reply);
+                return;
             }
             read.await;
         }
     }
 
-    /// The same, without waiting: for whoever reads it next.
+    /// Adds what is said.
+    pub(crate) fn push(&self, reply: Reply) {
+        match reply.kind() {
+            ReplyKind::Pause(time) => self.pause(time),
+            _ => self.push_now(reply),
+        }
+    }
+
+    /// Adds a message.
     pub(crate) fn push_now(&self, reply: Reply) {
         let mut log = self.lock();
         let response = reply.is_response();
@@ -185,16 +208,6 @@ impl Stream {
         let mut log = self.lock();
         log.ended = true;
         log.wake();
-    }
-
-    /// Whoever reads it now stops.
-    pub(crate) fn close(&self) {
-        let mut log = self.lock();
-        log.readers += 1;
-        log.position = None;
-        log.wake();
-        drop(log);
-        self.read.notify_waiters();
     }
 
     /// What it takes, in bytes.
@@ -227,8 +240,13 @@ impl Stream {
         }
     }
 
-    fn name(&self, number: u64) -> String {
-        format!("{:x}-{number}{}", self.number, self.suffix)
+    fn name(&self, number: u64, last: bool) -> String {
+        let last = if last {
+            LAST.encode_utf8(&mut [0; 4]).to_owned()
+        } else {
+            String::new()
+        };
+        format!("{:x}-{number}{last}{}", self.number, self.suffix)
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -303,6 +321,7 @@ impl Reader {
         }
         let me = log.readers;
         drop(log);
+        stream.read.notify_waiters();
         Self {
             stream: Arc::clone(stream),
             me,
@@ -313,6 +332,9 @@ impl Reader {
     /// How the stream begins. Plain responses are waited for, all of them.
     pub(crate) fn poll_opening(&self, cx: &mut Context<'_>) -> Poll<Opening> {
         let mut log = self.stream.lock();
+        if log.readers != self.me {
+            return Poll::Ready(Opening::Answered(Vec::new()));
+        }
         let unlike = log.pause.is_some() || log.events.iter().any(|event| !event.response);
         let full = matches!(self.stream.kept, Kept::Events(most) if log.is_full(most));
         if unlike || full && !log.ended {
@@ -335,7 +357,7 @@ impl Reader {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if std::mem::take(&mut self.primes) {
             self.stream.lock().named = true;
-            let name = self.stream.name(0);
+            let name = self.stream.name(0, false);
             return Poll::Ready(Some(format!("id: {name}\ndata: \n\n").into()));
         }
         let mut log = self.stream.lock();
@@ -345,11 +367,13 @@ impl Reader {
         let index = usize::try_from(position - log.dropped).unwrap_or(usize::MAX);
         if let Some(event) = log.events.get(index) {
             let json = event.json.clone();
+            let last = event.response && self.stream.answers_one;
             log.position = Some(position + 1);
             log.named = true;
             drop(log);
             self.stream.read.notify_waiters();
-            return Poll::Ready(Some(event_text(&self.stream.name(position + 1), &json)));
+            let name = self.stream.name(position + 1, last);
+            return Poll::Ready(Some(event_text(&name, &json)));
         }
         if let Some(time) = log.pause.take() {
             log.readers += 1;

@@ -23,6 +23,9 @@ pub enum RequestId {
     String(Box<str>),
 }
 
+/// Ids and progress tokens are repeated and compared; no client needs longer ones, in bytes.
+pub const LONGEST_ID: usize = 1024;
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,7 +68,10 @@ impl<'de> Deserialize<'de> for RequestId {
                     .map_err(|_| E::custom("an integer of 64 bits is expected"))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<RequestId, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RequestId, E> {
+                if text.len() > LONGEST_ID {
+                    return Err(E::custom("at most 1024 bytes are expected"));
+                }
                 Ok(RequestId::String(text.into()))
             }
         }

@@ -246,9 +246,10 @@ impl Source for Fenced {
         })
     }
 
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
-        if let Some(replies) = &mut self.replies {
-            replies.poll_deadline(cx);
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.replies {
+            Some(replies) => replies.poll_deadline(cx),
+            None => Poll::Pending,
         }
     }
 }

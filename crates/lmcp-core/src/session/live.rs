@@ -66,11 +66,14 @@ impl Live {
         question.answer.send(answer).is_ok()
     }
 
-    /// Takes back what was asked in a request that is cancelled: what the client is to be told.
-    pub fn abandon(&self, request: &RequestId) -> Vec<Reply> {
-        let mut questions = self.lock();
-        let asked = questions.extract_if(|_, waiting| waiting.request == *request);
-        asked.map(|(id, _)| taken_back(id)).collect()
+    /// What the client is to be told when a request is cancelled: that what was asked in it need not be answered. Who
+    /// asked hears nothing of it; it is stopped, and must not go on as if it had been refused.
+    pub fn take_back(&self, request: &RequestId) -> Vec<Reply> {
+        let questions = self.lock();
+        let asked = questions
+            .iter()
+            .filter(|(_, waiting)| waiting.request == *request);
+        asked.map(|(id, _)| taken_back(*id)).collect()
     }
 
     /// Did the client wish for anything that must be remembered?

@@ -53,6 +53,16 @@ impl SessionKey {
         }
     }
 
+    /// A key for ids of another kind: one is never taken for the other.
+    #[must_use]
+    pub fn for_purpose(&self, purpose: &str) -> Self {
+        let own = hmac::sign(&self.key, purpose.as_bytes());
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, own.as_ref()),
+            recent: Arc::default(),
+        }
+    }
+
     /// A new session of a caller: what tells it apart, and the text that the client carries.
     pub fn issue(&self, agreement: &Agreement, caller: &Caller) -> (SessionId, String) {
         let id = random::bytes::<16>();

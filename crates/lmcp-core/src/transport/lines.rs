@@ -281,10 +281,11 @@ impl<S: Service> Connection<S> {
                     .session
                     .as_ref()
                     .and_then(|session| session.live().ok());
-                for told in live.iter().flat_map(|live| live.abandon(&id)) {
+                let told = live.map(|live| live.take_back(&id)).unwrap_or_default();
+                self.in_flight.cancel(&id);
+                for told in told {
                     self.out.send(told).await;
                 }
-                self.in_flight.cancel(&id);
                 // The task is dropped when it is next looked at: that is now, before anything else is read.
                 tokio::task::yield_now().await;
             }

@@ -10,6 +10,7 @@ mod limits;
 mod mirror;
 mod mount;
 mod pair;
+mod pressure;
 mod raw;
 mod regressions;
 mod resume;

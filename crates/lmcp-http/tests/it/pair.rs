@@ -46,6 +46,31 @@ async fn a_message_may_be_written_on_several_lines() {
     assert_eq!(visit.message().await["id"], 5);
 }
 
+/// Half a line would swallow the next one.
+#[tokio::test]
+async fn a_message_arrives_whole_or_not_at_all() {
+    let running = both().await;
+    let mut visit = Visit::open(&running).await;
+    let large =
+        json!({ "jsonrpc": "2.0", "method": "x", "params": { "junk": "x".repeat(3 << 20) } });
+    let mut hasty = running.connect().await;
+    hasty.send(&visit.post(&large.to_string())).await;
+    drop(hasty);
+    let answer = visit.ask(&running, "ping", json!({})).await;
+    assert_eq!(answer["result"], json!({}));
+}
+
+/// What opens one transport opens nothing of the other.
+#[tokio::test]
+async fn the_address_of_messages_is_no_session() {
+    let running = both().await;
+    let visit = Visit::open(&running).await;
+    let secret = visit.endpoint.split_once("session=").unwrap().1;
+    let ping = body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let answer = running.ask(&ping.with("mcp-session-id", secret)).await;
+    assert_eq!(answer.head.status, 404);
+}
+
 // L4
 #[tokio::test]
 async fn a_foreign_page_gets_neither_a_stream_nor_a_message_through() {
