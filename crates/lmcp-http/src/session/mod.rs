@@ -3,8 +3,9 @@
 //! A session is its id, which the client carries. Here stands only what goes on now: running calls, streams that a
 //! client may come back to, what it wished for. Whatever has nothing going on has no entry.
 
+mod table;
+
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -17,8 +18,10 @@ use lmcp_core::{
     session::{Agreement, Keeper, Live, SessionId, SessionKey},
 };
 use lmcp_wire::{RequestId, RpcError, header};
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 use tokio::{task::AbortHandle, time::Instant};
+
+use table::{Call, Over, Table, check};
 
 use crate::stream::{Kept, Reader, Stream};
 
@@ -30,53 +33,6 @@ pub(crate) struct Sessions {
     next_stream: AtomicU64,
     /// The calls that run. They belong to nobody's connection.
     tasks: Tasks,
-}
-
-#[derive(Default)]
-struct Table {
-    entries: HashMap<SessionId, Entry>,
-    /// Look for what can be forgotten at this size.
-    crowded: usize,
-    /// How many calls run, of all sessions, and the size of their messages.
-    calls: usize,
-    call_bytes: usize,
-    /// Streams that have ended, oldest first.
-    over: VecDeque<Over>,
-    over_bytes: usize,
-    ended: Ended,
-}
-
-/// What goes on in one session.
-struct Entry {
-    live: Arc<Live>,
-    calls: HashMap<RequestId, Call>,
-    /// Streams that answer a POST.
-    streams: HashMap<u64, Arc<Stream>>,
-    /// The one that a GET opened.
-    standing: Option<Arc<Stream>>,
-    used: Instant,
-}
-
-struct Call {
-    stream: u64,
-    /// The size of its message.
-    bytes: usize,
-    /// Absent for the moment before it runs.
-    abort: Option<AbortHandle>,
-}
-
-struct Over {
-    since: Instant,
-    session: SessionId,
-    stream: u64,
-    bytes: usize,
-}
-
-/// The sessions that clients ended last.
-#[derive(Default)]
-struct Ended {
-    known: HashSet<SessionId>,
-    order: VecDeque<SessionId>,
 }
 
 /// A session that a request belongs to.
@@ -403,114 +359,6 @@ impl Keeper for Sessions {
     }
 }
 
-impl Table {
-    /// The entry of a session, made where there is none.
-    fn entry(&mut self, id: &SessionId, limits: &Limits) -> Result<&mut Entry, RpcError> {
-        if !self.entries.contains_key(id) {
-            self.make_room(limits)?;
-        }
-        Ok(self.entries.entry(*id).or_insert_with(|| Entry {
-            live: Arc::default(),
-            calls: HashMap::new(),
-            streams: HashMap::new(),
-            standing: None,
-            used: Instant::now(),
-        }))
-    }
-
-    /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
-    fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
-        self.forget_old_streams(limits);
-        if self.entries.len() < self.crowded.max(64).min(limits.sessions.max(1)) {
-            return Ok(());
-        }
-        let now = Instant::now();
-        self.entries.retain(|_, entry| entry.is_needed(now, limits));
-        if self.entries.len() >= limits.sessions {
-            self.forget_idle(limits.sessions / 16 + 1);
-        }
-        self.crowded = 2 * self.entries.len();
-        check(self.entries.len(), 1, "sessions", limits.sessions)
-    }
-
-    /// Forgets those that have been idle longest, though they wished for something.
-    fn forget_idle(&mut self, count: usize) {
-        let idle = self.entries.iter().filter(|(_, entry)| entry.is_idle());
-        let mut idle: Vec<_> = idle.map(|(id, entry)| (entry.used, *id)).collect();
-        idle.sort_unstable();
-        for (_, id) in idle.into_iter().take(count) {
-            self.entries.remove(&id);
-        }
-    }
-
-    fn forget_old_streams(&mut self, limits: &Limits) {
-        let now = Instant::now();
-        while let Some(over) = self.over.front()
-            && now.duration_since(over.since) > limits.replay_wait
-        {
-            self.forget_over(0);
-        }
-    }
-
-    /// Keeps what is kept of ended streams within its bound. A session makes room for itself first, so that none can push
-    /// out what others may come back for.
-    fn bound_streams(&mut self, session: &SessionId, limits: &Limits) {
-        self.forget_old_streams(limits);
-        while self.over_bytes > limits.replay_total_bytes && !self.over.is_empty() {
-            let own = self.over.iter().position(|over| over.session == *session);
-            self.forget_over(own.unwrap_or_default());
-        }
-    }
-
-    fn forget_over(&mut self, place: usize) {
-        let Some(over) = self.over.remove(place) else {
-            return;
-        };
-        self.over_bytes -= over.bytes;
-        if let Some(entry) = self.entries.get_mut(&over.session) {
-            entry.streams.remove(&over.stream);
-        }
-    }
-}
-
-impl Entry {
-    fn expect_free(&self, id: &RequestId) -> Result<(), RpcError> {
-        if !self.calls.contains_key(id) {
-            return Ok(());
-        }
-        let words = format!("the id `{id}` belongs to a request in flight");
-        Err(RpcError::invalid_request(words))
-    }
-
-    /// Nothing runs, and nobody reads.
-    fn is_idle(&self) -> bool {
-        let read = |stream: &Arc<Stream>| stream.has_reader();
-        self.calls.is_empty() && !self.standing.iter().any(read)
-    }
-
-    fn is_needed(&self, now: Instant, limits: &Limits) -> bool {
-        let idle = now.duration_since(self.used);
-        !self.is_idle()
-            || !self.streams.is_empty()
-            // Somebody may be about to ask, to wish or to come back.
-            || idle < limits.replay_wait
-            || idle < limits.session_wait && self.live.has_wishes()
-    }
-}
-
-impl Ended {
-    fn add(&mut self, session: SessionId, most: usize) {
-        if self.known.insert(session) {
-            self.order.push_back(session);
-        }
-        while self.order.len() > most {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
-        }
-    }
-}
-
 /// A call that has not been done at once.
 pub(crate) struct Started {
     pub(crate) id: RequestId,
@@ -597,13 +445,4 @@ impl Drop for Running {
         table.over_bytes += bytes;
         table.bound_streams(&self.session, &sessions.limits);
     }
-}
-
-/// Is there room for so many more?
-fn check(there: usize, more: usize, limit: &str, most: usize) -> Result<(), RpcError> {
-    if there.saturating_add(more) <= most {
-        return Ok(());
-    }
-    let words = format!("the limit `{limit}` of {most} is reached; try again later");
-    Err(RpcError::internal(words).with_data(json!({ "limit": limit, "value": most })))
 }

@@ -1,0 +1,185 @@
+//! What goes on in the sessions of one server: the table, and how it is kept small.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use lmcp_core::{
+    Limits,
+    session::{Live, SessionId},
+};
+use lmcp_wire::{RequestId, RpcError};
+use serde_json::json;
+use tokio::{task::AbortHandle, time::Instant};
+
+use crate::stream::Stream;
+
+/// What goes on, and what may be come back to.
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) entries: HashMap<SessionId, Entry>,
+    /// Look for what can be forgotten at this size.
+    pub(super) crowded: usize,
+    /// How many calls run, of all sessions, and the size of their messages.
+    pub(super) calls: usize,
+    pub(super) call_bytes: usize,
+    /// Streams that have ended, oldest first.
+    pub(super) over: VecDeque<Over>,
+    pub(super) over_bytes: usize,
+    pub(super) ended: Ended,
+}
+
+/// What goes on in one session.
+pub(super) struct Entry {
+    pub(super) live: Arc<Live>,
+    pub(super) calls: HashMap<RequestId, Call>,
+    /// Streams that answer a POST.
+    pub(super) streams: HashMap<u64, Arc<Stream>>,
+    /// The one that a GET opened.
+    pub(super) standing: Option<Arc<Stream>>,
+    pub(super) used: Instant,
+}
+
+pub(super) struct Call {
+    pub(super) stream: u64,
+    /// The size of its message.
+    pub(super) bytes: usize,
+    /// Absent for the moment before it runs.
+    pub(super) abort: Option<AbortHandle>,
+}
+
+pub(super) struct Over {
+    pub(super) since: Instant,
+    pub(super) session: SessionId,
+    pub(super) stream: u64,
+    pub(super) bytes: usize,
+}
+
+/// The sessions that clients ended last.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) known: HashSet<SessionId>,
+    pub(super) order: VecDeque<SessionId>,
+}
+
+impl Table {
+    /// The entry of a session, made where there is none.
+    pub(super) fn entry(
+        &mut self,
+        id: &SessionId,
+        limits: &Limits,
+    ) -> Result<&mut Entry, RpcError> {
+        if !self.entries.contains_key(id) {
+            self.make_room(limits)?;
+        }
+        Ok(self.entries.entry(*id).or_insert_with(|| Entry {
+            live: Arc::default(),
+            calls: HashMap::new(),
+            streams: HashMap::new(),
+            standing: None,
+            used: Instant::now(),
+        }))
+    }
+
+    /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
+    pub(super) fn make_room(&mut self, limits: &Limits) -> Result<(), RpcError> {
+        self.forget_old_streams(limits);
+        if self.entries.len() < self.crowded.max(64).min(limits.sessions.max(1)) {
+            return Ok(());
+        }
+        let now = Instant::now();
+        self.entries.retain(|_, entry| entry.is_needed(now, limits));
+        if self.entries.len() >= limits.sessions {
+            self.forget_idle(limits.sessions / 16 + 1);
+        }
+        self.crowded = 2 * self.entries.len();
+        check(self.entries.len(), 1, "sessions", limits.sessions)
+    }
+
+    /// Forgets those that have been idle longest, though they wished for something.
+    pub(super) fn forget_idle(&mut self, count: usize) {
+        let idle = self.entries.iter().filter(|(_, entry)| entry.is_idle());
+        let mut idle: Vec<_> = idle.map(|(id, entry)| (entry.used, *id)).collect();
+        idle.sort_unstable();
+        for (_, id) in idle.into_iter().take(count) {
+            self.entries.remove(&id);
+        }
+    }
+
+    pub(super) fn forget_old_streams(&mut self, limits: &Limits) {
+        let now = Instant::now();
+        while let Some(over) = self.over.front()
+            && now.duration_since(over.since) > limits.replay_wait
+        {
+            self.forget_over(0);
+        }
+    }
+
+    /// Keeps what is kept of ended streams within its bound. A session makes room for itself first, so that none can push
+    /// out what others may come back for.
+    pub(super) fn bound_streams(&mut self, session: &SessionId, limits: &Limits) {
+        self.forget_old_streams(limits);
+        while self.over_bytes > limits.replay_total_bytes && !self.over.is_empty() {
+            let own = self.over.iter().position(|over| over.session == *session);
+            self.forget_over(own.unwrap_or_default());
+        }
+    }
+
+    pub(super) fn forget_over(&mut self, place: usize) {
+        let Some(over) = self.over.remove(place) else {
+            return;
+        };
+        self.over_bytes -= over.bytes;
+        if let Some(entry) = self.entries.get_mut(&over.session) {
+            entry.streams.remove(&over.stream);
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn expect_free(&self, id: &RequestId) -> Result<(), RpcError> {
+        if !self.calls.contains_key(id) {
+            return Ok(());
+        }
+        let words = format!("the id `{id}` belongs to a request in flight");
+        Err(RpcError::invalid_request(words))
+    }
+
+    /// Nothing runs, and nobody reads.
+    pub(super) fn is_idle(&self) -> bool {
+        let read = |stream: &Arc<Stream>| stream.has_reader();
+        self.calls.is_empty() && !self.standing.iter().any(read)
+    }
+
+    pub(super) fn is_needed(&self, now: Instant, limits: &Limits) -> bool {
+        let idle = now.duration_since(self.used);
+        !self.is_idle()
+            || !self.streams.is_empty()
+            // Somebody may be about to ask, to wish or to come back.
+            || idle < limits.replay_wait
+            || idle < limits.session_wait && self.live.has_wishes()
+    }
+}
+
+impl Ended {
+    pub(super) fn add(&mut self, session: SessionId, most: usize) {
+        if self.known.insert(session) {
+            self.order.push_back(session);
+        }
+        while self.order.len() > most {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Is there room for so many more?
+pub(super) fn check(there: usize, more: usize, limit: &str, most: usize) -> Result<(), RpcError> {
+    if there.saturating_add(more) <= most {
+        return Ok(());
+    }
+    let words = format!("the limit `{limit}` of {most} is reached; try again later");
+    Err(RpcError::internal(words).with_data(json!({ "limit": limit, "value": most })))
+}
