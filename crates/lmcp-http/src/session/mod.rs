@@ -202,13 +202,9 @@ impl Sessions {
         calls: &[Started],
     ) -> Result<(), RpcError> {
         let mut table = self.lock();
-        // Ended in the middle of the first turn.
-        if table.ended.known.contains(&session) {
-            return Err(RpcError::invalid_request("this session has ended"));
-        }
         let entry = table.entry(&session, &self.limits)?;
         entry.streams.insert(stream.number, Arc::clone(stream));
-        let (mut count, mut size) = (0, 0);
+        let (mut count, mut size, mut replaced) = (0, 0, 0);
         for Started { id, bytes, .. } in calls {
             let call = Call {
                 stream: stream.number,
@@ -218,12 +214,12 @@ impl Sessions {
             size += bytes;
             match entry.calls.insert(id.clone(), call) {
                 // Two of one id at the same moment: the later one counts.
-                Some(before) => size -= before.bytes,
+                Some(before) => replaced += before.bytes,
                 None => count += 1,
             }
         }
         table.calls += count;
-        table.call_bytes += size;
+        table.call_bytes = table.call_bytes + size - replaced;
         Ok(())
     }
 
@@ -292,9 +288,6 @@ impl Sessions {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
         let stream = Stream::standing(number, priming, self.limits.replay_bytes);
         let mut table = self.lock();
-        if table.ended.known.contains(session) {
-            return Err(RpcError::invalid_request("this session has ended"));
-        }
         let entry = table.entry(session, &self.limits)?;
         entry.used = Instant::now();
         if let Some(before) = entry.standing.replace(Arc::clone(&stream)) {
@@ -350,9 +343,6 @@ impl Keeper for Sessions {
 
     fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError> {
         let mut table = self.lock();
-        if table.ended.known.contains(id) {
-            return Err(RpcError::invalid_request("this session has ended"));
-        }
         let entry = table.entry(id, &self.limits)?;
         entry.used = Instant::now();
         Ok(Arc::clone(&entry.live))

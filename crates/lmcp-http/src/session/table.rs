@@ -64,12 +64,16 @@ pub(super) struct Ended {
 }
 
 impl Table {
-    /// The entry of a session, made where there is none.
+    /// The entry of a session, made where there is none. One that has ended, perhaps in the middle of a first turn, gets
+    /// none any more.
     pub(super) fn entry(
         &mut self,
         id: &SessionId,
         limits: &Limits,
     ) -> Result<&mut Entry, RpcError> {
+        if self.ended.known.contains(id) {
+            return Err(RpcError::invalid_request("this session has ended"));
+        }
         if !self.entries.contains_key(id) {
             self.make_room(limits)?;
         }
