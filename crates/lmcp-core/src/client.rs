@@ -42,6 +42,7 @@ pub struct Client {
     server: Handle,
     capabilities: ClientCapabilities,
     caller: Caller,
+    name: String,
     log_level: Option<LoggingLevel>,
     answer: Option<Answerer>,
 }
@@ -53,6 +54,7 @@ impl Client {
             server,
             capabilities: ClientCapabilities::default(),
             caller,
+            name: "lmcp in-process client".into(),
             log_level: None,
             answer: None,
         }
@@ -69,6 +71,13 @@ impl Client {
     #[must_use]
     pub fn caller(mut self, caller: Caller) -> Self {
         self.caller = caller;
+        self
+    }
+
+    /// Says that it is this client: some tools answer according to what a client can take.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 
@@ -155,7 +164,7 @@ impl Client {
     pub fn start(&self, method: &str, mut params: Value) -> Calling {
         let mut head = json!({
             meta::PROTOCOL_VERSION: era::SERVED[0].as_str(),
-            meta::CLIENT_INFO: { "name": "lmcp in-process client", "version": env!("CARGO_PKG_VERSION") },
+            meta::CLIENT_INFO: { "name": self.name, "version": env!("CARGO_PKG_VERSION") },
             meta::CLIENT_CAPABILITIES: self.capabilities,
             "progressToken": 1,
         });

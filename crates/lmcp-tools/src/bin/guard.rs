@@ -1,0 +1,13 @@
+//! Guards commands, and nothing else: for programs that do not begin with `Helper::this_program`.
+
+use std::process::ExitCode;
+
+use lmcp_tools::Helper;
+
+fn main() -> ExitCode {
+    match Helper::this_program() {
+        // Called by a person: there is nothing to guard.
+        Ok(_) => ExitCode::FAILURE,
+        Err(code) => code,
+    }
+}

@@ -1,0 +1,187 @@
+//! What an edit changed, as a unified diff within the room there is.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use similar::{Algorithm, DiffOp};
+
+use crate::room::Room;
+
+/// A diff, and whether it is only its beginning.
+#[derive(Debug)]
+pub(super) struct Diff {
+    pub(super) text: String,
+    pub(super) truncated: bool,
+}
+
+/// Compares what lies between the first line that differs and the last one: the rest of a large file costs little.
+pub(super) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room) -> Diff {
+    if old == new {
+        return Diff {
+            text: String::new(),
+            truncated: false,
+        };
+    }
+    let (start, old, new) = changed(old, new);
+    let line = memchr::memchr_iter(b'\n', start).count();
+    let (old, new) = (split(old), split(new));
+    let deadline = Instant::now() + TIME;
+    let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
+    let mut text = format!("--- {path}\n+++ {path}\n");
+    for hunk in similar::group_diff_ops(ops, CONTEXT) {
+        if text.len() > room.bytes {
+            break;
+        }
+        write_hunk(&mut text, &hunk, line, &old, &new, room.bytes);
+    }
+    let fits = room.fit(&text);
+    let truncated = fits < text.len();
+    text.truncate(fits);
+    Diff { text, truncated }
+}
+
+/// What comes before the context of the first change; and both texts from there to the context of the last.
+fn changed<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
+    let same = old
+        .iter()
+        .zip(new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let mut start = same;
+    // The beginning of the line that differs, and of those of the context before it.
+    for _ in 0..=CONTEXT {
+        start = memchr::memrchr(b'\n', &old[..start]).unwrap_or(0);
+    }
+    if start > 0 {
+        start += 1;
+    }
+    let (old_rest, new_rest) = (&old[same..], &new[same..]);
+    let tail = old_rest
+        .iter()
+        .rev()
+        .zip(new_rest.iter().rev())
+        .take_while(|(old, new)| old == new)
+        .count();
+    let mut end = old.len() - tail;
+    for _ in 0..=CONTEXT {
+        end = memchr::memchr(b'\n', &old[end..]).map_or(old.len(), |next| end + next + 1);
+    }
+    let behind = old.len() - end;
+    (
+        &old[..start],
+        &old[start..end],
+        &new[start..new.len() - behind],
+    )
+}
+
+fn split(text: &[u8]) -> Vec<&[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+fn write_hunk(
+    text: &mut String,
+    hunk: &[DiffOp],
+    line: usize,
+    old: &[&[u8]],
+    new: &[&[u8]],
+    most: usize,
+) {
+    let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
+        return;
+    };
+    let old_range = first.old_range().start..last.old_range().end;
+    let new_range = first.new_range().start..last.new_range().end;
+    // Of an empty range the line before it is told.
+    let from = |start: usize, length: usize| line + start + usize::from(length > 0);
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "@@ -{},{} +{},{} @@",
+        from(old_range.start, old_range.len()),
+        old_range.len(),
+        from(new_range.start, new_range.len()),
+        new_range.len()
+    );
+    for op in hunk {
+        if let DiffOp::Equal { .. } = op {
+            write_lines(text, ' ', &old[op.old_range()], most);
+        } else {
+            write_lines(text, '-', &old[op.old_range()], most);
+            write_lines(text, '+', &new[op.new_range()], most);
+        }
+    }
+}
+
+fn write_lines(text: &mut String, sign: char, lines: &[&[u8]], most: usize) {
+    for line in lines {
+        if text.len() > most {
+            return;
+        }
+        text.push(sign);
+        // A line longer than all the room is cut anyway.
+        let shown = &line[..line.len().min(most)];
+        text.push_str(&String::from_utf8_lossy(shown));
+        if !line.ends_with(b"\n") {
+            text.push_str("\n\\ No newline at end of file\n");
+        } else if shown.len() < line.len() {
+            text.push('\n');
+        }
+    }
+}
+
+/// Past this the diff is coarser, not wrong.
+const TIME: Duration = Duration::from_millis(200);
+
+/// Lines shown around a change.
+const CONTEXT: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hunk_names_its_lines() {
+        let old: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let new = old.replace("line 10\n", "line ten\nand more\n");
+        let diff = unified("f", old.as_bytes(), new.as_bytes(), &Room::UNKNOWN);
+        assert!(!diff.truncated);
+        assert_eq!(
+            diff.text,
+            "--- f\n+++ f\n@@ -7,7 +7,8 @@\n line 7\n line 8\n line 9\n-line 10\n+line ten\n+and more\n line 11\n line 12\n line 13\n"
+        );
+    }
+
+    #[test]
+    fn a_file_that_becomes_empty_and_one_without_a_last_break() {
+        let diff = unified("f", b"a", b"", &Room::UNKNOWN);
+        assert_eq!(
+            diff.text,
+            "--- f\n+++ f\n@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"
+        );
+    }
+
+    #[test]
+    fn changes_at_both_ends_and_repeated_lines_stay_apart() {
+        let diff = unified("f", b"a\na\na\n", b"a\na\na\na\n", &Room::UNKNOWN);
+        assert_eq!(
+            diff.text
+                .lines()
+                .filter(|line| line.starts_with('+'))
+                .count(),
+            2,
+            "{}",
+            diff.text
+        );
+    }
+
+    #[test]
+    fn a_large_change_is_cut_at_a_line() {
+        let new = "new line\n".repeat(100_000);
+        let diff = unified("f", b"old\n", new.as_bytes(), &Room::UNKNOWN);
+        assert!(
+            diff.truncated && diff.text.len() <= Room::UNKNOWN.bytes && diff.text.ends_with('\n')
+        );
+    }
+}

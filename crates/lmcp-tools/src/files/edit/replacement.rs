@@ -1,0 +1,154 @@
+//! What stands in a file after an edit, in place of a match.
+//!
+//! Lines that the edit only quotes, at the beginning and end of both texts, keep the file's own bytes. The others take
+//! the line endings of the lines they replace, one by one.
+
+use std::ops::Range;
+
+use super::{
+    indent::Shift,
+    lines::pieces,
+    matching::{Kind, Match},
+};
+
+/// The bytes for one match of `old` in `file`.
+pub(super) fn bytes(ends: &mut Ends<'_>, found: &Match, old: &[u8], new: &[u8]) -> Vec<u8> {
+    let file = ends.file;
+    let written_out = old.contains(&b'\r') || new.contains(&b'\r');
+    if found.kind == Kind::Exact && written_out {
+        return new.to_vec();
+    }
+    let (here, breaks) = pieces(&file[found.range.clone()]);
+    let (old, _) = pieces(old);
+    let (new, _) = pieces(new);
+    let first = old
+        .iter()
+        .zip(&new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let most = old.len().min(new.len()) - first;
+    let last = old
+        .iter()
+        .rev()
+        .zip(new.iter().rev())
+        .take(most)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let shift = match found.kind {
+        Kind::Indentation => Shift::between(old.iter().copied(), here.iter().copied()),
+        Kind::Exact | Kind::LineEndings | Kind::TrailingBlanks => None,
+    };
+    let mut bytes = Vec::with_capacity(found.range.len() + 64);
+    for (at, piece) in new.iter().enumerate() {
+        // The same line in the file, if the edit only quotes it.
+        let quoted = if at < first {
+            Some(at)
+        } else if at + last >= new.len() {
+            Some(at + old.len() - new.len())
+        } else {
+            None
+        };
+        match (quoted, &shift) {
+            (Some(line), _) => bytes.extend_from_slice(here[line]),
+            (None, Some(shift)) => bytes.extend_from_slice(&shift.apply(piece)),
+            (None, None) => bytes.extend_from_slice(piece),
+        }
+        if at + 1 < new.len() {
+            // A line more than there was ends like the last one that it replaces.
+            let replaced = || at.min((old.len() - last).saturating_sub(1));
+            let line_break = breaks.get(quoted.unwrap_or_else(replaced)).copied();
+            bytes.extend_from_slice(line_break.unwrap_or_else(|| ends.at(found.range.end)));
+        }
+    }
+    bytes
+}
+
+/// How the lines of a file end. Asked in order, it reads the file once, be it a single line.
+pub(super) struct Ends<'a> {
+    file: &'a [u8],
+    /// The positions that have this end.
+    known: Range<usize>,
+    end: &'static [u8],
+}
+
+impl<'a> Ends<'a> {
+    pub(super) fn of(file: &'a [u8]) -> Self {
+        Self {
+            file,
+            known: 0..0,
+            end: b"",
+        }
+    }
+
+    /// How the line ends that a position is in; the last line of a file, which need not end, like the one before.
+    fn at(&mut self, at: usize) -> &'static [u8] {
+        if !self.known.contains(&at) {
+            let next = memchr::memchr(b'\n', &self.file[at..]).map(|next| at + next);
+            let nearest = next.or_else(|| memchr::memrchr(b'\n', self.file));
+            let windows = nearest.is_some_and(|end| self.file[..end].ends_with(b"\r"));
+            self.end = if windows { b"\r\n" } else { b"\n" };
+            self.known = at..next.unwrap_or(self.file.len()) + 1;
+        }
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::edit::matching;
+
+    fn edit(file: &str, old: &str, new: &str) -> String {
+        let mut found = matching::find(file.as_bytes(), old.as_bytes(), 9);
+        if found.is_empty() {
+            found = matching::find_tolerantly(file.as_bytes(), old.as_bytes(), 9);
+        }
+        let [found] = &found[..] else {
+            panic!("{found:?}")
+        };
+        let mut edited = file.as_bytes().to_vec();
+        let bytes = bytes(
+            &mut Ends::of(file.as_bytes()),
+            found,
+            old.as_bytes(),
+            new.as_bytes(),
+        );
+        edited.splice(found.range.clone(), bytes);
+        String::from_utf8(edited).unwrap()
+    }
+
+    #[test]
+    fn new_lines_end_like_those_they_replace() {
+        assert_eq!(edit("a\r\nb\r\n", "a\nb\n", "x\ny\nz\n"), "x\r\ny\r\nz\r\n");
+        assert_eq!(edit("a\r\nb\nc", "a\nb", "x\ny\nz"), "x\r\ny\nz\nc");
+        assert_eq!(edit("a\r\nb", "b", "b\nc"), "a\r\nb\r\nc");
+        assert_eq!(edit("a", "a", "a\nb"), "a\nb");
+    }
+
+    #[test]
+    fn lines_only_quoted_keep_their_own_ends() {
+        assert_eq!(
+            edit("a\nb\r\nc\nd", "a\nb\nc", "a\nX\nb\nc"),
+            "a\nX\nb\r\nc\nd"
+        );
+        assert_eq!(edit("a  \r\nb\n", "a\nb\n", "a\nB\n"), "a  \r\nB\n");
+    }
+
+    #[test]
+    fn line_ends_that_are_written_out_are_meant() {
+        assert_eq!(edit("a\r\nb", "a\r\n", "a\n"), "a\nb");
+        assert_eq!(edit("a\nb", "a\n", "a\r\n"), "a\r\nb");
+    }
+
+    #[test]
+    fn new_lines_are_indented_like_the_file() {
+        assert_eq!(
+            edit(
+                "\tif x:\n\t\ty\n",
+                "if x:\n    y\n",
+                "if x:\n    z\n    if w:\n        v\n"
+            ),
+            "\tif x:\n\t\tz\n\t\tif w:\n\t\t\tv\n"
+        );
+    }
+}

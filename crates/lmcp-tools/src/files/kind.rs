@@ -1,0 +1,107 @@
+//! What a file is, by the way it begins.
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As far as one can tell.
+    Text,
+    /// A picture that models can look at, with its MIME type.
+    Image(&'static str),
+    /// Not for reading, and what it is.
+    Binary(&'static str),
+    /// Nothing but zeros: a hole, with perhaps text behind it.
+    Hole,
+}
+
+/// How much of the beginning is looked at.
+pub(crate) const HEAD_BYTES: usize = 8192;
+
+impl Kind {
+    /// By the first [`HEAD_BYTES`] of a file.
+    pub(crate) fn of(head: &[u8]) -> Self {
+        if let Some(mime_type) = image(head) {
+            return Self::Image(mime_type);
+        }
+        let known = MAGIC.iter().find(|(magic, _)| head.starts_with(magic));
+        if let Some((_, name)) = known {
+            return Self::Binary(name);
+        }
+        let is_utf16 = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
+        if is_utf16 || !head.contains(&0) {
+            return Self::Text;
+        }
+        if head.iter().all(|byte| *byte == 0) {
+            return Self::Hole;
+        }
+        Self::Binary("binary data")
+    }
+}
+
+fn image(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+/// Beginnings that no text has. Each is long or odd enough.
+const MAGIC: &[(&[u8], &str)] = &[
+    (b"\x7fELF", "an ELF program or library"),
+    (b"MZ\x90\0", "a Windows program"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O program"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"\xca\xfe\xba\xbe", "a Java class"),
+    (b"!<arch>\n", "an archive of object files"),
+    (b"PK\x03\x04", "a ZIP archive or office document"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
+    (b"\xfd7zXZ\0", "XZ data"),
+    (b"BZh91AY&SY", "bzip2 data"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+    (b"%PDF-", "a PDF document"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\xff\xfe\0\0", "UTF-32 text"),
+    (b"\0\0\xfe\xff", "UTF-32 text"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_how_they_begin() {
+        assert_eq!(Kind::of(b""), Kind::Text);
+        assert_eq!(Kind::of(b"GIF is a format"), Kind::Text);
+        assert_eq!(Kind::of(b"GIF89a..."), Kind::Image("image/gif"));
+        assert_eq!(Kind::of(b"RIFF\0\0\0\0WEBPVP8 "), Kind::Image("image/webp"));
+        assert_eq!(
+            Kind::of(b"RIFF\0\0\0\0WAVEfmt "),
+            Kind::Binary("binary data")
+        );
+        assert_eq!(Kind::of(b"%PDF-1.7\n"), Kind::Binary("a PDF document"));
+        assert_eq!(Kind::of(b"a\0b"), Kind::Binary("binary data"));
+        assert_eq!(Kind::of(b"\xff\xfea\0"), Kind::Text);
+        assert_eq!(
+            Kind::of(b"\xff\xfe\0\0a\0\0\0"),
+            Kind::Binary("UTF-32 text")
+        );
+        assert_eq!(Kind::of(&[0; 64]), Kind::Hole);
+    }
+}

@@ -1,0 +1,253 @@
+//! `list_dir`: what is in a folder, and in those below it.
+//!
+//! A page is made by a walk that stops when the page is full, and the next one goes on where the cursor says. Nothing is
+//! kept in between.
+
+mod cursor;
+mod rules;
+mod walk;
+
+use std::sync::Arc;
+
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use rustix::io::Errno;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Host,
+    answer::Answer,
+    blocking::blocking,
+    room::{Room, json_length},
+    roots::Place,
+};
+
+use cursor::Trail;
+use rules::Rules;
+use walk::Walk;
+
+/// The tool.
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("list_dir", list)
+        .title("List a folder")
+        .about(
+            "Returns what is in a folder, and below it to a depth: paths, types, sizes, times, modes. Not to find files by \
+             name or content (search_files), nor to read one (read_file).",
+        )
+        .read_only()
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The folder; the one this server works in, if left out.
+    path: Option<String>,
+    /// How deep to go: 1 is the folder itself.
+    #[schemars(range(min = 1, max = 16))]
+    depth: Option<u32>,
+    /// How many entries to return at most. 500 if left out, and never more than fit.
+    #[schemars(range(min = 1))]
+    limit: Option<u64>,
+    /// Where to go on: `next_cursor` of the result before, with the other arguments as they were.
+    cursor: Option<String>,
+    /// How the entries of each folder are ordered: by name; by size, largest first; by mtime, newest first.
+    #[serde(default)]
+    sort: Sort,
+    /// Also what begins with a dot.
+    #[serde(default)]
+    hidden: bool,
+    /// Leave out what `.gitignore` and `.ignore` say. If left out: yes if `depth` is more than 1, no if it is 1.
+    ignore: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Sort {
+    #[default]
+    Name,
+    Size,
+    Mtime,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Listing {
+    /// The folder.
+    path: String,
+    /// What is in it; each folder is followed by what it holds. Missing if it stands in the text of the result only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<Entry>>,
+    /// How many entries this page has.
+    entry_count: usize,
+    /// Is left out what `.gitignore` and `.ignore` say?
+    ignore: bool,
+    /// There is more: pass this as `cursor`. Missing on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Why the folder could not be read to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A file, a folder, or something else. Links are not followed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Entry {
+    /// Below the folder that was listed.
+    path: String,
+    /// The name is not UTF-8: `path` shows it with `�` for what is wrong, and cannot be used to reach it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    lossy_name: bool,
+    /// What it is.
+    r#type: EntryType,
+    /// Of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    /// When it was last changed, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtime: Option<String>,
+    /// Permissions, in octal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    /// Where a link leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    /// Why nothing more is known of it, or why it could not be entered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum EntryType {
+    File,
+    Dir,
+    Link,
+    Fifo,
+    Socket,
+    Device,
+    Unknown,
+}
+
+async fn list(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
+    let room = Room::of(&cx);
+    blocking(move || page(&host, &args, room, &cx)).await
+}
+
+fn page(host: &Host, args: &Args, room: Room, cx: &Cx) -> ToolResult<Answer<Listing>> {
+    let trail = match &args.cursor {
+        Some(cursor) => Trail::decode(cursor, args.sort)?,
+        None => Trail::default(),
+    };
+    let depth = args.depth.unwrap_or(1);
+    let ignore = args.ignore.unwrap_or(depth > 1);
+    let path = args.path.as_deref().unwrap_or(".");
+    let place = host.roots.find(path)?;
+    let dir = place.open_dir().map_err(|err| cannot_list(&place, err))?;
+    let limit = usize::try_from(args.limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
+    let mut walk = Walk::new(cx, args.sort, depth, room, limit);
+    walk.hidden = args.hidden;
+    if ignore {
+        walk.rules = Some(Rules::above(&host.roots, &place, &dir));
+    }
+    let error = match walk.folder(dir, &trail) {
+        // Told as part of the result: what was read of it still counts.
+        Err(err) => Some(reason(err)),
+        Ok(()) => None,
+    };
+    if cx.is_cancelled() {
+        return Err(ToolError::new("cancelled"));
+    }
+    let next_cursor = walk.more.then(|| walk.last.encode(args.sort));
+    let text = render(&walk.found, next_cursor.as_deref(), error.as_deref(), room);
+    let listing = Listing {
+        path: place.shown().display().to_string(),
+        entry_count: walk.found.len(),
+        entries: room.in_structured.then_some(walk.found),
+        ignore,
+        next_cursor,
+        error,
+    };
+    Ok(Answer::new(listing, text))
+}
+
+fn cannot_list(place: &Place<'_>, err: Errno) -> ToolError {
+    // Something on the way may be no folder, or the end of it.
+    let is_other = err == Errno::NOTDIR && place.stat().is_ok();
+    if is_other {
+        let shown = place.shown().display();
+        return ToolError::new(format!("`{shown}` is not a folder")).hint("read_file reads files");
+    }
+    place.failed("list", err)
+}
+
+fn reason(err: Errno) -> String {
+    match err {
+        Errno::ACCESS | Errno::PERM => "permission denied".into(),
+        // What was a folder a moment ago.
+        Errno::NOTDIR | Errno::LOOP | Errno::NOENT => "changed while it was listed".into(),
+        err => err.to_string(),
+    }
+}
+
+fn render(entries: &[Entry], next: Option<&str>, error: Option<&str>, room: Room) -> String {
+    let mut text = String::new();
+    if room.in_text {
+        entries
+            .iter()
+            .for_each(|entry| text.push_str(&entry.line()));
+    }
+    let count = entries.len();
+    let plural = if count == 1 { "entry" } else { "entries" };
+    text.push_str(&format!("[{count} {plural}"));
+    if let Some(error) = error {
+        text.push_str(&format!(", not all: {error}"));
+    }
+    if let Some(next) = next {
+        text.push_str(&format!(", next cursor={next}"));
+    }
+    text.push_str("]\n");
+    text
+}
+
+impl Entry {
+    /// One line of the text: mode, size, time, path, and what kind of thing it is as `ls -F` shows it.
+    fn line(&self) -> String {
+        let mode = self.mode.as_deref().unwrap_or("????");
+        let size = self.size_bytes.map_or("-".into(), |size| size.to_string());
+        let mtime = self.mtime.as_deref().unwrap_or("-");
+        // A name may hold a line break, and must not look like two entries.
+        let path = self.path.replace('\n', "\\n");
+        let mut line = format!("{mode} {size:>9} {mtime} {path}");
+        match (self.r#type, &self.target) {
+            (EntryType::Dir, _) => line.push('/'),
+            (EntryType::Link, Some(target)) => {
+                line.push_str(&format!(" -> {}", target.replace('\n', "\\n")))
+            }
+            (EntryType::Link, None) => line.push('@'),
+            (EntryType::Fifo, _) => line.push('|'),
+            (EntryType::Socket, _) => line.push('='),
+            (EntryType::Device, _) => line.push_str(" (device)"),
+            (EntryType::File | EntryType::Unknown, _) => {}
+        }
+        if let Some(error) = &self.error {
+            line.push_str(&format!(" ({error})"));
+        }
+        line.push('\n');
+        line
+    }
+
+    /// What it takes of the room, where it takes most.
+    fn cost(&self, room: &Room) -> usize {
+        let in_text = match room.in_text {
+            true => self.line().chars().map(json_length).sum(),
+            false => 0,
+        };
+        let in_structured = match room.in_structured {
+            true => serde_json::to_vec(self).map_or(0, |json| json.len() + 1),
+            false => 0,
+        };
+        in_text.max(in_structured)
+    }
+}
+
+/// Enough for most folders, little enough for every client.
+const DEFAULT_LIMIT: u64 = 500;

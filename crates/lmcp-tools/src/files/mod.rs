@@ -1,0 +1,13 @@
+//! Tools on files, all of them within the roots.
+
+mod atomic;
+pub(crate) mod edit;
+mod hash;
+mod kind;
+pub(crate) mod list;
+pub(crate) mod locks;
+pub(crate) mod read;
+pub(crate) mod search;
+mod target;
+mod text;
+pub(crate) mod write;

@@ -1,0 +1,371 @@
+//! `read_file`: what is in files, a page at a time.
+//!
+//! The result says where the page is, how to go on, and the hash that `write_file` and `edit_file` take as proof that
+//! nothing has changed since.
+
+mod page;
+mod render;
+mod slice;
+mod source;
+mod survey;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_wire::Content;
+use rustix::fs::Stat;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Host,
+    answer::Answer,
+    blocking::blocking,
+    files::{
+        hash,
+        kind::{HEAD_BYTES, Kind},
+        text::{Encoding, LineEndings},
+    },
+    room::{Room, json_length},
+    roots::Place,
+    time::rfc3339,
+};
+
+use slice::Slice;
+use source::Source;
+
+/// The tool.
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("read_file", read)
+        .title("Read files")
+        .about(
+            "Returns the text of one or several files, by lines or bytes, with its hash and how to read on; images as \
+             images. Not for folders (list_dir), nor to find something in many files (search_files).",
+        )
+        .read_only()
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The file to read.
+    path: Option<String>,
+    /// Several files to read, instead of `path`. One that cannot be read does not spoil the others.
+    #[schemars(length(min = 1, max = 64))]
+    paths: Option<Vec<String>>,
+    /// The first line to return, counted from 1; negative counts from the end, so -20 means the last 20 lines.
+    offset: Option<i64>,
+    /// How many lines to return. As many as fit, if left out.
+    #[schemars(range(min = 1))]
+    limit: Option<u64>,
+    /// The first byte to return, counted from 0, instead of `offset`; negative counts from the end.
+    byte_offset: Option<i64>,
+    /// How many bytes to return. As many as fit, if left out.
+    #[schemars(range(min = 1))]
+    byte_limit: Option<u64>,
+    /// Put its number and a tab before each line.
+    #[serde(default)]
+    line_numbers: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Files {
+    /// One for each path, in the order asked for.
+    files: Vec<FileRead>,
+}
+
+/// One file. If it could not be read there is only `path` and `error`.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct FileRead {
+    /// As asked for.
+    path: String,
+    /// Why it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The text, line endings as they are. Missing if it stands in the text of the result only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    /// Number of the first line returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_line: Option<u64>,
+    /// Number of the last line returned, perhaps not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_line: Option<u64>,
+    /// How many lines the file has. Missing if it is larger than 16 MiB: they are not counted then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_lines: Option<u64>,
+    /// Where in the file the content begins, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    byte_start: Option<u64>,
+    /// Where it ends, in bytes: the first byte not returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    byte_end: Option<u64>,
+    /// Size of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    /// Bytes of the file behind the content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_bytes: Option<u64>,
+    /// Lines of the file behind the last one returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_lines: Option<u64>,
+    /// The argument to read on with. Missing at the end of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<Next>,
+    /// How the file writes characters, as far as the content shows if it is larger than 16 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<Encoding>,
+    /// Does it begin with a byte order mark? The content does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bom: Option<bool>,
+    /// How its lines end; those of the content, if it is larger than 16 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_endings: Option<LineEndings>,
+    /// Stands for the content of the whole file: give it as `if_hash` when you change the file. Missing if the file is
+    /// larger than 16 MiB, or changed while it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    /// When the file was last changed, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtime: Option<String>,
+    /// What kind of image it is; the image itself is in the content of the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+    /// Anything odd: how bytes are shown that are no text, why there is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// Where to read on: one of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Next {
+    Offset(u64),
+    ByteOffset(u64),
+}
+
+async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> {
+    let slice = Slice::from_args(&args)?;
+    let wanted = match (args.path, args.paths) {
+        (Some(path), None) => Wanted::One(path),
+        (None, Some(paths)) => Wanted::Many(paths),
+        _ => {
+            return Err(ToolError::new("no file is named, or it is named twice")
+                .hint("pass `path` or `paths`, not both"));
+        }
+    };
+    let reader = Reader {
+        room: Room::of(&cx),
+        host,
+        slice,
+        cx,
+        images: Vec::new(),
+        image_bytes: IMAGE_BYTES,
+    };
+    blocking(move || match wanted {
+        Wanted::One(path) => reader.read_one(path),
+        Wanted::Many(paths) => Ok(reader.read_many(paths)),
+    })
+    .await
+}
+
+enum Wanted {
+    One(String),
+    /// Those that fail are told one by one.
+    Many(Vec<String>),
+}
+
+/// One call at work.
+struct Reader {
+    host: Arc<Host>,
+    slice: Slice,
+    cx: Cx,
+    /// What is left of it for the files still to come.
+    room: Room,
+    images: Vec<Content>,
+    /// How many bytes of images still fit.
+    image_bytes: u64,
+}
+
+impl Reader {
+    fn read_one(mut self, path: String) -> ToolResult<Answer<Files>> {
+        let room = self.room;
+        let file = self.file(path, &room)?;
+        Ok(self.answer(vec![file], false))
+    }
+
+    fn read_many(mut self, paths: Vec<String>) -> Answer<Files> {
+        let mut files = Vec::with_capacity(paths.len());
+        let mut left = paths.len();
+        for path in paths {
+            let file = self.share(path.clone(), left);
+            left -= 1;
+            files.push(file.unwrap_or_else(|err| FileRead {
+                path,
+                error: Some(err.to_string()),
+                ..FileRead::default()
+            }));
+        }
+        let all_failed = files.iter().all(|file| file.error.is_some());
+        self.answer(files, all_failed)
+    }
+
+    /// Reads a file into its share of what those before it have left over.
+    fn share(&mut self, path: String, left: usize) -> ToolResult<FileRead> {
+        if self.room.bytes < FACTS_BYTES {
+            return Err(
+                ToolError::new("no room is left in this result").hint("read it in another call")
+            );
+        }
+        let mut room = self.room.share(left);
+        room.bytes = room
+            .bytes
+            .saturating_sub(FACTS_BYTES)
+            .max(LEAST_SHARE_BYTES);
+        let file = self.file(path, &room)?;
+        let content = file.content.as_deref().unwrap_or_default();
+        let cost: usize = content.chars().map(json_length).sum();
+        let lines = memchr::memchr_iter(b'\n', content.as_bytes()).count();
+        self.room.bytes = self.room.bytes.saturating_sub(cost + FACTS_BYTES);
+        self.room.lines = self.room.lines.saturating_sub(lines).max(1);
+        Ok(file)
+    }
+
+    fn file(&mut self, path: String, room: &Room) -> ToolResult<FileRead> {
+        let host = Arc::clone(&self.host);
+        let place = host.roots.find(&path)?;
+        let (file, stat) = place.open_file(host.hard_links())?;
+        let cannot = |err| cannot_read(&place, err);
+        let mut source = Source::new(file, size_of(&stat)).map_err(cannot)?;
+        let mut read = FileRead {
+            path,
+            mtime: Some(mtime_of(&stat)),
+            ..FileRead::default()
+        };
+        let head = source.from(0).map_err(cannot)?;
+        let head = &head[..head.len().min(HEAD_BYTES)];
+        let kind = Kind::of(head);
+        match kind {
+            Kind::Text | Kind::Hole => {
+                let mark = Encoding::by_mark(head);
+                self.slice
+                    .fill(&mut read, &mut source, mark, room, &self.cx)
+                    .map_err(cannot)?;
+                // Behind a hole there may be text; the hole itself is none.
+                if kind == Kind::Hole
+                    && read
+                        .content
+                        .as_ref()
+                        .is_some_and(|text| text.contains('\0'))
+                {
+                    return Err(is_binary(&place, "nothing but zeros", source.size()));
+                }
+            }
+            Kind::Image(mime_type) => {
+                let image = self.image(&place, &mut source, mime_type)?;
+                read.hash = Some(hash::of(image));
+                read.mime_type = Some(mime_type.into());
+            }
+            Kind::Binary(what) => return Err(is_binary(&place, what, source.size())),
+        }
+        read.size_bytes = Some(source.size());
+        expect_unchanged(&mut read, &source, &stat);
+        Ok(read)
+    }
+
+    /// Keeps the image for the result, and returns its bytes.
+    fn image<'a>(
+        &mut self,
+        place: &Place<'_>,
+        source: &'a mut Source,
+        mime_type: &'static str,
+    ) -> ToolResult<&'a [u8]> {
+        let size = source.size();
+        if size > self.image_bytes {
+            let shown = place.shown().display();
+            return Err(ToolError::new(format!(
+                "`{shown}` is an image ({mime_type}) of {size} bytes, and only {} more bytes of images fit",
+                self.image_bytes
+            ))
+            .hint("make a smaller copy and read that"));
+        }
+        self.image_bytes -= size;
+        let bytes = source
+            .between(0, size)
+            .map_err(|err| cannot_read(place, err))?;
+        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+        self.images.push(Content::image(data, mime_type));
+        Ok(bytes)
+    }
+
+    fn answer(self, mut files: Vec<FileRead>, failed: bool) -> Answer<Files> {
+        let text = render::text(&files, self.room.in_text);
+        if !self.room.in_structured {
+            for file in &mut files {
+                file.content = None;
+            }
+        }
+        let answer = Answer::new(Files { files }, text).failed_if(failed);
+        self.images.into_iter().fold(answer, Answer::with)
+    }
+}
+
+/// A hash must stand for what was shown; if the file changed in between, nobody knows what it stands for.
+fn expect_unchanged(read: &mut FileRead, source: &Source, before: &Stat) {
+    let Some(file) = source.file() else {
+        return;
+    };
+    let state = |stat: &Stat| {
+        (
+            stat.st_size,
+            (stat.st_mtime, stat.st_mtime_nsec),
+            (stat.st_ctime, stat.st_ctime_nsec),
+        )
+    };
+    let after = rustix::fs::fstat(file);
+    if !after.is_ok_and(|after| state(&after) == state(before)) {
+        read.hash = None;
+        read.add_note("it changed while it was read");
+    }
+}
+
+impl FileRead {
+    fn add_note(&mut self, words: &str) {
+        match &mut self.note {
+            None => self.note = Some(words.into()),
+            Some(note) => {
+                note.push_str("; ");
+                note.push_str(words);
+            }
+        }
+    }
+}
+
+fn is_binary(place: &Place<'_>, what: &str, size: u64) -> ToolError {
+    let shown = place.shown().display();
+    ToolError::new(format!("`{shown}` is not text but {what}, {size} bytes"))
+        .hint("a command such as `file`, `strings` or `xxd` shows what is in it")
+}
+
+fn cannot_read(place: &Place<'_>, err: std::io::Error) -> ToolError {
+    ToolError::new(format!("cannot read `{}`", place.shown().display())).source(err)
+}
+
+fn size_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
+}
+
+fn mtime_of(stat: &Stat) -> String {
+    let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
+    rfc3339(stat.st_mtime, nanos)
+}
+
+/// What is said of a file besides its content, about.
+const FACTS_BYTES: usize = 512;
+
+/// Of several files each shows this much, or none is worth showing.
+const LEAST_SHARE_BYTES: usize = 1024;
+
+/// Images of one call, together. Their Base64 must fit into what clients take as one message.
+const IMAGE_BYTES: u64 = 5 * 1024 * 1024;

@@ -1,0 +1,81 @@
+//! The text of a result: the content if it belongs here, and a line about each file.
+
+use super::{FileRead, Next};
+
+/// The files as people and models read them.
+pub(super) fn text(files: &[FileRead], with_content: bool) -> String {
+    let content_bytes = |file: &FileRead| file.content.as_ref().map_or(0, String::len);
+    let mut text = String::with_capacity(files.iter().map(|file| content_bytes(file) + 200).sum());
+    for file in files {
+        if files.len() > 1 && with_content && file.content.is_some() {
+            text.push_str(&format!("==> {} <==\n", file.path));
+        }
+        let content = file.content.as_deref().filter(|_| with_content);
+        if let Some(content) = content {
+            text.push_str(content);
+            if !content.is_empty() && !content.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        let facts = facts(file).join(", ");
+        match content {
+            Some(_) => text.push_str(&format!("[{facts}]\n")),
+            None => text.push_str(&format!("{}: {facts}\n", file.path)),
+        }
+    }
+    text
+}
+
+fn facts(file: &FileRead) -> Vec<String> {
+    if let Some(error) = &file.error {
+        return vec![error.clone()];
+    }
+    let mut facts = Vec::with_capacity(6);
+    facts.extend(part(file));
+    match file.next {
+        Some(Next::Offset(line)) => facts.push(format!("next offset={line}")),
+        Some(Next::ByteOffset(byte)) => facts.push(format!("next byte_offset={byte}")),
+        None => {}
+    }
+    // What is usual goes without saying.
+    if let Some(encoding) = file.encoding
+        && encoding != crate::files::text::Encoding::Utf8
+    {
+        facts.push(encoding.name().into());
+    }
+    if file.bom == Some(true) {
+        facts.push("bom".into());
+    }
+    if let Some(endings) = file.line_endings
+        && !matches!(endings.name(), "lf" | "no line endings")
+    {
+        facts.push(endings.name().into());
+    }
+    facts.extend(file.hash.as_ref().map(|hash| format!("hash {hash}")));
+    facts.extend(file.note.clone());
+    facts
+}
+
+/// Which part of the file this is.
+fn part(file: &FileRead) -> Option<String> {
+    let size = file.size_bytes?;
+    if let Some(mime_type) = &file.mime_type {
+        return Some(format!("{mime_type}, {size} bytes"));
+    }
+    if size == 0 {
+        return Some("empty file".into());
+    }
+    let total = file.total_lines.map(|total| format!(" of {total}"));
+    if let (Some(first), Some(last)) = (file.first_line, file.last_line) {
+        let total = total.unwrap_or_else(|| format!(", {size} bytes in all"));
+        return Some(format!("lines {first}-{last}{total}"));
+    }
+    let (start, end) = (file.byte_start?, file.byte_end?);
+    let lines = file
+        .total_lines
+        .map(|lines| format!(", {lines} lines in all"));
+    Some(format!(
+        "bytes {start}-{end} of {size}{}",
+        lines.unwrap_or_default()
+    ))
+}

@@ -1,0 +1,189 @@
+//! The bytes of an open file, at any place and in little memory.
+//!
+//! A small file is read once and stays in memory, and so does one that the kernel makes up as it is read, whose size is
+//! not known before. Of any other there is one chunk in memory at a time.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use lmcp_core::Cx;
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// `None` if all of it is in the buffer.
+    file: Option<File>,
+    buffer: Vec<u8>,
+    /// Where in the file the buffer begins.
+    start: u64,
+    size: u64,
+}
+
+impl Source {
+    /// A file of this size, as the kernel says; 0 may be anything.
+    pub(super) fn new(file: File, size: u64) -> io::Result<Self> {
+        if size > SMALL_BYTES {
+            return Ok(Self {
+                file: Some(file),
+                buffer: Vec::new(),
+                start: 0,
+                size,
+            });
+        }
+        let most = if size == 0 { MADE_UP_BYTES } else { size };
+        let buffer = read_all(&file, size, most)?;
+        let size = buffer.len() as u64;
+        Ok(Self {
+            file: None,
+            buffer,
+            start: 0,
+            size,
+        })
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The file, if it was not read at once, so that it may have changed since.
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The bytes from there on, a chunk at most. None at the end, and else [`LEAST_BYTES`] unless the end is nearer.
+    pub(super) fn from(&mut self, offset: u64) -> io::Result<&[u8]> {
+        let end = self.start + self.buffer.len() as u64;
+        let wanted = self.size.saturating_sub(offset).min(LEAST_BYTES);
+        if offset < self.start || offset + wanted > end {
+            self.fill(offset, CHUNK_BYTES)?;
+        }
+        let at = index(offset.saturating_sub(self.start)).min(self.buffer.len());
+        Ok(&self.buffer[at..])
+    }
+
+    /// The bytes that end there, a chunk at most.
+    pub(super) fn until(&mut self, end: u64) -> io::Result<&[u8]> {
+        let end = end.min(self.size);
+        if self.file.is_some() {
+            let start = end.saturating_sub(CHUNK_BYTES as u64);
+            self.fill(start, index(end - start))?;
+            if self.start + (self.buffer.len() as u64) < end {
+                return Err(io::Error::other("it became shorter meanwhile"));
+            }
+        }
+        Ok(&self.buffer[..index(end - self.start)])
+    }
+
+    /// All bytes between two places.
+    pub(super) fn between(&mut self, start: u64, end: u64) -> io::Result<&[u8]> {
+        let end = end.min(self.size);
+        let known = self.start..=self.start + self.buffer.len() as u64;
+        if !known.contains(&start) || !known.contains(&end) {
+            self.fill(start, index(end.saturating_sub(start)))?;
+        }
+        let at = |offset: u64| index(offset.saturating_sub(self.start)).min(self.buffer.len());
+        Ok(&self.buffer[at(start.min(end))..at(end)])
+    }
+
+    /// Gives `visit` the file from there on, piece by piece; it says how much of each it took, or that it has enough.
+    pub(super) fn walk(
+        &mut self,
+        mut offset: u64,
+        cx: &Cx,
+        mut visit: impl FnMut(u64, &[u8], At) -> Option<usize>,
+    ) -> io::Result<()> {
+        while offset < self.size {
+            stop_if_cancelled(cx)?;
+            let size = self.size;
+            let chunk = self.from(offset)?;
+            if chunk.is_empty() {
+                self.size = offset;
+                break;
+            }
+            let is_last = offset + chunk.len() as u64 >= size;
+            let at = if is_last { At::End } else { At::Middle };
+            match visit(offset, chunk, at) {
+                Some(taken) => offset += taken as u64,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads into the buffer, from there on. Less than asked for only at the end.
+    fn fill(&mut self, offset: u64, length: usize) -> io::Result<()> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let most = index(self.size.saturating_sub(offset));
+        self.buffer.resize(length.min(most), 0);
+        self.start = offset;
+        let mut filled = 0;
+        while filled < self.buffer.len() {
+            match file.read_at(&mut self.buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                Err(err) => return Err(err),
+            }
+        }
+        self.buffer.truncate(filled);
+        Ok(())
+    }
+}
+
+/// Where in a file a piece of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    Middle,
+    End,
+}
+
+/// The call was cancelled: nobody waits for what comes next.
+pub(super) fn stop_if_cancelled(cx: &Cx) -> io::Result<()> {
+    if cx.is_cancelled() {
+        return Err(io::Error::other("cancelled"));
+    }
+    Ok(())
+}
+
+/// All of a file that is expected to have this size. One that has grown is taken as it was, `most` bytes of it.
+fn read_all(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
+    use io::Read;
+    if size > 0 {
+        let mut buffer = vec![0; index(size)];
+        // Files answer in full: less means that it became shorter.
+        let count = file.read(&mut buffer)?;
+        if count == buffer.len() {
+            return Ok(buffer);
+        }
+        buffer.truncate(count);
+        file.take(most - count as u64).read_to_end(&mut buffer)?;
+        return Ok(buffer);
+    }
+    let mut buffer = Vec::new();
+    file.take(most + 1).read_to_end(&mut buffer)?;
+    if buffer.len() as u64 > most {
+        return Err(io::Error::other(format!(
+            "it does not end within {} MiB",
+            most >> 20
+        )));
+    }
+    Ok(buffer)
+}
+
+/// A place in memory: what is larger than memory is past every end.
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Up to here a file is read at once.
+const SMALL_BYTES: u64 = 128 * 1024;
+
+/// Up to here a file is read that does not say how large it is.
+const MADE_UP_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What is read at a time of others. Even, so that UTF-16 stays in step.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// More than what [`Encoding::whole`](crate::files::text::Encoding::whole) ever leaves over, so that there is progress.
+const LEAST_BYTES: u64 = 8;

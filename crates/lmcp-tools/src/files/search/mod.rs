@@ -1,0 +1,218 @@
+//! `search_files`: text in files by regular expression, and files by name, with the engine of ripgrep.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `args`, `result`, `render` | what the model says and reads |
+//! | `query` | the pattern, ready to search with |
+//! | `tree`, `rules`, `filter`, `listing` | the folders, by open directories; what in them is left out |
+//! | `pool`, `worker` | many threads, one order: what is found is the same whoever finds it first |
+//! | `sink`, `clip` | what is kept of a match |
+//! | `page`, `cursor` | what fits into one answer, and where the next goes on |
+
+mod args;
+mod clip;
+mod cursor;
+mod filter;
+mod listing;
+mod page;
+mod pool;
+mod query;
+mod render;
+mod result;
+mod rules;
+mod sink;
+mod tree;
+mod worker;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use tokio::sync::Semaphore;
+
+use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+
+use args::{Args, Mode};
+use cursor::Cursor;
+use filter::Filter;
+use page::{Page, Want};
+use pool::Pool;
+use query::Query;
+use result::Found;
+use tree::{Start, Tree};
+use worker::Search;
+
+/// Searches at once; more wait. Each takes a thread for every processor.
+const AT_ONCE: usize = 4;
+
+pub(crate) fn tool() -> Tool<Host> {
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    Tool::new("search_files", move |host, args, cx| {
+        search(host, args, cx, turns.clone())
+    })
+    .title("Search files")
+    .about(
+        "Find text in files by regular expression (ripgrep), or files by name (mode `names`). Returns matches with \
+         path and line in a fixed order, and a cursor for the rest. Not for reading a known file.",
+    )
+    .read_only()
+}
+
+async fn search(
+    host: Arc<Host>,
+    args: Args,
+    cx: Cx,
+    turns: Arc<Semaphore>,
+) -> ToolResult<Answer<Found>> {
+    let turn = turns.acquire_owned().await?;
+    let stop = StopOnDrop::default();
+    let flag = stop.0.clone();
+    blocking(move || {
+        let answer = run(&host, &args, &cx, &flag);
+        drop(turn);
+        answer
+    })
+    .await
+}
+
+/// Sets its flag when the request's future is dropped: the threads see it at their next step.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One search, from the arguments to the answer.
+fn run(host: &Host, args: &Args, cx: &Cx, stop: &AtomicBool) -> ToolResult<Answer<Found>> {
+    let deadline = Instant::now() + Duration::from_secs(args.max_seconds.into());
+    let room = Room::of(cx);
+    let progress = cx.open_progress();
+    let found = find(host, args, room, stop, |searched| {
+        let message = format!("{searched} files searched");
+        progress.set(usize::try_from(searched).unwrap_or(usize::MAX), message);
+        cx.is_cancelled() || Instant::now() >= deadline
+    })?;
+    let text = render::render(&found, args, room);
+    Ok(Answer::new(found.fit_for(room), text))
+}
+
+/// Searches until it is done, `stop` is set, or `look` says that it is time; `look` is told how many files were searched.
+fn find(
+    host: &Host,
+    args: &Args,
+    room: Room,
+    stop: &AtomicBool,
+    look: impl Fn(u64) -> bool,
+) -> ToolResult<Found> {
+    let cursor = args
+        .cursor
+        .as_deref()
+        .map(|text| Cursor::read(text, args.fingerprint()))
+        .transpose()?;
+    let place = host.roots.find(&args.path)?;
+    let (tree, start) = Tree::open(&place, args, host.hard_links())?;
+    if args.mode == Mode::Names && matches!(start, Start::File(_)) {
+        return Err(ToolError::new(format!("`{}` is a file", args.path))
+            .hint("mode `names` looks for files in a folder"));
+    }
+    let search = Search {
+        tree: &tree,
+        query: &Query::new(args, room)?,
+        filter: &Filter::new(args)?,
+        cursor: cursor.as_ref(),
+        prefix_bytes: args.path.len() + 1,
+    };
+    let page = Page::new(Want::new(args, room));
+    let page = Pool::new(search, page, stop).run(start, look);
+    Ok(page.into_found(args, cursor.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use serde_json::{Value, json};
+
+    use crate::Settings;
+
+    use super::{page::Stop, *};
+
+    /// A folder with 40 folders of 10 files of 3 matches each, and a host that knows it.
+    fn host() -> (tempfile::TempDir, Host) {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in 0..40 {
+            let folder = dir.path().join(format!("d{folder}"));
+            fs::create_dir(&folder).unwrap();
+            for file in 0..10 {
+                fs::write(folder.join(format!("f{file}")), "x\ny\nx\nx\n").unwrap();
+            }
+        }
+        let settings = Settings {
+            roots: vec![dir.path().to_owned()],
+            ..Settings::default()
+        };
+        (dir, Host::new(settings).unwrap())
+    }
+
+    fn args(arguments: Value) -> Args {
+        serde_json::from_value(arguments).unwrap()
+    }
+
+    const WIDE: Room = Room {
+        bytes: 1 << 30,
+        lines: 1 << 30,
+        ..Room::UNKNOWN
+    };
+
+    #[test]
+    fn a_search_that_is_stopped_anywhere_goes_on_from_there_and_finds_everything_once() {
+        let (_dir, host) = host();
+        let (mut cursor, mut seen) = (None, Vec::new());
+        for round in 0.. {
+            let args = args(json!({ "pattern": "x", "cursor": cursor }));
+            // Stopped at once, the threads come as far as they come; now and then they come further.
+            let found = find(&host, &args, WIDE, &AtomicBool::new(false), |_| {
+                round % 8 != 7
+            })
+            .unwrap();
+            let matches = found.matches.unwrap();
+            seen.extend(matches.into_iter().map(|found| (found.path, found.line)));
+            assert_eq!(found.found_so_far, seen.len() as u64);
+            if found.complete {
+                break;
+            }
+            assert_eq!(found.stopped_by, Some(Stop::Time));
+            cursor = found.next_cursor;
+        }
+        assert_eq!(seen.len(), 40 * 10 * 3);
+        assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), seen.len());
+    }
+
+    #[test]
+    fn a_dropped_request_stops_its_threads() {
+        let (_dir, host) = host();
+        let stop = StopOnDrop::default();
+        let flag = stop.0.clone();
+        drop(stop);
+        let args = args(json!({ "pattern": "x" }));
+        let found = find(&host, &args, WIDE, &flag, |_| false).unwrap();
+        assert_eq!((found.found, found.searched_files), (0, 0));
+    }
+
+    #[test]
+    fn no_more_is_searched_than_the_limit_needs() {
+        let (_dir, host) = host();
+        let args = args(json!({ "pattern": "x", "limit": 1 }));
+        let found = find(&host, &args, WIDE, &AtomicBool::new(false), |_| false).unwrap();
+        assert_eq!(found.found, 1);
+        assert!(found.searched_files <= 10, "{}", found.searched_files);
+    }
+}

@@ -1,0 +1,288 @@
+//! What fits into one answer.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::room::{Room, json_length};
+
+use super::{
+    args::{Args, Mode},
+    cursor::{Cursor, Position},
+    result::{Count, Found, Match, Skipped},
+};
+
+/// Why a search ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stop {
+    Limit,
+    Room,
+    Time,
+}
+
+/// The answer, as it grows in order.
+pub(super) struct Page {
+    want: Want,
+    entries: Vec<Entry>,
+    used: Budget,
+    pub(super) searched: u64,
+    skipped: Skipped,
+    /// Everything up to here is in the answer.
+    reached: Option<Position>,
+    pub(super) stop: Option<Stop>,
+}
+
+/// What the answer may hold.
+#[derive(Clone, Copy)]
+pub(super) struct Want {
+    limit: Budget,
+    /// What a path is longer by than the name below the folder that is searched.
+    prefix_bytes: usize,
+}
+
+/// A number of results, and how large they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Budget {
+    items: usize,
+    bytes: usize,
+    lines: usize,
+}
+
+/// One result.
+pub(super) struct Entry {
+    /// Below the folder that is searched.
+    pub(super) file: Arc<[u8]>,
+    pub(super) kept: Kept,
+}
+
+/// What is kept of a file or a match.
+pub(super) enum Kept {
+    /// A match; its path is filled in at the end.
+    Line(Match),
+    File,
+    Count(u64),
+}
+
+/// What came of some files next to each other.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) entries: Vec<Entry>,
+    pub(super) used: Budget,
+    pub(super) searched: u64,
+    pub(super) skipped: Skipped,
+    /// Everything up to here is in it.
+    pub(super) reached: Option<Position>,
+    pub(super) end: End,
+}
+
+/// Were all the files searched?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum End {
+    #[default]
+    All,
+    /// No: there are more results already than the answer has room for.
+    Full,
+    /// No: the search was stopped.
+    Stopped,
+}
+
+/// The most results that are kept, whatever fits.
+const ITEMS: usize = 10_000;
+
+impl Want {
+    pub(super) fn new(args: &Args, room: Room) -> Self {
+        let limit = Budget {
+            items: args.limit.unwrap_or(ITEMS).min(ITEMS),
+            bytes: room.bytes,
+            lines: room.lines,
+        };
+        Self {
+            limit,
+            prefix_bytes: args.path.len() + 1,
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn new(want: Want) -> Self {
+        Self {
+            want,
+            entries: Vec::new(),
+            used: Budget::default(),
+            searched: 0,
+            skipped: Skipped::default(),
+            reached: None,
+            stop: None,
+        }
+    }
+
+    /// Takes what comes next in order. After the first that is not whole there is nothing more to take.
+    pub(super) fn take(&mut self, outcome: Outcome) {
+        self.searched += outcome.searched;
+        self.skipped.add(outcome.skipped);
+        for entry in outcome.entries {
+            let mut used = self.used;
+            used.add(entry.cost(self.want.prefix_bytes));
+            if !self.entries.is_empty() && used.exceeds(&self.want.limit) {
+                self.stop = Some(Stop::Room);
+                return;
+            }
+            self.used = used;
+            self.reached = Some(entry.position());
+            self.entries.push(entry);
+            // What comes after a full answer may have been dropped, so full is full to the byte.
+            if self.used.reaches(&self.want.limit) {
+                let by_limit = self.used.items >= self.want.limit.items;
+                self.stop = Some(if by_limit { Stop::Limit } else { Stop::Room });
+                return;
+            }
+        }
+        self.reached = outcome.reached.or(self.reached.take());
+        match outcome.end {
+            End::All => {}
+            End::Full => self.stop = Some(Stop::Room),
+            End::Stopped => self.stop = Some(Stop::Time),
+        }
+    }
+
+    /// What there is still room for.
+    pub(super) fn left(&self) -> Budget {
+        self.want.limit.minus(&self.used)
+    }
+
+    /// The answer.
+    pub(super) fn into_found(self, args: &Args, earlier: Option<&Cursor>) -> Found {
+        let seen = earlier.map_or(0, |cursor| cursor.seen) + self.entries.len() as u64;
+        let reached = self
+            .reached
+            .or_else(|| earlier.map(|cursor| cursor.after.clone()));
+        let next_cursor = self
+            .stop
+            .and(reached)
+            .map(|after| Cursor { after, seen }.write(args.fingerprint()));
+        let complete =
+            self.stop.is_none() && self.skipped.unreadable + self.skipped.hard_linked_files == 0;
+        let mut found = Found {
+            mode: args.mode,
+            matches: (args.mode == Mode::Content).then(Vec::new),
+            files: matches!(args.mode, Mode::Files | Mode::Names).then(Vec::new),
+            counts: (args.mode == Mode::Count).then(Vec::new),
+            found: self.entries.len(),
+            found_so_far: seen,
+            searched_files: self.searched,
+            skipped: self.skipped,
+            complete,
+            stopped_by: self.stop,
+            next_cursor,
+        };
+        for Entry { file, kept } in self.entries {
+            let path = args.shown(&file);
+            match kept {
+                Kept::Line(line) => found
+                    .matches
+                    .get_or_insert_default()
+                    .push(Match { path, ..line }),
+                Kept::File => found.files.get_or_insert_default().push(path),
+                Kept::Count(lines) => found
+                    .counts
+                    .get_or_insert_default()
+                    .push(Count { path, lines }),
+            }
+        }
+        found
+    }
+}
+
+impl Entry {
+    fn position(&self) -> Position {
+        let line = match &self.kept {
+            Kept::Line(line) => Some(line.line),
+            Kept::File | Kept::Count(_) => None,
+        };
+        Position {
+            path: self.file.to_vec(),
+            line,
+        }
+    }
+
+    fn cost(&self, prefix_bytes: usize) -> Budget {
+        let path_bytes = self.file.len() + prefix_bytes;
+        match &self.kept {
+            Kept::Line(line) => {
+                let mut cost = Budget::of_match(line, path_bytes);
+                line.after
+                    .iter()
+                    .for_each(|line| cost.add(Budget::of_context(line)));
+                cost
+            }
+            Kept::File | Kept::Count(_) => Budget::of_file(path_bytes),
+        }
+    }
+}
+
+impl Budget {
+    /// A match, without what comes after it.
+    pub(super) fn of_match(found: &Match, path_bytes: usize) -> Self {
+        /// The names of the members and their punctuation.
+        const MEMBERS: usize = 64;
+        let clipped = if found.clipped.is_some() { 56 } else { 0 };
+        let mut cost = Self {
+            items: 1,
+            bytes: path_bytes + MEMBERS + clipped + json_bytes(&found.text),
+            lines: 1 + found.text.matches('\n').count(),
+        };
+        found
+            .before
+            .iter()
+            .for_each(|line| cost.add(Self::of_context(line)));
+        cost
+    }
+
+    /// A line of context.
+    pub(super) fn of_context(line: &str) -> Self {
+        Self {
+            items: 0,
+            bytes: json_bytes(line) + 8,
+            lines: 1,
+        }
+    }
+
+    /// A path, perhaps with a number.
+    pub(super) fn of_file(path_bytes: usize) -> Self {
+        Self {
+            items: 1,
+            bytes: path_bytes + 24,
+            lines: 1,
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.lines += other.lines;
+    }
+
+    /// Is nothing left of a limit?
+    pub(super) fn reaches(&self, limit: &Self) -> bool {
+        self.items >= limit.items || self.bytes >= limit.bytes || self.lines >= limit.lines
+    }
+
+    pub(super) fn minus(&self, used: &Self) -> Self {
+        Self {
+            items: self.items.saturating_sub(used.items),
+            bytes: self.bytes.saturating_sub(used.bytes),
+            lines: self.lines.saturating_sub(used.lines),
+        }
+    }
+
+    fn exceeds(&self, limit: &Self) -> bool {
+        self.items > limit.items || self.bytes > limit.bytes || self.lines > limit.lines
+    }
+}
+
+/// What a text takes in JSON.
+fn json_bytes(text: &str) -> usize {
+    text.chars().map(json_length).sum()
+}

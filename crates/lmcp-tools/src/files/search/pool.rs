@@ -1,0 +1,309 @@
+//! Many threads, one order.
+//!
+//! Every piece of work has a key, and keys sort like the results: a folder's pieces have its key and a number more. What
+//! is not begun, what runs and what is done are three maps by key. Threads take the first piece that is not begun; a
+//! result goes into the answer once nothing before it is outstanding. As soon as the results at hand would fill the
+//! answer, whatever comes after them is dropped: so no more is kept than is shown, and nobody searches for nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    num::NonZero,
+    ops::Bound,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    listing::{Folder, Listing},
+    page::{Budget, Outcome, Page, Stop},
+    tree::Start,
+    worker::{Files, Flags, Listed, Search, Worker},
+};
+
+/// The threads of one search, and what they share.
+pub(super) struct Pool<'a> {
+    search: Search<'a>,
+    state: Mutex<State>,
+    /// Tells threads when there is something to do, or nothing more.
+    changed: Condvar,
+    /// Tells whoever waits for the end.
+    over: Condvar,
+    stop: &'a AtomicBool,
+    /// For each thread: what it does is no longer wanted.
+    unwanted: Vec<AtomicBool>,
+}
+
+type Key = Vec<u32>;
+
+struct State {
+    todo: BTreeMap<Key, Task>,
+    /// Which thread does it.
+    running: BTreeMap<Key, usize>,
+    done: BTreeMap<Key, Outcome>,
+    /// Nothing after this piece is needed.
+    horizon: Option<Key>,
+    page: Page,
+}
+
+/// A piece of work.
+enum Task {
+    Folder(Folder),
+    Files(Files),
+    Named(File),
+}
+
+/// The most threads; more wait for each other than they gain. Ripgrep's number.
+const THREADS: usize = 12;
+/// Files in one piece. Few enough to share the work of a folder, many enough not to meet at the lock.
+const BATCH: usize = 32;
+/// How often somebody looks whether the search should end.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl<'a> Pool<'a> {
+    pub(super) fn new(search: Search<'a>, page: Page, stop: &'a AtomicBool) -> Self {
+        let threads = thread::available_parallelism()
+            .map_or(1, NonZero::get)
+            .min(THREADS);
+        Self {
+            search,
+            state: Mutex::new(State {
+                todo: BTreeMap::new(),
+                running: BTreeMap::new(),
+                done: BTreeMap::new(),
+                horizon: None,
+                page,
+            }),
+            changed: Condvar::new(),
+            over: Condvar::new(),
+            stop,
+            unwanted: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Searches until everything is found, the answer is full, or `look` says so.
+    pub(super) fn run(self, start: Start, look: impl Fn(u64) -> bool) -> Page {
+        let (first, threads) = match start {
+            Start::Folder(rules) => {
+                let on_cursor = self.search.cursor.map(|_| 0);
+                let path = self.search.tree.above.clone();
+                (
+                    Task::Folder(Folder {
+                        path,
+                        rules,
+                        on_cursor,
+                    }),
+                    self.unwanted.len(),
+                )
+            }
+            Start::File(file) => (Task::Named(file), 1),
+        };
+        self.lock().todo.insert(Key::new(), first);
+        thread::scope(|scope| {
+            for id in 0..threads {
+                let pool = &self;
+                scope.spawn(move || pool.work(id));
+            }
+            self.watch(look);
+        });
+        let state = self
+            .state
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut page = state.page;
+        if !state.todo.is_empty() || !state.done.is_empty() {
+            page.stop.get_or_insert(Stop::Time);
+        }
+        page
+    }
+
+    /// Waits for the end.
+    fn watch(&self, look: impl Fn(u64) -> bool) {
+        let mut state = self.lock();
+        while !state.is_over() && !self.stop.load(Ordering::Relaxed) && !look(state.page.searched) {
+            let waited = self.over.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.stop.store(true, Ordering::Relaxed);
+        // Under the lock, or a thread that is about to wait would miss it.
+        self.changed.notify_all();
+    }
+
+    fn work(&self, id: usize) {
+        let flags = Flags {
+            all: self.stop,
+            own: &self.unwanted[id],
+        };
+        let mut worker = Worker::new(self.search, flags);
+        let mut next = None;
+        while let Some((key, task)) = next.take().or_else(|| self.claim(id)) {
+            match task {
+                Task::Folder(folder) => match worker.list(&folder) {
+                    Listed::Open(listing, open) => {
+                        next = self.expand(id, &key, pieces(&listing, open));
+                    }
+                    Listed::Nothing(outcome) => self.finish(&key, outcome),
+                    Listed::Stopped => self.give_back(key, Task::Folder(folder)),
+                },
+                Task::Files(files) => {
+                    let left = self.lock().page.left();
+                    self.finish(&key, worker.search(files, left));
+                }
+                Task::Named(file) => {
+                    let left = self.lock().page.left();
+                    self.finish(&key, worker.search_named(&file, left));
+                }
+            }
+        }
+    }
+
+    /// The first piece that is not begun; waits while others may still make some.
+    fn claim(&self, id: usize) -> Option<(Key, Task)> {
+        let mut state = self.lock();
+        loop {
+            if state.is_over() || self.stop.load(Ordering::Relaxed) {
+                self.over.notify_one();
+                return None;
+            }
+            if let Some((key, task)) = state.todo.pop_first() {
+                self.unwanted[id].store(false, Ordering::Relaxed);
+                state.running.insert(key.clone(), id);
+                return Some((key, task));
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts the pieces of a folder in its place. The first is for the same thread if it is files: their folder is open.
+    fn expand(&self, id: usize, key: &Key, pieces: Vec<Task>) -> Option<(Key, Task)> {
+        let mut state = self.lock();
+        state.running.remove(key);
+        let mut own = None;
+        let is_wanted = state.horizon.as_ref().is_none_or(|horizon| key <= horizon);
+        for (number, task) in (0..).zip(pieces).filter(|_| is_wanted) {
+            let mut key = key.clone();
+            key.push(number);
+            if number == 0 && matches!(task, Task::Files(_)) {
+                state.running.insert(key.clone(), id);
+                own = Some((key, task));
+            } else {
+                state.todo.insert(key, task);
+            }
+        }
+        state.commit();
+        self.changed.notify_all();
+        own
+    }
+
+    fn finish(&self, key: &Key, outcome: Outcome) {
+        let mut state = self.lock();
+        state.running.remove(key);
+        let found_some = !outcome.entries.is_empty();
+        state.done.insert(key.clone(), outcome);
+        state.commit();
+        if found_some {
+            self.drop_what_is_not_needed(&mut state);
+        }
+        if state.is_over() {
+            self.changed.notify_all();
+            self.over.notify_one();
+        }
+    }
+
+    fn give_back(&self, key: Key, task: Task) {
+        let mut state = self.lock();
+        state.running.remove(&key);
+        let is_wanted = state.horizon.as_ref().is_none_or(|horizon| key <= *horizon);
+        if is_wanted {
+            state.todo.insert(key, task);
+        }
+    }
+
+    /// Finds the piece that fills the answer even if nothing more comes before it, and drops all after it.
+    fn drop_what_is_not_needed(&self, state: &mut State) {
+        let left = state.page.left();
+        let mut used = Budget::default();
+        let filled = state.done.iter().find(|(_, outcome)| {
+            used.add(outcome.used);
+            used.reaches(&left)
+        });
+        let Some(horizon) = filled.map(|(key, _)| key.clone()) else {
+            return;
+        };
+        let after = (Bound::Excluded(&horizon), Bound::Unbounded);
+        for id in state.running.range::<Key, _>(after).map(|(_, id)| *id) {
+            self.unwanted[id].store(true, Ordering::Relaxed);
+        }
+        state.todo.retain(|key, _| *key <= horizon);
+        state.done.retain(|key, _| *key <= horizon);
+        state.horizon = Some(horizon);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes into the answer what has nothing outstanding before it.
+    fn commit(&mut self) {
+        while self.page.stop.is_none() {
+            let Some(first) = self.done.first_entry() else {
+                return;
+            };
+            let outstanding = [self.todo.keys().next(), self.running.keys().next()];
+            if outstanding
+                .into_iter()
+                .flatten()
+                .any(|key| key < first.key())
+            {
+                return;
+            }
+            let outcome = first.remove();
+            self.page.take(outcome);
+        }
+    }
+
+    /// Is there nothing more to do?
+    fn is_over(&self) -> bool {
+        self.page.stop.is_some() || (self.todo.is_empty() && self.running.is_empty())
+    }
+}
+
+/// The work in a folder, in order.
+fn pieces(listing: &Arc<Listing>, open: OwnedFd) -> Vec<Task> {
+    let count = listing.files.len();
+    let mut open = Some(open);
+    let mut pieces = Vec::with_capacity(count.div_ceil(BATCH) + listing.folders.len());
+    for start in (0..count).step_by(BATCH) {
+        let range = start..count.min(start + BATCH);
+        let listing = listing.clone();
+        pieces.push(Task::Files(Files {
+            listing,
+            range,
+            open: open.take(),
+        }));
+    }
+    for (at, name) in listing.folders.iter().enumerate() {
+        let name = listing.name(*name);
+        let mut path = Vec::with_capacity(listing.path.len() + name.len() + 1);
+        path.extend_from_slice(&listing.path);
+        path.extend_from_slice(name);
+        path.push(b'/');
+        let on_cursor = listing.first_on_cursor.filter(|_| at == 0);
+        pieces.push(Task::Folder(Folder {
+            path,
+            rules: listing.rules.clone(),
+            on_cursor,
+        }));
+    }
+    pieces
+}

@@ -1,0 +1,151 @@
+//! What `.gitignore`, `.ignore` and `.rgignore` leave out, by the rules of git and ripgrep.
+//!
+//! Ignore files are read through open directories like everything else. Not looked at: the user's own list of git
+//! (`core.excludesFile`), so that a search gives the same on every host.
+
+use std::{
+    ffi::OsStr,
+    io::Read,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    sync::Arc,
+};
+
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+use rustix::fs::{AtFlags, FileType, OFlags};
+
+use super::tree::{open_below, open_here};
+
+/// The ignore files of a folder and of those above it.
+#[derive(Default)]
+pub(super) struct Rules {
+    parent: Option<Arc<Self>>,
+    /// Paths in these files begin after this many bytes of the search's paths.
+    skip: usize,
+    /// One per kind; see [`Kind`].
+    files: Vec<(Kind, Gitignore)>,
+    /// Is this folder the top of a repository?
+    is_repository: bool,
+    /// Is this folder in a repository? Only there git's files count.
+    in_repository: bool,
+}
+
+/// The kinds of ignore files. The first that says something about a path decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rg,
+    Plain,
+    Git,
+    Exclude,
+}
+
+/// The files of each kind, in the order in which they decide.
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Rg, ".rgignore"),
+    (Kind::Plain, ".ignore"),
+    (Kind::Git, ".gitignore"),
+    (Kind::Exclude, ".git/info/exclude"),
+];
+
+/// The largest ignore file that is read, in bytes.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Does a name make a folder have rules of its own?
+pub(super) fn is_rule(name: &[u8]) -> bool {
+    matches!(name, b".git" | b".gitignore" | b".ignore" | b".rgignore")
+}
+
+impl Rules {
+    /// The rules of all folders above `above` from `top` on, and not of `above` itself.
+    pub(super) fn above(top: &OwnedFd, above: &[u8], confined: bool) -> Arc<Self> {
+        let mut rules = Arc::default();
+        let mut skip = 0;
+        while skip < above.len() {
+            let path = match &above[..skip] {
+                [] => b".",
+                [path @ .., _] => path,
+            };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            if let Ok(folder) = open_below(top.as_fd(), path, flags, confined) {
+                rules = Self::enter(&rules, folder.as_fd(), skip, confined);
+            }
+            let name = above[skip..].iter().position(|byte| *byte == b'/');
+            skip += name.map_or(above.len(), |end| end + 1);
+        }
+        rules
+    }
+
+    /// The rules in a folder whose path has `skip` bytes, below `parent`.
+    pub(super) fn enter(
+        parent: &Arc<Self>,
+        folder: BorrowedFd<'_>,
+        skip: usize,
+        confined: bool,
+    ) -> Arc<Self> {
+        let is_repository = rustix::fs::statat(folder, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let files: Vec<_> = KINDS
+            .iter()
+            .filter_map(|(kind, name)| Some((*kind, load(folder, name, confined)?)))
+            .collect();
+        if files.is_empty() && !is_repository {
+            return parent.clone();
+        }
+        Arc::new(Self {
+            skip,
+            files,
+            is_repository,
+            in_repository: is_repository || parent.in_repository,
+            parent: Some(parent.clone()),
+        })
+    }
+
+    /// What the rules say about a path: leave it out, take it in any case, or nothing.
+    pub(super) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
+        let mut verdicts = [const { Match::None }; KINDS.len()];
+        let mut left_repository = false;
+        let mut next = Some(self);
+        while let Some(rules) = next {
+            for (kind, file) in &rules.files {
+                let of_git = matches!(kind, Kind::Git | Kind::Exclude);
+                let counts = !of_git || (self.in_repository && !left_repository);
+                let verdict = &mut verdicts[*kind as usize];
+                if counts && verdict.is_none() {
+                    let below = Path::new(OsStr::from_bytes(&path[rules.skip..]));
+                    *verdict = file.matched(below, is_folder).map(drop);
+                }
+            }
+            left_repository |= rules.is_repository;
+            next = rules.parent.as_deref();
+        }
+        let said = verdicts.into_iter().find(|verdict| !verdict.is_none());
+        said.unwrap_or(Match::None)
+    }
+}
+
+/// Reads an ignore file. Lines that make no sense are left out, as git does.
+fn load(folder: BorrowedFd<'_>, name: &str, confined: bool) -> Option<Gitignore> {
+    let file = if name.contains('/') {
+        open_below(folder, name.as_bytes(), OFlags::RDONLY, confined).map(Into::into)
+    } else {
+        open_here(folder, name.as_bytes())
+    };
+    let file = file.ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(FILE_BYTES).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let mut builder = GitignoreBuilder::new(".");
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok().filter(|rules| !rules.is_empty())
+}

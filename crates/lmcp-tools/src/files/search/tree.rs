@@ -1,0 +1,186 @@
+//! The folder that is searched, as an open directory. Whatever is read is opened below it, through no link.
+
+use std::{
+    fs::File,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use lmcp_core::ToolResult;
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use crate::roots::{HardLinks, Place};
+
+use super::{args::Args, rules::Rules};
+
+/// Where the search begins.
+pub(super) enum Start {
+    /// A folder.
+    Folder(Arc<Rules>),
+    /// One file.
+    File(File),
+}
+
+/// The folder that is searched.
+pub(super) struct Tree {
+    /// Nothing to go into, where a single file is searched.
+    base: Option<OwnedFd>,
+    /// The path from the topmost folder whose ignore files count to `base`, with a `/` at its end. All paths in the
+    /// search begin with it.
+    pub(super) above: Vec<u8>,
+    /// As the model named it.
+    shown: PathBuf,
+    confined: bool,
+    hard_links: HardLinks,
+}
+
+/// Why a file is not searched.
+pub(super) enum Refused {
+    /// Not a regular file, or no longer there.
+    NotAFile,
+    /// It has several names.
+    HardLink,
+    /// The system said no.
+    Unreadable(Errno),
+}
+
+impl Tree {
+    /// Opens what the arguments name.
+    pub(super) fn open(
+        place: &Place<'_>,
+        args: &Args,
+        hard_links: HardLinks,
+    ) -> ToolResult<(Self, Start)> {
+        let mut tree = Self {
+            base: None,
+            above: Vec::new(),
+            shown: PathBuf::from(&args.path),
+            confined: place.is_confined(),
+            hard_links,
+        };
+        let base = match place.open_dir() {
+            Ok(base) => base,
+            Err(Errno::NOTDIR) => {
+                let (file, _) = place.open_file(hard_links)?;
+                return Ok((tree, Start::File(file)));
+            }
+            Err(err) => return Err(place.failed("search", err)),
+        };
+        let mut rules = Arc::default();
+        if !args.ignored
+            && let Some((top, above)) = folders_above(place, &base)
+        {
+            rules = Rules::above(&top, &above, tree.confined);
+            tree.above = above;
+        }
+        tree.base = Some(base);
+        Ok((tree, Start::Folder(rules)))
+    }
+
+    /// Opens a folder below the base, to list it.
+    pub(super) fn open_folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let below = match &path[self.above.len()..] {
+            [] => b".",
+            [below @ .., b'/'] => below,
+            below => below,
+        };
+        let base = self.base.as_ref().ok_or(Errno::NOTDIR)?;
+        open_below(
+            base.as_fd(),
+            below,
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            self.confined,
+        )
+    }
+
+    /// Opens a regular file in an open folder, and nothing else.
+    pub(super) fn open_file(&self, folder: BorrowedFd<'_>, name: &[u8]) -> Result<File, Refused> {
+        let file = match open_here(folder, name) {
+            Ok(file) => file,
+            // Gone, or swapped for a link, a socket or a device without a driver since it was listed.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NODEV) => {
+                return Err(Refused::NotAFile);
+            }
+            Err(err) => return Err(Refused::Unreadable(err)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(Refused::Unreadable)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Refused::NotAFile);
+        }
+        if self.confined && self.hard_links == HardLinks::Refuse && stat.st_nlink > 1 {
+            return Err(Refused::HardLink);
+        }
+        Ok(file)
+    }
+
+    /// Are paths confined to a root?
+    pub(super) fn is_confined(&self) -> bool {
+        self.confined
+    }
+
+    /// A path of this search below the folder that is searched.
+    pub(super) fn below<'a>(&self, path: &'a [u8]) -> &'a [u8] {
+        path.get(self.above.len()..).unwrap_or_default()
+    }
+
+    /// A path of this search, for messages.
+    pub(super) fn shown(&self, path: &[u8]) -> String {
+        let below = Path::new(std::ffi::OsStr::from_bytes(self.below(path)));
+        self.shown.join(below).display().to_string()
+    }
+}
+
+/// Opens a name in a folder to read it: no link is followed, and no FIFO waited for.
+pub(super) fn open_here(folder: BorrowedFd<'_>, name: &[u8]) -> Result<File, Errno> {
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty()).map(File::from)
+}
+
+/// Opens a path below a folder, through no link.
+pub(super) fn open_below(
+    folder: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    confined: bool,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve) {
+        // Without roots the search works on kernels too that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) if !confined => {
+            rustix::fs::openat(folder, path, flags, Mode::empty())
+        }
+        done => done,
+    }
+}
+
+/// The topmost folder whose ignore files may count, and the path from there to `base`. That is the root, or `/`.
+fn folders_above(place: &Place<'_>, base: &OwnedFd) -> Option<(OwnedFd, Vec<u8>)> {
+    let real = real_path(base.as_fd())?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (top, below) = if place.is_confined() {
+        let top = rustix::fs::openat(place.base(), ".", flags, Mode::empty()).ok()?;
+        let below = real.strip_prefix(real_path(top.as_fd())?).ok()?.to_owned();
+        (top, below)
+    } else {
+        let top = rustix::fs::open("/", flags, Mode::empty()).ok()?;
+        (top, real.strip_prefix("/").ok()?.to_owned())
+    };
+    let mut above = below.as_os_str().as_bytes().to_vec();
+    if !above.is_empty() {
+        above.push(b'/');
+    }
+    Some((top, above))
+}
+
+fn real_path(folder: BorrowedFd<'_>) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()
+}

@@ -1,0 +1,224 @@
+//! The file that a write is for: its folder held open, and its name there, free of links.
+//!
+//! Links are followed by reading them and letting the kernel resolve what they say below the root again, step by step.
+//! What is done afterwards is done to one name in one open folder, so nobody can lead it elsewhere meanwhile.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::Read as _,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+};
+
+use lmcp_core::{ToolError, ToolResult};
+use rustix::{
+    fs::{Access, AtFlags, Mode, OFlags, Stat},
+    io::Errno,
+};
+
+use super::{hash, locks::Key};
+use crate::roots::{HardLinks, Place};
+
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    /// As it was asked for: what messages say.
+    place: Place<'a>,
+    hard_links: HardLinks,
+    /// Opened as a path only.
+    pub(super) dir: OwnedFd,
+    pub(super) name: OsString,
+    key: Key,
+}
+
+/// A file as it was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) stat: Stat,
+}
+
+/// What to do about folders that are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parents {
+    Make,
+    Expect,
+}
+
+impl<'a> Target<'a> {
+    /// Finds the folder and the name, through links. The file itself need not exist.
+    ///
+    /// # Errors
+    /// It leads out of the root, through something that is no folder, or in circles; or its folder does not exist.
+    pub(crate) fn find(
+        place: &Place<'a>,
+        parents: Parents,
+        hard_links: HardLinks,
+    ) -> ToolResult<Self> {
+        let shown = place.shown().display();
+        let folder = || ToolError::new(format!("`{shown}` is a folder")).hint("name a file in it");
+        let mut at = place.clone();
+        // As many as the kernel follows.
+        for _ in 0..40 {
+            if at.shown().as_os_str().as_bytes().ends_with(b"/") {
+                return Err(folder());
+            }
+            let (parent, name) = at.parent().ok_or_else(folder)?;
+            let dir = open_folder(&parent, parents)?;
+            match rustix::fs::readlinkat(&dir, &name, Vec::new()) {
+                Ok(link) => at = parent.join(OsStr::from_bytes(link.as_bytes())),
+                // What is no link, or is not there at all.
+                Err(Errno::INVAL | Errno::NOENT) => {
+                    let stat = rustix::fs::fstat(&dir).map_err(|err| place.failed("write", err))?;
+                    return Ok(Self {
+                        place: place.clone(),
+                        hard_links,
+                        dir,
+                        key: (stat.st_dev, stat.st_ino, name.clone()),
+                        name,
+                    });
+                }
+                Err(err) => return Err(place.failed("write", err)),
+            }
+        }
+        Err(place.failed("write", Errno::LOOP))
+    }
+
+    /// Which file it is, by whatever path it was asked for.
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// As it was asked for.
+    pub(crate) fn place(&self) -> &Place<'a> {
+        &self.place
+    }
+
+    /// What stands there now, if it may be written; `None` if nothing does.
+    ///
+    /// # Errors
+    /// It is no regular file, or one that this server may not write.
+    pub(crate) fn look(&self) -> ToolResult<Option<Stat>> {
+        let stat = match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(err) => return Err(self.failed(err)),
+        };
+        self.expect(&stat)?;
+        // The folder alone decides whether a file can be replaced; that a file is read-only is still somebody's wish.
+        let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
+        match rustix::fs::accessat(&self.dir, &self.name, Access::WRITE_OK, flags) {
+            Err(err @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(self.failed(err)),
+            _ => Ok(Some(stat)),
+        }
+    }
+
+    /// The whole file, if there is one.
+    ///
+    /// # Errors
+    /// As for [`Target::look`]; or it is larger than `limit` bytes.
+    pub(crate) fn read(&self, limit: u64) -> ToolResult<Option<Found>> {
+        if self.look()?.is_none() {
+            return Ok(None);
+        }
+        let file = match self.open(OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP) => return Err(self.changed()),
+            Err(err) => return Err(self.place.failed("read", err)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(|err| self.place.failed("read", err))?;
+        self.expect(&stat)?;
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(64 << 20));
+        file.take(limit + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|err| {
+                ToolError::new(format!("cannot read `{}`", self.place.shown().display()))
+                    .source(err)
+            })?;
+        if bytes.len() as u64 > limit {
+            return Err(ToolError::new(format!(
+                "`{}` is larger than {limit} bytes, too large for this",
+                self.place.shown().display()
+            )));
+        }
+        Ok(Some(Found { bytes, stat }))
+    }
+
+    /// Opens what stands there, if it is no link.
+    pub(super) fn open(&self, flags: OFlags) -> Result<File, Errno> {
+        // Without O_NONBLOCK the open itself would wait at a FIFO.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).map(File::from)
+    }
+
+    /// Is it a file that this server may touch?
+    pub(super) fn expect(&self, stat: &Stat) -> ToolResult<()> {
+        self.place.expect_file(stat, self.hard_links)
+    }
+
+    /// Does what was found still stand there, unchanged?
+    pub(super) fn expect_same(&self, found: &Stat) -> ToolResult<()> {
+        let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let of = |stat: &Stat| {
+            let time = (stat.st_mtime, stat.st_mtime_nsec);
+            (stat.st_dev, stat.st_ino, stat.st_size, time)
+        };
+        match now {
+            Ok(now) if of(&now) == of(found) => Ok(()),
+            Ok(_) | Err(_) => Err(self.changed()),
+        }
+    }
+
+    pub(super) fn failed(&self, err: Errno) -> ToolError {
+        self.place.failed("write", err)
+    }
+
+    fn changed(&self) -> ToolError {
+        ToolError::new(format!(
+            "`{}` was changed by somebody else meanwhile; nothing was written",
+            self.place.shown().display()
+        ))
+        .hint("read it again")
+    }
+}
+
+impl Found {
+    /// Is this the content that an earlier result told the hash of?
+    ///
+    /// # Errors
+    /// It is another.
+    pub(crate) fn expect_hash(&self, wanted: &str, target: &Target<'_>) -> ToolResult<()> {
+        let now = hash::of(&self.bytes);
+        if wanted.trim().eq_ignore_ascii_case(&now) {
+            return Ok(());
+        }
+        let shown = target.place.shown().display();
+        Err(ToolError::new(format!(
+            "`{shown}` has changed: its hash is `{now}`, not `{wanted}`; nothing was written"
+        ))
+        .hint("read it again"))
+    }
+}
+
+/// Opens a folder, making those that are missing if asked to: below the root, whatever links say.
+fn open_folder(place: &Place<'_>, parents: Parents) -> ToolResult<OwnedFd> {
+    let open = || place.open(OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+    let failed = |err| place.failed("open", err);
+    match open() {
+        Err(Errno::NOENT) if parents == Parents::Make => {}
+        Err(Errno::NOENT) => {
+            return Err(
+                ToolError::new(format!("`{}` does not exist", place.shown().display()))
+                    .hint("`parents: true` of write_file makes missing folders"),
+            );
+        }
+        done => return done.map_err(failed),
+    }
+    let (above, name) = place.parent().ok_or_else(|| failed(Errno::NOENT))?;
+    let dir = open_folder(&above, parents)?;
+    match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
+        // Somebody else was quicker; or it is a link that leads nowhere, and then opening it fails.
+        Ok(()) | Err(Errno::EXIST) => open().map_err(failed),
+        Err(err) => Err(place.failed("make", err)),
+    }
+}

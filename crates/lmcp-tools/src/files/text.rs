@@ -1,0 +1,333 @@
+//! Bytes as text: which encoding, which line endings, and every byte shown one way or another.
+//!
+//! UTF-8, UTF-16 by its mark, and windows-1252 for what is neither. Bytes that are not text in their encoding are shown
+//! as `\xNN`, and counted. Lines end in LF, alone or after CR.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// How a file writes characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) enum Encoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
+    /// One byte, one character: so nothing is ever lost, even where the guess is wrong.
+    #[serde(rename = "windows-1252")]
+    Windows1252,
+}
+
+/// How lines end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LineEndings {
+    Lf,
+    Crlf,
+    Cr,
+    Mixed,
+    None,
+}
+
+/// One character of a text, or something that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Character(char),
+    /// A byte that is not part of any.
+    Byte(u8),
+    /// Half a character of UTF-16.
+    Surrogate(u16),
+}
+
+impl Encoding {
+    /// By the mark at the beginning; UTF-8 without one. And how many bytes the mark has.
+    pub(crate) fn by_mark(head: &[u8]) -> (Self, usize) {
+        match head {
+            [0xef, 0xbb, 0xbf, ..] => (Self::Utf8, 3),
+            [0xff, 0xfe, ..] => (Self::Utf16Le, 2),
+            [0xfe, 0xff, ..] => (Self::Utf16Be, 2),
+            _ => (Self::Utf8, 0),
+        }
+    }
+
+    /// How many bytes of a newline there are, and of every character at least.
+    pub(crate) fn unit(self) -> usize {
+        match self {
+            Self::Utf8 | Self::Windows1252 => 1,
+            Self::Utf16Le | Self::Utf16Be => 2,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf16Le => "utf-16le",
+            Self::Utf16Be => "utf-16be",
+            Self::Windows1252 => "windows-1252",
+        }
+    }
+
+    /// How many bytes at the beginning are whole characters, with no `\r` cut off from its `\n`. The rest is at most
+    /// four bytes, and belongs to what comes next.
+    pub(crate) fn whole(self, bytes: &[u8]) -> usize {
+        let end = match self {
+            Self::Windows1252 => bytes.len(),
+            Self::Utf8 => bytes.len() - open_utf8(bytes),
+            Self::Utf16Le | Self::Utf16Be => {
+                let end = bytes.len() & !1;
+                let last = self.units(&bytes[..end]).next_back();
+                let is_open = last.is_some_and(|unit| (0xd800..0xdc00).contains(&unit));
+                if is_open { end - 2 } else { end }
+            }
+        };
+        let unit = self.unit();
+        let last = end.checked_sub(unit).map(|at| &bytes[at..end]);
+        let is_return = match (self, last) {
+            (_, None) => false,
+            (Self::Utf16Le, Some(last)) => last == b"\r\0",
+            (Self::Utf16Be, Some(last)) => last == b"\0\r",
+            (Self::Utf8 | Self::Windows1252, Some(last)) => last == b"\r",
+        };
+        if is_return { end - unit } else { end }
+    }
+
+    /// Where the newlines of these bytes end, which begin at a character.
+    pub(crate) fn line_ends(self, bytes: &[u8]) -> Box<dyn DoubleEndedIterator<Item = usize> + '_> {
+        if self.unit() == 1 {
+            return Box::new(memchr::memchr_iter(b'\n', bytes).map(|at| at + 1));
+        }
+        let units = self.units(bytes).enumerate();
+        Box::new(
+            units
+                .filter(|(_, unit)| *unit == 0x0a)
+                .map(|(at, _)| at * 2 + 2),
+        )
+    }
+
+    /// The bytes as text, each piece with how many of them it stands for.
+    pub(crate) fn pieces(self, bytes: &[u8]) -> Box<dyn Iterator<Item = (Piece, usize)> + '_> {
+        match self {
+            Self::Utf8 => Box::new(bytes.utf8_chunks().flat_map(|chunk| {
+                let characters = chunk.valid().chars();
+                let known =
+                    characters.map(|character| (Piece::Character(character), character.len_utf8()));
+                known.chain(chunk.invalid().iter().map(|byte| (Piece::Byte(*byte), 1)))
+            })),
+            Self::Windows1252 => Box::new(
+                bytes
+                    .iter()
+                    .map(|byte| (Piece::Character(windows_1252(*byte)), 1)),
+            ),
+            Self::Utf16Le | Self::Utf16Be => {
+                let odd = &bytes[bytes.len() & !1..];
+                let characters =
+                    char::decode_utf16(self.units(bytes)).map(|decoded| match decoded {
+                        Ok(character) => (Piece::Character(character), character.len_utf16() * 2),
+                        Err(err) => (Piece::Surrogate(err.unpaired_surrogate()), 2),
+                    });
+                Box::new(characters.chain(odd.iter().map(|byte| (Piece::Byte(*byte), 1))))
+            }
+        }
+    }
+
+    fn units(self, bytes: &[u8]) -> impl DoubleEndedIterator<Item = u16> + ExactSizeIterator + '_ {
+        let (pairs, _) = bytes.as_chunks::<2>();
+        pairs.iter().map(move |pair| match self {
+            Self::Utf16Be => u16::from_be_bytes(*pair),
+            Self::Utf8 | Self::Utf16Le | Self::Windows1252 => u16::from_le_bytes(*pair),
+        })
+    }
+}
+
+/// How many bytes at the end are the beginning of a UTF-8 character that goes on.
+fn open_utf8(bytes: &[u8]) -> usize {
+    let tail = &bytes[bytes.len().saturating_sub(3)..];
+    let lead = tail.iter().rposition(|byte| byte & 0xc0 != 0x80);
+    let Some(tail) = lead.map(|at| &tail[at..]) else {
+        return 0;
+    };
+    // Only the decoder knows all the rules; it says "not yet" with no length.
+    match std::str::from_utf8(tail) {
+        Err(err) if err.valid_up_to() == 0 && err.error_len().is_none() => tail.len(),
+        _ => 0,
+    }
+}
+
+/// How much speaks for UTF-8, and how much against it. Counted in pieces that begin and end with characters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evidence {
+    /// Characters of several bytes.
+    long: usize,
+    /// Bytes that are not part of any.
+    pub(crate) wrong: usize,
+}
+
+impl Evidence {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        if bytes.is_ascii() {
+            return;
+        }
+        for chunk in bytes.utf8_chunks() {
+            self.long += chunk.valid().bytes().filter(|byte| *byte >= 0xc0).count();
+            self.wrong += chunk.invalid().len();
+        }
+    }
+
+    /// A file in UTF-8 with some damage has more long characters than wrong bytes; one in windows-1252 hardly any.
+    pub(crate) fn encoding(&self) -> Encoding {
+        if self.wrong > self.long {
+            Encoding::Windows1252
+        } else {
+            Encoding::Utf8
+        }
+    }
+}
+
+/// The line endings met so far. Counted in pieces that do not end between `\r` and `\n`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Endings {
+    lf: usize,
+    crlf: usize,
+    cr: usize,
+}
+
+impl Endings {
+    pub(crate) fn add(&mut self, encoding: Encoding, bytes: &[u8]) {
+        if encoding.unit() == 2 {
+            let mut before = 0;
+            for unit in encoding.units(bytes) {
+                match (before, unit) {
+                    (0x0d, 0x0a) => self.crlf += 1,
+                    (_, 0x0a) => self.lf += 1,
+                    (0x0d, _) => self.cr += 1,
+                    _ => {}
+                }
+                before = unit;
+            }
+            self.cr += usize::from(before == 0x0d);
+            return;
+        }
+        let feeds = memchr::memchr_iter(b'\n', bytes).count();
+        let returns = memchr::memchr_iter(b'\r', bytes);
+        let (mut all, mut pairs) = (0, 0);
+        for at in returns {
+            all += 1;
+            pairs += usize::from(bytes.get(at + 1) == Some(&b'\n'));
+        }
+        self.crlf += pairs;
+        self.lf += feeds - pairs;
+        self.cr += all - pairs;
+    }
+
+    pub(crate) fn lines_ended(&self) -> usize {
+        self.lf + self.crlf
+    }
+
+    pub(crate) fn kind(&self) -> LineEndings {
+        match (self.lf, self.crlf, self.cr) {
+            (0, 0, 0) => LineEndings::None,
+            (_, 0, 0) => LineEndings::Lf,
+            (0, _, 0) => LineEndings::Crlf,
+            (0, 0, _) => LineEndings::Cr,
+            _ => LineEndings::Mixed,
+        }
+    }
+}
+
+impl LineEndings {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lf => "lf",
+            Self::Crlf => "crlf",
+            Self::Cr => "cr",
+            Self::Mixed => "mixed line endings",
+            Self::None => "no line endings",
+        }
+    }
+}
+
+/// As the WHATWG has it: the five bytes without a character are control characters, so that all 256 differ.
+fn windows_1252(byte: u8) -> char {
+    const HIGH: [char; 32] = [
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
+        '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
+        'ž', 'Ÿ',
+    ];
+    match byte {
+        0x80..=0x9f => HIGH[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endings(text: &[u8]) -> LineEndings {
+        let mut endings = Endings::default();
+        endings.add(Encoding::Utf8, text);
+        endings.kind()
+    }
+
+    #[test]
+    fn line_endings_are_told_apart() {
+        assert_eq!(endings(b""), LineEndings::None);
+        assert_eq!(endings(b"a\nb"), LineEndings::Lf);
+        assert_eq!(endings(b"a\r\nb\r\n"), LineEndings::Crlf);
+        assert_eq!(endings(b"a\rb\r"), LineEndings::Cr);
+        assert_eq!(endings(b"a\r\nb\n"), LineEndings::Mixed);
+    }
+
+    #[test]
+    fn a_character_that_goes_on_is_left_for_later() {
+        let text = "aé€😀".as_bytes();
+        let ends = [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10];
+        for (length, end) in ends.into_iter().enumerate() {
+            assert_eq!(Encoding::Utf8.whole(&text[..length]), end, "{length}");
+        }
+        // What can never become a character is not waited for.
+        assert_eq!(Encoding::Utf8.whole(b"a\xff"), 2);
+        assert_eq!(Encoding::Utf8.whole(b"a\x80\x80\x80"), 4);
+        assert_eq!(Encoding::Utf8.whole(b"a\r"), 1);
+        assert_eq!(Encoding::Utf16Le.whole(b"a\0\x3d\xd8"), 2);
+        assert_eq!(Encoding::Utf16Be.whole(b"\0a\0\r\0"), 2);
+    }
+
+    #[test]
+    fn every_byte_of_windows_1252_has_its_own_character() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut characters: Vec<_> = Encoding::Windows1252
+            .pieces(&all)
+            .map(|(piece, _)| piece)
+            .collect();
+        characters.dedup();
+        assert_eq!(characters.len(), 256);
+        assert_eq!(characters[0x80], Piece::Character('€'));
+    }
+
+    #[test]
+    fn half_characters_are_pieces_too() {
+        let pieces: Vec<_> = Encoding::Utf16Le.pieces(b"a\0\x3d\xd8b\0c").collect();
+        let expected = [
+            (Piece::Character('a'), 2),
+            (Piece::Surrogate(0xd83d), 2),
+            (Piece::Character('b'), 2),
+            (Piece::Byte(b'c'), 1),
+        ];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn damaged_utf_8_stays_utf_8_and_latin_does_not_become_it() {
+        let evidence = |bytes: &[u8]| {
+            let mut evidence = Evidence::default();
+            evidence.add(bytes);
+            evidence.encoding()
+        };
+        assert_eq!(evidence("größe € \u{1f600}".as_bytes()), Encoding::Utf8);
+        assert_eq!(evidence(b"gr\xc3\xb6\xc3\x9fe \xff"), Encoding::Utf8);
+        assert_eq!(evidence(b"gr\xf6\xdfe"), Encoding::Windows1252);
+    }
+}

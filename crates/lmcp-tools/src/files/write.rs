@@ -1,0 +1,274 @@
+//! `write_file`: a file gets new content, all of it or none.
+
+use std::sync::Arc;
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use rustix::fs::Stat;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    atomic::{self, Before, Note},
+    hash,
+    target::{Found, Parents, Target},
+};
+use crate::{Host, answer::Answer, blocking::blocking};
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("write_file", write)
+        .title("Write a file")
+        .about(
+            "Write a whole file, or append to it; readers see the old content or the new, never a mix. Returns bytes \
+             written and a hash. To change parts of a file use edit_file.",
+        )
+        .destructive()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The file. Links are followed and kept.
+    path: String,
+    /// What to write.
+    content: String,
+    /// `overwrite` (default) makes or replaces the file, `append` adds to its end or makes it, `create` fails if it
+    /// exists.
+    mode: Option<WriteMode>,
+    /// The same as `mode: "create"`.
+    #[serde(default)]
+    create_only: bool,
+    /// Also make folders that are missing.
+    #[serde(default)]
+    parents: bool,
+    /// How `content` is written: `utf-8` (default) as it stands, `base64` for bytes.
+    encoding: Option<Encoding>,
+    /// Only write if the file exists and its content has this hash, as an earlier result told it.
+    if_hash: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WriteMode {
+    Overwrite,
+    Append,
+    Create,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+enum Encoding {
+    #[serde(rename = "utf-8", alias = "utf8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Written {
+    /// The file.
+    path: String,
+    /// Bytes written, in append mode those added.
+    bytes_written: usize,
+    /// Did the file not exist before?
+    created: bool,
+    /// The hash of the whole content now, for `if_hash`. Not told after adding to a very large file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    /// Lines in the whole file now. Not told after adding to a very large file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<usize>,
+    /// What could not be done as it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
+    let content = args.bytes()?;
+    let mode = args.mode()?;
+    blocking(move || {
+        Writing {
+            host: &host,
+            args: &args,
+            content,
+            cx: &cx,
+        }
+        .run(mode)
+    })
+    .await
+}
+
+/// One call at work.
+struct Writing<'a> {
+    host: &'a Host,
+    args: &'a Args,
+    content: Vec<u8>,
+    cx: &'a Cx,
+}
+
+impl Writing<'_> {
+    fn run(self, mode: WriteMode) -> ToolResult<Answer<Written>> {
+        let place = self.host.roots.find(&self.args.path)?;
+        let parents = if self.args.parents {
+            Parents::Make
+        } else {
+            Parents::Expect
+        };
+        let target = Target::find(&place, parents, self.host.hard_links())?;
+        let _alone = self.host.locks.lock([target.key()].into_iter());
+        if self.cx.is_cancelled() {
+            return Err(ToolError::new("cancelled; nothing was written"));
+        }
+        match mode {
+            WriteMode::Overwrite => self.overwrite(&target),
+            WriteMode::Append => self.append(&target),
+            WriteMode::Create => self.create(&target),
+        }
+    }
+
+    fn create(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
+        if target.look()?.is_some() {
+            let shown = target.place().shown().display();
+            return Err(ToolError::new(format!("`{shown}` exists already"))
+                .hint("leave out `create_only` to replace it"));
+        }
+        let note = atomic::replace(target, &self.content, Before::Absent)?;
+        Ok(self.done(target, true, Some(&self.content), note))
+    }
+
+    fn overwrite(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
+        let (stat, note);
+        if self.args.if_hash.is_some() {
+            let found = self.expected(target, LARGEST_HASHED)?;
+            note = atomic::replace(target, &self.content, Before::Same(&found.stat))?;
+            stat = Some(found.stat);
+        } else {
+            stat = target.look()?;
+            note = atomic::replace(target, &self.content, Before::Any(stat.as_ref()))?;
+        }
+        Ok(self.done(target, stat.is_none(), Some(&self.content), note))
+    }
+
+    fn append(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
+        let size = |stat: &Stat| u64::try_from(stat.st_size).unwrap_or(0);
+        let large = target
+            .look()?
+            .is_some_and(|stat| size(&stat) > LARGEST_REWRITTEN);
+        if large {
+            if self.args.if_hash.is_some() {
+                self.expected(target, LARGEST_HASHED)?;
+            }
+            let note = atomic::append_in_place(target, &self.content)?;
+            return Ok(self.done(target, false, None, note));
+        }
+        let found = if self.args.if_hash.is_some() {
+            Some(self.expected(target, LARGEST_REWRITTEN)?)
+        } else {
+            target.read(LARGEST_REWRITTEN)?
+        };
+        let Some(Found { mut bytes, stat }) = found else {
+            // Whatever somebody else makes meanwhile must not be lost.
+            let note = atomic::replace(target, &self.content, Before::Absent)?;
+            return Ok(self.done(target, true, Some(&self.content), note));
+        };
+        bytes.extend_from_slice(&self.content);
+        let note = atomic::replace(target, &bytes, Before::Same(&stat))?;
+        Ok(self.done(target, false, Some(&bytes), note))
+    }
+
+    /// The file, if it is the one that `if_hash` means.
+    fn expected(&self, target: &Target<'_>, limit: u64) -> ToolResult<Found> {
+        let found = target.read(limit)?.ok_or_else(|| {
+            ToolError::new(format!(
+                "`{}` does not exist, so it cannot have the hash in `if_hash`",
+                target.place().shown().display()
+            ))
+        })?;
+        if let Some(wanted) = &self.args.if_hash {
+            found.expect_hash(wanted, target)?;
+        }
+        Ok(found)
+    }
+
+    fn done(
+        &self,
+        target: &Target<'_>,
+        created: bool,
+        whole: Option<&[u8]>,
+        note: Note,
+    ) -> Answer<Written> {
+        let written = Written {
+            path: target.place().shown().display().to_string(),
+            bytes_written: self.content.len(),
+            created,
+            hash: whole.map(hash::of),
+            lines: whole.map(count_lines),
+            note: note.map(str::to_owned),
+        };
+        let mut text = format!(
+            "Written {} bytes to {}",
+            written.bytes_written, written.path
+        );
+        if created {
+            text.push_str(" (new file)");
+        }
+        if let Some(hash) = &written.hash {
+            text.push_str(&format!("\nhash: {hash}"));
+        }
+        if let Some(note) = note {
+            text.push_str(&format!("\nnote: {note}"));
+        }
+        Answer::new(written, text)
+    }
+}
+
+impl Args {
+    fn mode(&self) -> ToolResult<WriteMode> {
+        let mode = match (self.mode, self.create_only) {
+            (Some(WriteMode::Append), true) => {
+                return Err(ToolError::new(
+                    "`create_only` and `mode: \"append\"` exclude each other",
+                ));
+            }
+            (_, true) => WriteMode::Create,
+            (mode, false) => mode.unwrap_or(WriteMode::Overwrite),
+        };
+        if mode == WriteMode::Create && self.if_hash.is_some() {
+            return Err(ToolError::new(
+                "a file that must not exist cannot have the hash in `if_hash`",
+            ));
+        }
+        Ok(mode)
+    }
+
+    fn bytes(&self) -> ToolResult<Vec<u8>> {
+        if self.encoding != Some(Encoding::Base64) {
+            return Ok(self.content.clone().into_bytes());
+        }
+        // Line breaks are usual in base64, and padding is often left out.
+        let lenient =
+            GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+        let digits: Vec<u8> = self
+            .content
+            .bytes()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .collect();
+        GeneralPurpose::new(&alphabet::STANDARD, lenient)
+            .decode(digits)
+            .map_err(|err| ToolError::new("`content` is not base64").source(err))
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> usize {
+    let breaks = memchr::memchr_iter(b'\n', bytes).count();
+    let open = bytes.last().is_some_and(|byte| *byte != b'\n');
+    breaks + usize::from(open)
+}
+
+/// Appending rewrites a file up to this size, so that it is all or nothing; a larger one grows in place.
+const LARGEST_REWRITTEN: u64 = 64 << 20;
+
+/// The largest file whose hash is compared before a write.
+const LARGEST_HASHED: u64 = 64 << 20;

@@ -1,0 +1,3 @@
+//! Tools about the host itself.
+
+pub(crate) mod systeminfo;

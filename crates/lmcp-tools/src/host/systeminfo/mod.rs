@@ -1,0 +1,158 @@
+//! `systeminfo`: what this host is and how it fares, in one shape on every host.
+//!
+//! A section per file, each read from `/proc` and `/sys` without help. A section that cannot be read is null and says
+//! why; it never costs the others.
+
+mod cgroup;
+mod container;
+mod cpu;
+mod disks;
+mod memory;
+mod netlink;
+mod network;
+mod os;
+mod pressure;
+mod processes;
+mod render;
+mod source;
+
+use std::collections::BTreeMap;
+
+use lmcp_core::{Cx, Tool, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Host, answer::Answer, blocking::blocking};
+
+use disks::Asked;
+use source::{Reading, Source};
+
+pub(crate) fn tool() -> Tool<Host> {
+    let asked = Asked::default();
+    Tool::new("systeminfo", move |_host, args, cx| read(args, cx, asked.clone()))
+        .title("System information")
+        .about(
+            "What this host is and how it fares: system, processors, memory, cgroup limits, pressure, disks, network, \
+             container, and on request the largest processes. Not for watching: each call is one look.",
+        )
+        .read_only()
+}
+
+/// Arguments of `systeminfo`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// What to look at. Everything but `processes` if this is empty.
+    #[serde(default)]
+    sections: Vec<Section>,
+}
+
+/// What can be looked at.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Section {
+    Os,
+    Cpu,
+    Memory,
+    Cgroup,
+    Pressure,
+    Disks,
+    Network,
+    Container,
+    Processes,
+}
+
+/// What is looked at unless somebody says otherwise.
+const USUAL: [Section; 8] = [
+    Section::Os,
+    Section::Cpu,
+    Section::Memory,
+    Section::Cgroup,
+    Section::Pressure,
+    Section::Disks,
+    Section::Network,
+    Section::Container,
+];
+
+/// What was seen. A section is null if it was not asked for, or if `unavailable` has a reason.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct SystemInfo {
+    /// The operating system, and since when it runs.
+    os: Option<os::Os>,
+    /// The processors and their load.
+    cpu: Option<cpu::Cpu>,
+    /// The memory of the whole host.
+    memory: Option<memory::Memory>,
+    /// The limits that this server and its children run under.
+    cgroup: Option<cgroup::Cgroup>,
+    /// For how much of the time tasks had to wait.
+    pressure: Option<pressure::Pressure>,
+    /// File systems on disks and on the network.
+    disks: Option<Vec<disks::Disk>>,
+    /// The network interfaces.
+    network: Option<network::Network>,
+    /// The container that this server runs in.
+    container: Option<container::Container>,
+    /// The processes, the largest by name.
+    processes: Option<processes::Processes>,
+    /// Sections that could not be read, with the reason.
+    unavailable: BTreeMap<Section, String>,
+}
+
+async fn read(args: Args, _cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
+    blocking(move || {
+        let sections = match &*args.sections {
+            [] => &USUAL[..],
+            sections => sections,
+        };
+        let info = look(&Source::host(), sections, &asked);
+        let text = render::render(&info);
+        Ok(Answer::new(info, text))
+    })
+    .await
+}
+
+/// Reads the sections one after the other.
+fn look(source: &Source, sections: &[Section], asked: &Asked) -> SystemInfo {
+    let mut info = SystemInfo::default();
+    for section in sections {
+        let reason = match section {
+            Section::Os => put(&mut info.os, os::read(source)),
+            Section::Cpu => put(&mut info.cpu, cpu::read(source)),
+            Section::Memory => put(&mut info.memory, memory::read(source)),
+            Section::Cgroup => put(&mut info.cgroup, cgroup::read(source)),
+            Section::Pressure => put(&mut info.pressure, pressure::read(source)),
+            Section::Disks => put(&mut info.disks, disks::read(source, asked)),
+            Section::Network => put(&mut info.network, network::read(source)),
+            Section::Container => put(&mut info.container, Ok(container::read(source))),
+            Section::Processes => put(&mut info.processes, processes::read(source)),
+        };
+        if let Err(reason) = reason {
+            info.unavailable.insert(*section, reason);
+        }
+    }
+    info
+}
+
+fn put<T>(place: &mut Option<T>, read: Reading<T>) -> Reading<()> {
+    *place = Some(read?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_that_cannot_be_read_says_why_and_spares_the_others() {
+        let (_dir, source) =
+            Source::fake(&[("proc/meminfo", "MemTotal: 4 kB\nMemAvailable: 1 kB\n")]);
+        let info = look(&source, &USUAL, &Asked::default());
+        assert_eq!(info.memory.unwrap().total_bytes, 4096);
+        assert!(info.cpu.is_none() && info.os.is_none());
+        assert!(info.unavailable[&Section::Pressure].contains("proc/pressure/cpu"));
+        assert!(!info.unavailable.contains_key(&Section::Memory));
+    }
+}

@@ -1,0 +1,135 @@
+//! Ready-made tools that let an agent work on a host, on the public API of the engine only.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`settings`] | what the operator decides; nothing a tool can change |
+//! | `roots` | where the file tools may go, by the kernel's own resolution |
+//! | `room` | how much a client can take, and where it looks for it |
+//! | `answer` | what a tool returns: a structured value, a short text, more content |
+//! | `files` | `read_file`, `write_file`, `edit_file`, `list_dir`, `search_files` |
+//! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
+//! | `web` | `fetch`, `web_search` |
+//! | `host` | `systeminfo` |
+
+mod answer;
+mod blocking;
+mod files;
+mod host;
+mod process;
+mod room;
+mod roots;
+pub mod settings;
+mod time;
+mod web;
+
+use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet};
+
+pub use process::helper::Helper;
+pub use settings::Settings;
+
+use files::locks::Locks;
+use process::commands::Commands;
+use roots::{HardLinks, Roots};
+
+/// What the tools are called, those among them that settings may leave out.
+pub const NAMES: [&str; 14] = [
+    "edit_file",
+    "fetch",
+    "job_input",
+    "job_output",
+    "job_stop",
+    "jobs",
+    "list_dir",
+    "read_file",
+    "search_files",
+    "shell",
+    "shell_bg",
+    "systeminfo",
+    "web_search",
+    "write_file",
+];
+
+/// The tools of a host, with everything the operator decided about them.
+#[derive(Debug)]
+pub struct HostTools {
+    host: Host,
+}
+
+/// What the tools share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) settings: Settings,
+    pub(crate) roots: Roots,
+    pub(crate) locks: Locks,
+    pub(crate) web: web::State,
+    /// None without a helper program, and where nothing may be changed.
+    commands: Option<Commands>,
+}
+
+impl HostTools {
+    /// Checks the settings, and opens what they name.
+    ///
+    /// # Errors
+    /// A root cannot be opened, or this kernel cannot enforce what was asked for.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        Host::new(settings).map(|host| Self { host })
+    }
+
+    /// The server, with these tools.
+    pub fn add_to(self, server: Server) -> Server {
+        let (writes, runs) = (!self.host.settings.read_only, self.host.commands.is_some());
+        let mut set = ToolSet::new(self.host)
+            .tool(files::list::tool())
+            .tool(files::read::tool())
+            .tool(files::search::tool())
+            .tool(host::systeminfo::tool())
+            .tool(web::fetch::tool())
+            .tool(web::search::tool());
+        if writes {
+            set = set.tool(files::write::tool()).tool(files::edit::tool());
+        }
+        if runs {
+            set = set
+                .tool(process::shell::tool())
+                .tool(process::background::tool())
+                .tool(process::jobs::tool())
+                .tool(process::output::tool())
+                .tool(process::input::tool())
+                .tool(process::stop::tool())
+                .resource(process::resource::output());
+        }
+        server.tools(set)
+    }
+}
+
+impl Host {
+    fn new(settings: Settings) -> Result<Self, Error> {
+        let roots = Roots::open(&settings.roots)?;
+        let paths: Vec<_> = roots.paths().map(Into::into).collect();
+        let helper = settings.helper.clone().filter(|_| !settings.read_only);
+        let commands = helper
+            .map(|helper| Commands::new(helper, &settings, &paths))
+            .transpose()?;
+        Ok(Self {
+            web: web::State::new(&settings.web),
+            settings,
+            roots,
+            locks: Locks::new(),
+            commands,
+        })
+    }
+
+    pub(crate) fn commands(&self) -> ToolResult<&Commands> {
+        let commands = self.commands.as_ref();
+        commands.ok_or_else(|| ToolError::new("this server runs no commands"))
+    }
+
+    /// What the operator decided about files with several names.
+    pub(crate) fn hard_links(&self) -> HardLinks {
+        if self.settings.allow_hard_links {
+            HardLinks::Allow
+        } else {
+            HardLinks::Refuse
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Starting commands: what was asked for becomes an order, an order becomes a guard with a folder of its own.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use lmcp_core::{Cx, Error, ToolError, ToolResult};
+use rustix::fs::{Mode, OFlags};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
+
+use super::{
+    dir, environment, fence,
+    helper::Helper,
+    link::Link,
+    rules::{self, Line, Request},
+    store::{About, Kept, Store, now, random_name},
+    words::{Ask, End, Fence, Order, Size, Stdin, Word},
+};
+use crate::{Host, settings::Settings};
+
+/// Everything about commands that outlives one call.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    helper: Helper,
+    pub(crate) store: Store,
+    fence: Option<Fence>,
+    places: Arc<Semaphore>,
+    /// Guards of what commands left behind: they end it with the server.
+    left: Mutex<JoinSet<()>>,
+}
+
+/// What a caller wants to run.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) command: Option<String>,
+    pub(crate) argv: Option<Vec<String>>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) stdin: Stdin,
+    pub(crate) tty: Option<Size>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) keep: bool,
+    pub(crate) log: Option<String>,
+}
+
+/// A command that runs. Dropped, it ends, and its folder goes.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) id: String,
+    pub(crate) pid: i32,
+    pub(crate) link: Link,
+    pub(crate) about: About,
+    folder: Folder,
+    /// Given back when it is over.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+/// A command's folder, removed unless somebody says it is to stay.
+#[derive(Debug)]
+struct Folder(Option<PathBuf>);
+
+impl Commands {
+    pub(crate) fn new(
+        helper: Helper,
+        settings: &Settings,
+        roots: &[PathBuf],
+    ) -> Result<Self, Error> {
+        if !roots.is_empty() && !fence::is_supported() {
+            return Err(Error::config(
+                "this kernel cannot confine commands to the roots (it has no Landlock, or an old one)",
+            ));
+        }
+        let missing = |what: &str, path: &Path| {
+            Error::config(format!("{what} {} is not there", path.display()))
+        };
+        if let Some(path) = settings.also_read.iter().find(|path| !path.exists()) {
+            return Err(missing("the folder", path));
+        }
+        let shell = settings.shell.as_deref().map(Path::new);
+        if let Some(path) = shell.filter(|path| path.is_absolute() && !path.exists()) {
+            return Err(missing("the shell", path));
+        }
+        let kept = Kept {
+            jobs: settings.jobs_kept,
+            bytes: settings.job_bytes_kept,
+            age: settings.jobs_kept_for,
+        };
+        let fence = fence::around(roots, &settings.also_read)
+            .map_err(|err| Error::io("cannot confine commands to the roots", err))?;
+        let store = Store::open(settings.state_dir.as_deref(), kept)?;
+        if let Some(root) = roots.iter().find(|root| store.is_below(root)) {
+            return Err(Error::config(format!(
+                "jobs cannot be kept below the root {}: commands could change how they are guarded",
+                root.display()
+            )));
+        }
+        Ok(Self {
+            helper,
+            store,
+            fence: (!roots.is_empty()).then_some(fence),
+            places: Arc::new(Semaphore::new(settings.commands_at_once)),
+            left: Mutex::default(),
+        })
+    }
+
+    /// Starts a command, once the rules let it through.
+    pub(crate) async fn start(&self, host: &Host, wanted: Wanted, cx: &Cx) -> ToolResult<Running> {
+        let (argv, shown) = self.words(host, &wanted)?;
+        let line = match &wanted.command {
+            Some(line) => Line::Shell(line),
+            None => Line::Words(&argv),
+        };
+        let request = Request {
+            line,
+            env: &wanted.env,
+            stdin: match &wanted.stdin {
+                Stdin::Given(text) => Some(text),
+                Stdin::Closed | Stdin::Open => None,
+            },
+        };
+        rules::admit(&host.settings.rules, &request, cx).await?;
+        let place = self.place(host, wanted.keep)?;
+        let cwd = working_dir(host, wanted.cwd.as_deref())?;
+        let (log, log_path) = match &wanted.log {
+            Some(path) => open_log(host, path).map(|(file, path)| (Some(file), Some(path)))?,
+            None => (None, None),
+        };
+        let (id, dir) = self.store.create().map_err(no_record)?;
+        let folder = Folder(Some(dir.clone()));
+        let order = Order {
+            dir,
+            argv,
+            env: wanted.env,
+            cwd,
+            stdin: wanted.stdin,
+            tty: wanted.tty,
+            timeout_ms: wanted.timeout_ms,
+            grace_ms: host.settings.grace_ms,
+            keep: wanted.keep,
+            spool_bytes: host.settings.output_bytes_kept,
+            fence: None,
+            key: random_name(),
+            log: log.is_some(),
+        };
+        let about = About {
+            owner: owner(cx),
+            command: shown,
+            is_line: wanted.command.is_some(),
+            started: now(),
+            order,
+            log: log_path,
+        };
+        let mut running = self.run(id, about, log, folder).await?;
+        running.place = place;
+        Ok(running)
+    }
+
+    /// A place among the commands that run. Jobs are counted where they are recorded: they outlive us.
+    fn place(&self, host: &Host, keep: bool) -> ToolResult<Option<OwnedSemaphorePermit>> {
+        let full = |what: &str, most: usize| {
+            ToolError::new(format!(
+                "{most} {what} run already, and that is the most this server runs at once"
+            ))
+            .hint("stop one with job_stop, or wait")
+        };
+        if keep {
+            let most = host.settings.jobs_at_once;
+            self.store.prune();
+            return if self.store.running() >= most {
+                Err(full("jobs", most))
+            } else {
+                Ok(None)
+            };
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place
+            .map(Some)
+            .map_err(|_| full("commands", host.settings.commands_at_once))
+    }
+
+    /// Runs what a job ran, once more, as a job of its own.
+    pub(crate) async fn start_again(
+        &self,
+        host: &Host,
+        about: &About,
+        cx: &Cx,
+    ) -> ToolResult<Running> {
+        let line = if about.is_line {
+            Line::Shell(&about.command)
+        } else {
+            Line::Words(&about.order.argv)
+        };
+        let request = Request {
+            line,
+            env: &about.order.env,
+            stdin: None,
+        };
+        rules::admit(&host.settings.rules, &request, cx).await?;
+        self.place(host, true)?;
+        let log = match &about.log {
+            Some(path) => Some(open_log(host, &path.to_string_lossy())?.0),
+            None => None,
+        };
+        let (id, dir) = self.store.create().map_err(no_record)?;
+        let folder = Folder(Some(dir.clone()));
+        let mut about = About {
+            started: now(),
+            ..about.clone()
+        };
+        about.order.dir = dir;
+        about.order.keep = true;
+        about.order.key = random_name();
+        self.run(id, about, log, folder).await
+    }
+
+    async fn run(
+        &self,
+        id: String,
+        about: About,
+        log: Option<File>,
+        folder: Folder,
+    ) -> ToolResult<Running> {
+        let order = self.complete(&about.order).map_err(no_record)?;
+        if order.keep {
+            about.write(&order.dir).map_err(no_record)?;
+        }
+        let mut link = Link::start(&self.helper, &order, log)
+            .await
+            .map_err(|err| ToolError::new("the server cannot start commands").source(err))?;
+        let pid = match link.next().await {
+            Some(Word::Started { pid }) => pid,
+            Some(Word::Failed { error }) => {
+                return Err(ToolError::new(format!(
+                    "cannot run `{}`: {error}",
+                    about.command
+                )));
+            }
+            _ => return Err(ToolError::new("the guard of the command is gone")),
+        };
+        let mut running = Running {
+            id,
+            pid,
+            link,
+            about,
+            folder,
+            place: None,
+        };
+        if order.keep {
+            running.folder.0 = None;
+        }
+        Ok(running)
+    }
+
+    /// The order with what is the same for every command, and is not written down: the environment, the fence.
+    fn complete(&self, order: &Order) -> io::Result<Order> {
+        let mut order = order.clone();
+        order.env = environment::of(&order.env, order.tty.is_some());
+        if let Some(fence) = &self.fence {
+            let scratch = order.dir.join("tmp");
+            dir::create_private(&scratch)?;
+            order
+                .env
+                .insert("TMPDIR".into(), scratch.to_string_lossy().into_owned());
+            let mut fence = fence.clone();
+            fence.write.push(fence::folder(&scratch)?);
+            order.fence = Some(fence);
+        }
+        Ok(order)
+    }
+
+    /// The words to run, and how they are shown.
+    fn words(&self, host: &Host, wanted: &Wanted) -> ToolResult<(Vec<String>, String)> {
+        let refused = |words: &'static str| Err(ToolError::new(words));
+        match (&wanted.command, &wanted.argv) {
+            (Some(_), Some(_)) => refused("give `command` or `argv`, not both"),
+            (None, None) => refused(
+                "give `command`, a line for a shell, or `argv`, a program and its arguments",
+            ),
+            (Some(line), None) if line.trim().is_empty() => refused("`command` is empty"),
+            (None, Some(words)) if words.first().is_none_or(String::is_empty) => {
+                refused("`argv` is empty")
+            }
+            (Some(line), None) => {
+                let shell = host.settings.shell.clone().unwrap_or_else(default_shell);
+                Ok((vec![shell, "-c".into(), line.clone()], line.clone()))
+            }
+            (None, Some(words)) => Ok((words.clone(), words.join(" "))),
+        }
+    }
+
+    /// Stays until everything is gone that a command left behind; with the server that ends it.
+    fn look_after(&self, mut link: Link) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        while left.try_join_next().is_some() {}
+        left.spawn(async move { while link.next().await.is_some() {} });
+    }
+}
+
+impl Running {
+    pub(crate) fn dir(&self) -> &Path {
+        &self.about.order.dir
+    }
+
+    /// Makes it a job: it goes on without us, and is listed.
+    pub(crate) async fn keep(&mut self) -> ToolResult<()> {
+        self.about.write(self.dir()).map_err(no_record)?;
+        let kept = self.link.ask(&Ask::Keep).await;
+        kept.map_err(|err| ToolError::new("the command cannot be kept").source(err))?;
+        self.folder.0 = None;
+        Ok(())
+    }
+
+    /// It has ended: what it wrote can still be read.
+    pub(crate) fn keep_record(&mut self, end: &End) -> io::Result<()> {
+        self.about.write(self.dir())?;
+        dir::write_whole(self.dir(), dir::END, &serde_json::to_vec(end)?)?;
+        fs::write(self.dir().join(dir::KEPT), self.pid.to_string())?;
+        self.folder.0 = None;
+        Ok(())
+    }
+
+    /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all
+    /// gone meanwhile.
+    pub(crate) async fn list_rest(mut self, commands: &Commands) -> Option<Self> {
+        let written = self.about.write(self.dir()).is_ok();
+        if !written || self.link.ask(&Ask::Open).await.is_err() {
+            return Some(self);
+        }
+        self.folder.0 = None;
+        commands.look_after(self.link);
+        None
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.0 {
+            // The guard may still write into it; what it has open goes with it.
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+/// Who a command belongs to: whoever the transport says the caller is.
+pub(crate) fn owner(cx: &Cx) -> String {
+    let caller = cx.caller();
+    match (caller.principal(), caller.peer()) {
+        (Some(principal), _) => format!("principal {principal}"),
+        (None, Some(peer)) => format!("user {}", peer.uid),
+        (None, None) => String::new(),
+    }
+}
+
+fn default_shell() -> String {
+    // What people write are lines for bash, more often than they know.
+    let bash = ["/bin/bash", "/usr/bin/bash"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
+    bash.unwrap_or("/bin/sh").to_owned()
+}
+
+fn working_dir(host: &Host, path: Option<&str>) -> ToolResult<PathBuf> {
+    let Some(path) = path else {
+        let first = host.roots.paths().next().map(Path::to_owned);
+        return match first.map_or_else(std::env::current_dir, Ok) {
+            Ok(dir) => Ok(dir),
+            Err(err) => {
+                Err(ToolError::new("the server has no working folder any more").source(err))
+            }
+        };
+    };
+    let place = host.roots.find(path)?;
+    place
+        .open_dir()
+        .map_err(|err| place.failed("work in", err))?;
+    Ok(place.shown().to_owned())
+}
+
+fn open_log(host: &Host, path: &str) -> ToolResult<(File, PathBuf)> {
+    let place = host.roots.find(path)?;
+    // Without NONBLOCK the open would wait at a FIFO; for a file it means nothing.
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let opened = place
+        .open(flags, Mode::from_raw_mode(0o644))
+        .map_err(|err| place.failed("write", err))?;
+    let stat = rustix::fs::fstat(&opened).map_err(|err| place.failed("write", err))?;
+    place.expect_file(&stat, host.hard_links())?;
+    Ok((opened.into(), place.shown().to_owned()))
+}
+
+fn no_record(err: io::Error) -> ToolError {
+    ToolError::new("the server cannot record commands").source(err)
+}

@@ -1,0 +1,112 @@
+//! The last step before a command that has a terminal or a fence: this program again, which takes its place and then
+//! becomes the command.
+//!
+//! What it is told comes in an open file, for others can read command lines; and nothing of the command's environment is
+//! there before the fence is, for a loader runs what its variables name.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _, Seek as _, Write as _},
+    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
+    process::{Command, ExitCode},
+};
+
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    process::{ioctl_tiocsctty, setsid},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    fence,
+    words::{Fence, Order},
+};
+
+/// How this program is called for it.
+pub(super) const NAME: &str = "__enter";
+
+#[derive(Serialize, Deserialize)]
+struct Step {
+    argv: Vec<String>,
+    env: BTreeMap<String, String>,
+    terminal: bool,
+    fence: Option<Fence>,
+}
+
+/// This program, called to become the command; and what it is to be told, which must stay open until it runs.
+pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
+    let step = Step {
+        argv: order.argv.clone(),
+        env: order.env.clone(),
+        terminal: order.tty.is_some(),
+        fence: order.fence.clone(),
+    };
+    // Without the flag that would close it: this one is to be inherited.
+    let mut told = File::from(memfd_create("step", MemfdFlags::empty())?);
+    told.write_all(&serde_json::to_vec(&step)?)?;
+    told.rewind()?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(NAME)
+        .arg(told.as_raw_fd().to_string())
+        .env_clear();
+    if !step.terminal {
+        command.process_group(0);
+    }
+    Ok((command, told))
+}
+
+/// Takes the place and becomes the command; returns only if that fails, with what shells say then.
+pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
+    let step = match descriptor
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        .and_then(read)
+    {
+        Ok(step) => step,
+        Err(err) => return failed(&format!("cannot tell what to run: {err}"), 125),
+    };
+    let Some((program, args)) = step.argv.split_first() else {
+        return ExitCode::FAILURE;
+    };
+    if let Err(err) = prepare(&step) {
+        return failed(&format!("cannot confine the command: {err}"), 125);
+    }
+    let err = Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(&step.env)
+        .exec();
+    let code = if err.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    failed(&format!("cannot run {program}: {err}"), code)
+}
+
+fn read(descriptor: &str) -> io::Result<Step> {
+    let descriptor: u32 = descriptor.parse().map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    File::open(format!("/proc/self/fd/{descriptor}"))?.read_to_end(&mut bytes)?;
+    // The command itself is to find nothing of it.
+    close_fds::set_fds_cloexec(3, &[]);
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+fn prepare(step: &Step) -> io::Result<()> {
+    if step.terminal {
+        setsid()?;
+        ioctl_tiocsctty(io::stdin())?;
+    }
+    match &step.fence {
+        Some(fence) => fence::enter(fence),
+        None => Ok(()),
+    }
+}
+
+fn failed(words: &str, code: u8) -> ExitCode {
+    // The command's own standard error: it is the one that was to run.
+    let _ = io::stderr().write_all(format!("{words}\n").as_bytes());
+    ExitCode::from(code)
+}

@@ -1,0 +1,53 @@
+//! What a command finds in its environment: that of the server, without its secrets, and with everything switched off
+//! that waits for a person.
+
+use std::collections::BTreeMap;
+
+/// Switched off where there is no terminal.
+const QUIET: &[(&str, &str)] = &[
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("CLICOLOR", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// Nobody turns pages, terminal or not.
+const ALWAYS: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GH_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+];
+
+/// The environment of a command, with what its caller adds.
+pub(crate) fn of(added: &BTreeMap<String, String>, terminal: bool) -> BTreeMap<String, String> {
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut all: BTreeMap<_, _> = inherited.filter(|(name, _)| !is_ours(name)).collect();
+    let mut set = |pairs: &[(&str, &str)]| {
+        for (name, value) in pairs {
+            all.insert((*name).to_owned(), (*value).to_owned());
+        }
+    };
+    set(ALWAYS);
+    set(if terminal {
+        &[("TERM", "xterm-256color")]
+    } else {
+        QUIET
+    });
+    if !all.contains_key("LANG") && !all.contains_key("LC_ALL") {
+        all.insert("LANG".to_owned(), "C.UTF-8".to_owned());
+    }
+    all.extend(
+        added
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    all
+}
+
+/// The server's own settings, its token among them, are none of a command's business.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("LMCP_")
+}

@@ -1,0 +1,176 @@
+//! How a command ends, and everything it started with it.
+
+use std::{
+    io,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    signal::Signal as Kind,
+    time::TimeValLike as _,
+};
+use rustix::{
+    io::Errno,
+    process::{Signal, WaitOptions, wait},
+};
+
+use super::{
+    super::{
+        dir,
+        words::{End, Word},
+    },
+    DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop, tree,
+};
+
+impl Guard {
+    /// Signals sent to the guard itself: to end is to end everything.
+    pub(super) fn on_signals(&mut self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            let number = i32::try_from(signal.ssi_signo).unwrap_or_default();
+            if let Ok(Kind::SIGTERM | Kind::SIGINT | Kind::SIGHUP) = Kind::try_from(number) {
+                self.begin_stop(Duration::from_millis(self.order.grace_ms));
+            }
+        }
+    }
+
+    /// When the command has had its time.
+    pub(super) fn time_limit(&self) -> Option<Instant> {
+        let limit = self.order.timeout_ms?;
+        self.started.checked_add(Duration::from_millis(limit))
+    }
+
+    pub(super) fn look_at_clock(&mut self) {
+        let now = Instant::now();
+        let over = self.time_limit().is_some_and(|limit| limit <= now);
+        if over && self.status.is_none() && matches!(self.stop, Stop::No) {
+            self.timed_out = true;
+            self.begin_stop(Duration::from_millis(self.order.grace_ms));
+        }
+        if self.look_at <= now {
+            self.look_at = now + STILL_THERE;
+            // A job whose record somebody removed can be found by nobody.
+            if self.listener.is_some() && !self.order.dir.exists() {
+                self.begin_stop(Duration::from_millis(self.order.grace_ms));
+            }
+        }
+        match self.stop {
+            Stop::Asked(at) if at <= now => self.stop = Stop::Killing,
+            Stop::No | Stop::Asked(_) | Stop::Killing => {}
+        }
+        if matches!(self.stop, Stop::Killing) && !self.no_children {
+            tree::signal(Signal::KILL);
+        }
+    }
+
+    /// Asks everything to end, and sees to it that it does.
+    pub(super) fn begin_stop(&mut self, grace: Duration) {
+        let grace = grace.min(MOST_GRACE);
+        if !matches!(self.stop, Stop::No) {
+            // Somebody who asks again does not want to wait longer than that.
+            let sooner = Instant::now() + grace;
+            if let Stop::Asked(at) = &mut self.stop {
+                *at = sooner.min(*at);
+            }
+            return;
+        }
+        tree::signal(Signal::TERM);
+        // What is halted cannot end.
+        tree::signal(Signal::CONT);
+        self.stop = Stop::Asked(Instant::now() + grace);
+    }
+
+    /// Collects whatever has ended.
+    pub(super) fn reap(&mut self) {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.pid => self.status = Some(status),
+                Ok(Some(_)) => {}
+                Err(Errno::CHILD) => {
+                    self.no_children = true;
+                    return;
+                }
+                Err(Errno::INTR) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Once the command has ended and its output is in: says how.
+    pub(super) fn settle(&mut self) {
+        let Some(status) = self.status.filter(|_| self.end.is_none()) else {
+            return;
+        };
+        // Where all of it is being ended, it has ended when all of it has.
+        if !matches!(self.stop, Stop::No) && !self.no_children {
+            return;
+        }
+        // All that it wrote itself is in the pipes by now; others that have them may still write.
+        self.read_outputs();
+        let until = *self.drained_at.get_or_insert(Instant::now() + DRAIN);
+        let more_may_come = !self.outputs.is_empty() && !self.no_children;
+        if more_may_come && Instant::now() < until {
+            return;
+        }
+        let end = self.end_now(&End {
+            exit_code: status.exit_status(),
+            signal: status.terminating_signal(),
+            timed_out: self.timed_out,
+            stopped: !matches!(self.stop, Stop::No) && !self.timed_out,
+            duration_ms: millis(self.started.elapsed()),
+            ended_at: seconds_now(),
+            ..End::default()
+        });
+        if self.listener.is_some() {
+            // Without it the job is lost to the next server, but this one still hears of it.
+            let _ = self.write_end(&end);
+        }
+        self.told = self.spool.bytes();
+        self.say(&Word::Ended(end.clone()));
+        self.end = Some(end);
+    }
+
+    /// The end, with what has changed since.
+    pub(super) fn end_now(&self, end: &End) -> End {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+        let cpu = usage.map(|usage| usage.user_time() + usage.system_time());
+        let peak = usage.map(|usage| usage.max_rss());
+        let left = tree::descendants();
+        End {
+            cpu_ms: cpu.map_or(0, |time| {
+                u64::try_from(time.num_milliseconds()).unwrap_or_default()
+            }),
+            // Linux counts it in kilobytes.
+            peak_memory_bytes: peak.map_or(0, |kib| u64::try_from(kib).unwrap_or_default() * 1024),
+            left_running: left.into_iter().map(|pid| pid.as_raw_pid()).collect(),
+            bytes: self.spool.bytes(),
+            dropped: self.spool.dropped(),
+            lost: self.lost,
+            ..end.clone()
+        }
+    }
+
+    pub(super) fn write_end(&self, end: &End) -> io::Result<()> {
+        dir::write_whole(&self.order.dir, dir::END, &serde_json::to_vec(end)?)
+    }
+
+    /// Nothing is left. What stayed behind has gone, too, and that is recorded.
+    pub(super) fn say_goodbye(&mut self) {
+        self.read_outputs();
+        let Some(end) = self.end.take() else {
+            return;
+        };
+        if self.listener.is_some() && !end.left_running.is_empty() {
+            let _ = self.write_end(&self.end_now(&end));
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn seconds_now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,139 @@
+//! Starting the command: pipes or a terminal, its own group or session, nothing of ours left open in it.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    process::{Command, Stdio},
+};
+
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    process::Pid,
+    pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+
+use super::super::{
+    enter,
+    spool::Stream,
+    words::{Order, Size, Stdin},
+};
+
+/// A command that was started, and our ends of its pipes, none of which waits.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) pid: Pid,
+    pub(super) outputs: Vec<(Stream, File)>,
+    pub(super) input: Option<File>,
+    /// The other end of its terminal.
+    pub(super) terminal: Option<File>,
+}
+
+/// Starts it.
+pub(super) fn start(order: &Order) -> io::Result<Started> {
+    // This program again where something must be done just before the command runs, else the command itself.
+    let (mut command, _told) = if order.tty.is_some() || order.fence.is_some() {
+        let (command, told) = enter::command(order)?;
+        (command, Some(told))
+    } else {
+        (plain(order)?, None)
+    };
+    command.current_dir(&order.cwd);
+    match order.tty {
+        Some(size) => on_terminal(command, size),
+        None => on_pipes(command, &order.stdin),
+    }
+}
+
+fn plain(order: &Order) -> io::Result<Command> {
+    let (program, args) = order
+        .argv
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(&order.env)
+        .process_group(0);
+    Ok(command)
+}
+
+fn on_pipes(mut command: Command, stdin: &Stdin) -> io::Result<Started> {
+    let (stdout, out) = io::pipe()?;
+    let (stderr, err) = io::pipe()?;
+    command.stdout(out).stderr(err);
+    let input = match stdin {
+        Stdin::Closed => {
+            command.stdin(Stdio::null());
+            None
+        }
+        Stdin::Given(_) | Stdin::Open => {
+            let (theirs, ours) = io::pipe()?;
+            command.stdin(theirs);
+            Some(ready(ours.into())?)
+        }
+    };
+    let pid = spawn(command)?;
+    Ok(Started {
+        pid,
+        outputs: vec![
+            (Stream::Stdout, ready(stdout.into())?),
+            (Stream::Stderr, ready(stderr.into())?),
+        ],
+        input,
+        terminal: None,
+    })
+}
+
+fn on_terminal(mut command: Command, size: Size) -> io::Result<Started> {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    resize(&ours, size)?;
+    let theirs = ioctl_tiocgptpeer(
+        &ours,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    )?;
+    command
+        .stdin(theirs.try_clone()?)
+        .stdout(theirs.try_clone()?)
+        .stderr(theirs);
+    let pid = spawn(command)?;
+    let ours = ready(ours)?;
+    Ok(Started {
+        pid,
+        outputs: vec![(Stream::Stdout, ours.try_clone()?)],
+        input: Some(ours.try_clone()?),
+        terminal: Some(ours),
+    })
+}
+
+/// Sets a terminal's size; its programs are told.
+pub(super) fn resize(terminal: impl std::os::fd::AsFd, size: Size) -> io::Result<()> {
+    let size = Winsize {
+        ws_row: size.rows,
+        ws_col: size.cols,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    Ok(tcsetwinsize(terminal, size)?)
+}
+
+/// Starts it and lets go of our copies of its ends.
+fn spawn(mut command: Command) -> io::Result<Pid> {
+    let child = command.spawn()?;
+    // The guard waits for every child alike, so this handle is not needed.
+    Ok(Pid::from_child(&child))
+}
+
+/// A descriptor that never makes us wait.
+fn ready(fd: OwnedFd) -> io::Result<File> {
+    let flags = fcntl_getfl(fd.as_fd())?;
+    fcntl_setfl(fd.as_fd(), flags | OFlags::NONBLOCK)?;
+    Ok(fd.into())
+}

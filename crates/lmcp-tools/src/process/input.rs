@@ -1,0 +1,182 @@
+//! `job_input`: types into a job.
+
+use std::sync::Arc;
+
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    commands::owner,
+    exit::signal_number,
+    link::Link,
+    store::{Job, State},
+    words::{Ask, Size},
+};
+use crate::{Host, answer::Answer};
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("job_input", job_input)
+        .title("Type into a job")
+        .about(
+            "Send text, keys or the end of input to a running job, or resize its terminal. Text is sent as it is: end it \
+             with a newline to enter a line. Read the reaction with job_output.",
+        )
+        .destructive()
+        .open_world()
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The job.
+    id: String,
+    /// Text, sent as it is.
+    text: Option<String>,
+    /// Keys, sent after the text: enter, tab, escape, space, backspace, delete, up, down, left, right, home, end,
+    /// page-up, page-down, f1 to f12, ctrl-a to ctrl-z.
+    #[serde(default)]
+    keys: Vec<String>,
+    /// Then close its standard input; on a terminal, send the sign for that.
+    #[serde(default)]
+    eof: bool,
+    /// The terminal's new rows; with `cols`.
+    rows: Option<u16>,
+    /// The terminal's new columns; with `rows`.
+    cols: Option<u16>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sent {
+    /// The job.
+    id: String,
+    /// So much was sent.
+    bytes: usize,
+}
+
+async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sent>> {
+    let job = host.commands()?.store.find(&args.id, &owner(&cx))?;
+    let (mut link, job) = reach(job).await?;
+    let refused = |err| ToolError::new(format!("job `{}` does not take that", args.id)).source(err);
+    match (args.rows, args.cols) {
+        (Some(rows), Some(cols)) => {
+            link.ask(&Ask::Resize(Size { rows, cols }))
+                .await
+                .map_err(refused)?;
+        }
+        (None, None) => {}
+        _ => return Err(ToolError::new("give `rows` and `cols` together")),
+    }
+    let terminal = job.about.order.tty.is_some();
+    let mut parts = vec![Part::Bytes(args.text.unwrap_or_default())];
+    for key in &args.keys {
+        parts.push(part(key, terminal)?);
+    }
+    let mut bytes = 0;
+    for part in parts {
+        let ask = match part {
+            Part::Bytes(text) if text.is_empty() => continue,
+            Part::Bytes(text) => {
+                bytes += text.len();
+                Ask::Input { text, eof: false }
+            }
+            Part::Signal(number) => Ask::Signal { number },
+            Part::Eof => Ask::Input {
+                text: String::new(),
+                eof: true,
+            },
+        };
+        link.ask(&ask).await.map_err(refused)?;
+    }
+    if args.eof {
+        let eof = Ask::Input {
+            text: String::new(),
+            eof: true,
+        };
+        link.ask(&eof).await.map_err(refused)?;
+    }
+    let text = format!("sent {bytes} bytes to job {}", args.id);
+    Ok(Answer::new(Sent { id: args.id, bytes }, text))
+}
+
+/// The guard of a job that runs.
+async fn reach(job: Job) -> ToolResult<(Link, Job)> {
+    if job.state != State::Running {
+        return Err(ToolError::new(format!("job `{}` has ended", job.id))
+            .hint("job_output tells how, job_stop with restart starts it again"));
+    }
+    match Link::find(&job).await {
+        Ok(link) => Ok((link, job)),
+        Err(err) => Err(ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err)),
+    }
+}
+
+/// What a key means.
+enum Part {
+    Bytes(String),
+    Signal(i32),
+    Eof,
+}
+
+/// What a key sends on a terminal; without one, the keys that mean something still do.
+fn part(key: &str, terminal: bool) -> ToolResult<Part> {
+    let name = key
+        .to_ascii_lowercase()
+        .replace('_', "-")
+        .replace("c-", "ctrl-");
+    if !terminal {
+        match name.as_str() {
+            "ctrl-c" => return Ok(Part::Signal(signal_number("INT").unwrap_or(2))),
+            "ctrl-d" => return Ok(Part::Eof),
+            "enter" => return Ok(Part::Bytes("\n".into())),
+            _ => {}
+        }
+    }
+    if let Some(letter) = name.strip_prefix("ctrl-").and_then(one_letter) {
+        return Ok(Part::Bytes(
+            char::from(letter.to_ascii_uppercase() as u8 & 0x1f).to_string(),
+        ));
+    }
+    let bytes = match name.as_str() {
+        "enter" | "return" => "\r",
+        "tab" => "\t",
+        "escape" | "esc" => "\x1b",
+        "space" => " ",
+        "backspace" => "\x7f",
+        "delete" => "\x1b[3~",
+        "up" => "\x1b[A",
+        "down" => "\x1b[B",
+        "right" => "\x1b[C",
+        "left" => "\x1b[D",
+        "home" => "\x1b[H",
+        "end" => "\x1b[F",
+        "page-up" => "\x1b[5~",
+        "page-down" => "\x1b[6~",
+        "f1" => "\x1bOP",
+        "f2" => "\x1bOQ",
+        "f3" => "\x1bOR",
+        "f4" => "\x1bOS",
+        "f5" => "\x1b[15~",
+        "f6" => "\x1b[17~",
+        "f7" => "\x1b[18~",
+        "f8" => "\x1b[19~",
+        "f9" => "\x1b[20~",
+        "f10" => "\x1b[21~",
+        "f11" => "\x1b[23~",
+        "f12" => "\x1b[24~",
+        _ => {
+            return Err(
+                ToolError::new(format!("`{key}` is not a key")).hint("enter, up, ctrl-c, f1, say")
+            );
+        }
+    };
+    Ok(Part::Bytes(bytes.into()))
+}
+
+fn one_letter(text: &str) -> Option<char> {
+    let mut letters = text.chars();
+    let letter = letters
+        .next()
+        .filter(|letter| matches!(letter, 'a'..='z' | '[' | '\\' | ']'))?;
+    letters.next().is_none().then_some(letter)
+}

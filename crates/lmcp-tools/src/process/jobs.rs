@@ -1,0 +1,184 @@
+//! `jobs`: what runs and what has run.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use lmcp_core::{Cx, NoArgs, Tool, ToolResult};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::{
+    commands::owner,
+    exit,
+    link::Link,
+    store::{Job, State},
+    words::{End, Word},
+};
+use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
+
+/// Characters of a command in a list.
+const LONGEST_COMMAND: usize = 300;
+/// A guard answers at once, unless somebody halted it.
+const SOON: Duration = Duration::from_secs(1);
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("jobs", jobs)
+        .title("List jobs")
+        .about(
+            "List your background jobs, running and ended, with state and exit code. For what one of them wrote use \
+             job_output.",
+        )
+        .read_only()
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Jobs {
+    /// The newest last.
+    jobs: Vec<Listed>,
+}
+
+/// A job.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Listed {
+    /// For job_output, job_input and job_stop.
+    pub(super) id: String,
+    /// What it runs, or the beginning of it.
+    pub(super) command: String,
+    /// `lost`: its guard was killed, and nobody knows how it ended.
+    pub(super) state: State,
+    /// Its first process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pid: Option<i32>,
+    /// Once it has exited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signal: Option<String>,
+    /// It was killed because its time was over.
+    timed_out: bool,
+    /// When it was started.
+    started: String,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    /// What it has written so far.
+    output_bytes: u64,
+    /// It has ended, and these processes of it have not.
+    left_running: Vec<i32>,
+    /// The file that gets its output, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<PathBuf>,
+}
+
+async fn jobs(host: Arc<Host>, _: NoArgs, cx: Cx) -> ToolResult<Answer<Jobs>> {
+    let owner = owner(&cx);
+    let found = {
+        let host = Arc::clone(&host);
+        blocking(move || Ok(host.commands()?.store.list(&owner))).await?
+    };
+    let mut jobs = Vec::new();
+    for job in found {
+        jobs.push(Listed::of(fresh(job).await));
+    }
+    let lines: Vec<_> = jobs.iter().map(Listed::line).collect();
+    let text = if lines.is_empty() {
+        "no jobs".to_owned()
+    } else {
+        lines.join("\n")
+    };
+    Ok(Answer::new(Jobs { jobs }, text))
+}
+
+/// The job as its guard knows it, if something of it still runs.
+pub(super) async fn fresh(mut job: Job) -> Job {
+    let left = job
+        .end
+        .as_ref()
+        .is_some_and(|end| !end.left_running.is_empty());
+    if !left {
+        return job;
+    }
+    if let Ok(Some(end)) = timeout(SOON, ask(&job)).await {
+        job.end = Some(end);
+        return job;
+    }
+    if let Some(end) = &mut job.end {
+        end.left_running.clear();
+    }
+    job
+}
+
+async fn ask(job: &Job) -> Option<End> {
+    let mut link = Link::find(job).await.ok()?;
+    loop {
+        if let Word::Ended(end) = link.next().await? {
+            return Some(end);
+        }
+    }
+}
+
+impl Listed {
+    pub(super) fn of(job: Job) -> Self {
+        let end = job.end.unwrap_or_default();
+        let ended = (end.ended_at > 0).then(|| time(end.ended_at));
+        let End {
+            exit_code,
+            signal,
+            timed_out,
+            left_running,
+            ..
+        } = end;
+        Self {
+            id: job.id,
+            command: clip(&job.about.command),
+            state: job.state,
+            pid: job.pid,
+            exit_code,
+            signal: signal.map(exit::signal_name),
+            timed_out,
+            started: time(job.about.started),
+            ended,
+            output_bytes: job.output_bytes,
+            left_running,
+            log: job.about.log,
+        }
+    }
+
+    /// The job in a line.
+    fn line(&self) -> String {
+        let how = how(self.state, self.exit_code, self.signal.as_deref());
+        let left = match self.left_running.len() {
+            0 => String::new(),
+            count => format!(", {count} processes left"),
+        };
+        let first = self.command.lines().next().unwrap_or_default();
+        format!(
+            "{}  {how}{left}  {} bytes  {}  {first}",
+            self.id, self.output_bytes, self.started
+        )
+    }
+}
+
+/// What has become of a job, in a word or two.
+pub(super) fn how(state: State, exit_code: Option<i32>, signal: Option<&str>) -> String {
+    match (state, exit_code, signal) {
+        (State::Running, ..) => "running".to_owned(),
+        (State::Lost, ..) => "lost".to_owned(),
+        (_, Some(code), _) => format!("exit {code}"),
+        (_, None, Some(signal)) => format!("ended by {signal}"),
+        (_, None, None) => "ended".to_owned(),
+    }
+}
+
+/// A list is no place for a script.
+fn clip(command: &str) -> String {
+    match command.char_indices().nth(LONGEST_COMMAND) {
+        Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
+        None => command.to_owned(),
+    }
+}
+
+fn time(seconds: u64) -> String {
+    rfc3339(i64::try_from(seconds).unwrap_or(i64::MAX), 0)
+}

@@ -1,0 +1,122 @@
+//! The server's end of a guard: one that it started, or one of a job that it found.
+
+use std::{fs::File, io, os::unix::net::UnixStream as StdStream, process::Stdio, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process::{Child, Command},
+    time::timeout,
+};
+
+use super::{
+    dir,
+    helper::Helper,
+    store::Job,
+    words::{Ask, Order, Word},
+};
+
+/// A guard answers at once, unless somebody halted it.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A conversation with a guard. Dropping it ends the command, unless that is a job.
+#[derive(Debug)]
+pub(crate) struct Link {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    writer: OwnedWriteHalf,
+    /// Words that came while an answer was waited for.
+    heard: Vec<Word>,
+    /// Waited for by the runtime when this is gone.
+    _guard: Option<Child>,
+}
+
+impl Link {
+    /// Starts a guard, and with it the command. What happens next is the first word.
+    pub(crate) async fn start(
+        helper: &Helper,
+        order: &Order,
+        log: Option<File>,
+    ) -> io::Result<Self> {
+        let (ours, theirs) = StdStream::pair()?;
+        let (program, argument) = helper.command();
+        let mut guard = Command::new(program);
+        guard
+            .arg(argument)
+            .stdin(std::os::fd::OwnedFd::from(theirs))
+            .stdout(log.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::null())
+            .env_clear()
+            .current_dir("/");
+        let mut link = Self::over(ours)?;
+        // Starting a process takes its time, in which others want to be served.
+        let spawned = tokio::task::spawn_blocking(move || guard.spawn()).await;
+        link._guard = Some(spawned.map_err(io::Error::other)??);
+        link.send(order).await?;
+        Ok(link)
+    }
+
+    /// Finds the guard of a job.
+    pub(crate) async fn find(job: &Job) -> io::Result<Self> {
+        let opened = File::open(&job.dir)?;
+        let path = dir::short_path(&opened, dir::SOCKET);
+        let socket = timeout(SOON, UnixStream::connect(path)).await??;
+        let mut link = Self::halves(socket);
+        let key = job.about.order.key.clone();
+        link.send(&Ask::Hello { key }).await?;
+        Ok(link)
+    }
+
+    fn over(socket: StdStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self::halves(UnixStream::from_std(socket)?))
+    }
+
+    fn halves(socket: UnixStream) -> Self {
+        let (reader, writer) = socket.into_split();
+        Self {
+            lines: BufReader::new(reader).lines(),
+            writer,
+            heard: Vec::new(),
+            _guard: None,
+        }
+    }
+
+    /// The next word; none once the guard is gone. May be dropped without losing one.
+    pub(crate) async fn next(&mut self) -> Option<Word> {
+        if !self.heard.is_empty() {
+            return Some(self.heard.remove(0));
+        }
+        self.read().await
+    }
+
+    /// Asks for something, and waits until it is done.
+    pub(crate) async fn ask(&mut self, ask: &Ask) -> io::Result<()> {
+        let answered = async {
+            self.send(ask).await?;
+            loop {
+                match self.read().await {
+                    Some(Word::Done) => return Ok(()),
+                    Some(Word::Refused { why }) => return Err(io::Error::other(why)),
+                    Some(word) => self.heard.push(word),
+                    None => return Err(io::Error::other("it has ended")),
+                }
+            }
+        };
+        let late = |_| io::Error::other("its guard does not answer; somebody may have halted it");
+        timeout(SOON, answered).await.map_err(late)?
+    }
+
+    async fn read(&mut self) -> Option<Word> {
+        let line = self.lines.next_line().await.ok()??;
+        serde_json::from_str(&line).ok()
+    }
+
+    async fn send(&mut self, words: &impl serde::Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(words)?;
+        line.push(b'\n');
+        self.writer.write_all(&line).await
+    }
+}

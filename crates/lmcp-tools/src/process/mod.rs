@@ -1,0 +1,27 @@
+//! Tools on processes: `shell`, `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`.
+//!
+//! Every command has a [`guard`], a process of its own between the server and it. The server side of that is
+//! `running`; what is left on disk is read by `store`.
+
+pub(crate) mod background;
+pub(crate) mod commands;
+mod dir;
+mod enter;
+mod environment;
+mod exit;
+mod fence;
+mod guard;
+pub(crate) mod helper;
+pub(crate) mod input;
+pub(crate) mod jobs;
+mod link;
+pub(crate) mod output;
+pub(crate) mod resource;
+pub(crate) mod rules;
+mod search;
+pub(crate) mod shell;
+mod show;
+mod spool;
+pub(crate) mod stop;
+mod store;
+mod words;

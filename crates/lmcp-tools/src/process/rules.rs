@@ -1,0 +1,459 @@
+//! Which commands may run: allow, ask or deny, by the words a command begins with.
+//!
+//! This keeps an honest agent from a mistake; what holds against a hostile one are the roots and the user that the server
+//! runs as. So a line that cannot be read for sure is never let through by a rule: a person is asked, and where nobody can
+//! be asked, it does not run.
+
+use std::collections::BTreeMap;
+
+use lmcp_core::{Cx, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What to do with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Run it.
+    Allow,
+    /// Ask a person first.
+    Ask,
+    /// Do not.
+    Deny,
+}
+
+/// A decision for every command that begins with these words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// What to do.
+    pub decision: Decision,
+    /// `git push`, say. A program without a `/` means it wherever it lies.
+    pub words: Vec<String>,
+}
+
+impl Rule {
+    /// A rule for the commands that begin with these words.
+    pub fn new(decision: Decision, prefix: &str) -> Self {
+        Self {
+            decision,
+            words: prefix.split_whitespace().map(Into::into).collect(),
+        }
+    }
+
+    fn matches(&self, command: &[String]) -> bool {
+        let mut words = self.words.iter().zip(command).enumerate();
+        command.len() >= self.words.len()
+            && words.all(|(at, (rule, word))| {
+                let word = if at == 0 && !rule.contains('/') {
+                    base_name(word)
+                } else {
+                    word
+                };
+                rule == word
+            })
+    }
+}
+
+/// What a command is: a line for a shell, or words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Line<'a> {
+    Shell(&'a str),
+    Words(&'a [String]),
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Approval {
+    /// Run it?
+    approve: bool,
+}
+
+/// Everything about a command that decides what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) line: Line<'a>,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) stdin: Option<&'a str>,
+}
+
+/// Lets a command through, asks a person about it, or refuses it.
+pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> ToolResult<()> {
+    let decision = match decide(rules, request.line) {
+        // A variable can turn any program into another: BASH_ENV, LD_PRELOAD, PATH.
+        Decision::Allow if !rules.is_empty() && !request.env.is_empty() => Decision::Ask,
+        decision => decision,
+    };
+    let shown = request.line.shown();
+    match decision {
+        Decision::Allow => Ok(()),
+        Decision::Deny => Err(ToolError::new(format!(
+            "the rules of this server forbid `{shown}`"
+        ))),
+        Decision::Ask => {
+            let answer: ToolResult<Approval> = cx.ask("approve", request.question()).await;
+            match answer {
+                Ok(Approval { approve: true }) => Ok(()),
+                Ok(Approval { approve: false }) => Err(not_approved(&shown)),
+                Err(err) if err.is_needs_input() => Err(err),
+                Err(err) if err.is_missing_capability() => Err(ToolError::new(format!(
+                    "the rules of this server want a person to approve `{shown}`, and this client cannot ask one"
+                ))),
+                Err(_) => Err(not_approved(&shown)),
+            }
+        }
+    }
+}
+
+impl Line<'_> {
+    /// As a person reads it; words that would mean something to a shell in quotes.
+    fn shown(&self) -> String {
+        match self {
+            Self::Shell(line) => (*line).to_owned(),
+            Self::Words(words) => {
+                let plain =
+                    |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
+                let quoted =
+                    words
+                        .iter()
+                        .map(|word| match word.chars().all(plain) && !word.is_empty() {
+                            true => word.clone(),
+                            false => format!("'{}'", word.replace('\'', "'\\''")),
+                        });
+                quoted.collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+impl Request<'_> {
+    /// All that the answer depends on.
+    fn question(&self) -> String {
+        let mut question = format!(
+            "An agent wants to run this command:\n\n{}\n",
+            self.line.shown()
+        );
+        for (name, value) in self.env {
+            question.push_str(&format!("\nwith {name}={value}"));
+        }
+        if let Some(stdin) = self.stdin {
+            let beginning: String = stdin.chars().take(500).collect();
+            question.push_str(&format!("\nreading: {beginning}"));
+        }
+        question.push_str("\nMay it?");
+        question
+    }
+}
+
+fn not_approved(shown: &str) -> ToolError {
+    ToolError::new(format!("`{shown}` was not approved")).hint("ask the user what to do instead")
+}
+
+/// The strictest of what the rules say of each command in a line.
+fn decide(rules: &[Rule], line: Line<'_>) -> Decision {
+    if rules.is_empty() {
+        return Decision::Allow;
+    }
+    let commands = match line {
+        Line::Words(words) => Some(vec![words.to_vec()]),
+        Line::Shell(line) => commands(line),
+    };
+    let Some(commands) =
+        commands.filter(|commands| commands.iter().all(|words| !is_wrapper(words)))
+    else {
+        // Whatever is forbidden by name stays so, wherever it stands in what cannot be read.
+        return if names_denied(rules, line) {
+            Decision::Deny
+        } else {
+            Decision::Ask
+        };
+    };
+    let each = commands.iter().map(|command| decide_one(rules, command));
+    each.max().unwrap_or(Decision::Allow)
+}
+
+/// The longest rule that matches wins; of equals the strictest.
+fn decide_one(rules: &[Rule], command: &[String]) -> Decision {
+    let matching = rules.iter().filter(|rule| rule.matches(command));
+    let best = matching.max_by_key(|rule| (rule.words.len(), rule.decision));
+    let listed = rules.iter().any(|rule| rule.decision == Decision::Allow);
+    // Where somebody lists what is allowed, the rest is not.
+    let otherwise = if listed {
+        Decision::Ask
+    } else {
+        Decision::Allow
+    };
+    best.map_or(otherwise, |rule| rule.decision)
+}
+
+fn names_denied(rules: &[Rule], line: Line<'_>) -> bool {
+    let words: Vec<String> = match line {
+        Line::Words(words) => words.to_vec(),
+        Line::Shell(line) => {
+            let split = |at: char| at.is_whitespace() || "\"'`$(){};&|<>".contains(at);
+            line.split(split)
+                .filter(|word| !word.is_empty())
+                .map(Into::into)
+                .collect()
+        }
+    };
+    let denied = rules.iter().filter(|rule| rule.decision == Decision::Deny);
+    denied
+        .into_iter()
+        .any(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
+}
+
+/// Programs that run what they are given: what stands behind them is a command, too, and not always where one sees it.
+const WRAPPERS: &[&str] = &[
+    "!",
+    ".",
+    "[[",
+    "alias",
+    "at",
+    "awk",
+    "bash",
+    "batch",
+    "bind",
+    "builtin",
+    "busybox",
+    "case",
+    "cgexec",
+    "choom",
+    "chpst",
+    "chroot",
+    "chrt",
+    "command",
+    "coproc",
+    "dash",
+    "doas",
+    "ed",
+    "enable",
+    "env",
+    "eval",
+    "exec",
+    "find",
+    "firejail",
+    "fish",
+    "flock",
+    "for",
+    "function",
+    "gawk",
+    "gdb",
+    "hash",
+    "if",
+    "ionice",
+    "ksh",
+    "ltrace",
+    "lua",
+    "mapfile",
+    "nice",
+    "node",
+    "nohup",
+    "nsenter",
+    "numactl",
+    "parallel",
+    "perl",
+    "php",
+    "pkexec",
+    "prlimit",
+    "python",
+    "python3",
+    "readarray",
+    "ruby",
+    "run-parts",
+    "runcon",
+    "runuser",
+    "script",
+    "sed",
+    "select",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "sg",
+    "sh",
+    "softlimit",
+    "source",
+    "ssh",
+    "start-stop-daemon",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "tclsh",
+    "time",
+    "timeout",
+    "trap",
+    "unshare",
+    "until",
+    "vi",
+    "vim",
+    "watch",
+    "while",
+    "xargs",
+    "zsh",
+    "{",
+];
+
+fn is_wrapper(command: &[String]) -> bool {
+    command.first().is_none_or(|word| {
+        let name = base_name(word);
+        let versioned = ["python", "perl", "ruby", "lua", "ld-", "ld.", "node"];
+        WRAPPERS.contains(&name)
+            || versioned
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+    })
+}
+
+fn base_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The commands of a line, each as its words; `None` if the line holds anything that is not plain words.
+fn commands(line: &str) -> Option<Vec<Vec<String>>> {
+    let (mut all, mut command, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            // Substitution, expansion, redirection, grouping, comments: more than plain words.
+            '$' | '`' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | '*' | '?' | '~' | '#'
+            | '!' | '=' => {
+                return None;
+            }
+            '\'' => {
+                let quoted = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        '\'' => break,
+                        letter => quoted.push(letter),
+                    }
+                }
+            }
+            '"' => {
+                let quoted = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        '"' => break,
+                        '$' | '`' => return None,
+                        '\\' => match letters.next()? {
+                            '\n' => return None,
+                            letter => quoted.push(letter),
+                        },
+                        letter => quoted.push(letter),
+                    }
+                }
+            }
+            // A line that goes on in the next one reads differently than it looks.
+            '\\' => match letters.next()? {
+                '\n' => return None,
+                letter => word.get_or_insert_default().push(letter),
+            },
+            ';' | '|' | '&' | '\n' => {
+                command.extend(word.take());
+                if !command.is_empty() {
+                    all.push(std::mem::take(&mut command));
+                }
+            }
+            blank if blank.is_whitespace() => command.extend(word.take()),
+            letter => word.get_or_insert_default().push(letter),
+        }
+    }
+    command.extend(word);
+    if !command.is_empty() {
+        all.push(command);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Vec<Rule> {
+        vec![
+            Rule::new(Decision::Allow, "git"),
+            Rule::new(Decision::Ask, "git push"),
+            Rule::new(Decision::Deny, "git push --force"),
+            Rule::new(Decision::Deny, "rm"),
+        ]
+    }
+
+    #[test]
+    fn the_longest_rule_decides() {
+        for (line, decision) in [
+            ("git status", Decision::Allow),
+            ("/usr/bin/git status", Decision::Allow),
+            ("git push origin", Decision::Ask),
+            ("git push --force origin", Decision::Deny),
+            ("git 'push' \"--force\"", Decision::Deny),
+            ("ls", Decision::Ask),
+        ] {
+            assert_eq!(decide(&rules(), Line::Shell(line)), decision, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_of_a_line_counts() {
+        for line in [
+            "git status; rm x",
+            "git status && rm x",
+            "git log | rm x",
+            "git status\nrm x",
+            "git status & /bin/rm x",
+        ] {
+            assert_eq!(
+                decide(&rules(), Line::Shell(line)),
+                Decision::Deny,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_for_sure_is_never_allowed() {
+        for line in [
+            "git status $(ls)",
+            "git status `ls`",
+            "git log > /etc/passwd",
+            "X=1 git status",
+            "bash -c 'git status'",
+            "env git status",
+            "git status 'unfinished",
+            "g\\it $x",
+            "{ git status; }",
+            "git st\\\natus",
+            "/usr/bin/[g]it status",
+            "flock /tmp/x git status",
+        ] {
+            assert_ne!(
+                decide(&rules(), Line::Shell(line)),
+                Decision::Allow,
+                "{line}"
+            );
+        }
+        for line in [
+            "bash -c 'rm x'",
+            "echo $(rm x)",
+            "xargs rm",
+            "env /bin/rm x",
+        ] {
+            assert_eq!(
+                decide(&rules(), Line::Shell(line)),
+                Decision::Deny,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_list_of_the_allowed_the_rest_runs() {
+        let rules = [Rule::new(Decision::Deny, "rm")];
+        assert_eq!(decide(&rules, Line::Shell("ls -l")), Decision::Allow);
+        assert_eq!(
+            decide(&rules, Line::Words(&["rm".into(), "x".into()])),
+            Decision::Deny
+        );
+        assert_eq!(decide(&[], Line::Shell("rm $(x)")), Decision::Allow);
+    }
+}

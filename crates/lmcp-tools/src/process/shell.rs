@@ -1,0 +1,384 @@
+//! `shell`: runs a command, and answers when it has ended, or when it takes too long for the client to wait.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use lmcp_core::{Cx, Progress, Tool, ToolError, ToolResult};
+use lmcp_wire::{Content, resource::Resource, task};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::{
+    commands::{Running, Wanted},
+    exit,
+    show::{self, Shown},
+    spool::Record,
+    words::{End, Size, Stdin, Word},
+};
+use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+
+/// When nothing is said about it.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Well before the first client gives up, which is after 60 s.
+const YIELD_AFTER: Duration = Duration::from_secs(45);
+/// Signs of life of a command that says nothing: the first early, the others before anybody gives up.
+const FIRST_SIGN: Duration = Duration::from_secs(2);
+const NEXT_SIGN: Duration = Duration::from_secs(15);
+/// Of new output in one progress message.
+const NEWS_BYTES: usize = 2048;
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("shell", shell)
+        .title("Run a command")
+        .about(
+            "Run a command; get exit code, stdout and stderr. Non-interactive. One that runs long is handed over as a \
+             job: read it with job_output. For servers and watchers use shell_bg; for files prefer the file tools.",
+        )
+        .destructive()
+        .open_world()
+        // The command's own limit comes first; this one only bounds the handler.
+        .deadline(Duration::from_secs(48 * 60 * 60))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// A line for the shell (bash where there is one).
+    command: Option<String>,
+    /// A program and its arguments, run without a shell. Instead of `command`.
+    argv: Option<Vec<String>>,
+    /// The folder to run in.
+    cwd: Option<String>,
+    /// Variables to add to the environment.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// What the command reads on its standard input. Without it, that is closed.
+    stdin: Option<String>,
+    /// Seconds after which it is killed, with everything it started. 120 unless it is handed over before.
+    timeout: Option<f64>,
+    /// Seconds after which a command that still runs is handed over as a job. 45 by default; 0: never.
+    yield_after: Option<f64>,
+    /// Run it on a terminal. Output then comes in one stream, with control characters.
+    #[serde(default)]
+    tty: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Ran {
+    /// Absent if a signal ended it, or if it still runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The signal that ended it: `SIGKILL`, say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<String>,
+    /// It was killed because its time was over.
+    timed_out: bool,
+    /// It was ended because somebody asked for it.
+    cancelled: bool,
+    /// How long it ran.
+    duration_ms: u64,
+    /// What it wrote. Bytes that are no text are shown as U+FFFD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<String>,
+    /// What it wrote on its standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
+    /// Is output left out in the middle?
+    truncated: bool,
+    /// How much of it.
+    omitted_bytes: u64,
+    /// A resource with all of it; job_output reads and searches it, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    /// Processor time of the command and what it waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ms: Option<u64>,
+    /// Memory of its largest process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<u64>,
+    /// Processes it left running. They end with the server.
+    left_running: Vec<i32>,
+    /// It still runs, as this job: see job_output, job_input, job_stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+}
+
+async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
+    let commands = host.commands()?;
+    let times = Times::of(&args, &host)?;
+    let wanted = Wanted {
+        command: args.command,
+        argv: args.argv,
+        cwd: args.cwd,
+        env: args.env,
+        stdin: args.stdin.map_or(Stdin::Closed, Stdin::Given),
+        tty: args.tty.then_some(Size { rows: 24, cols: 80 }),
+        timeout_ms: times
+            .timeout
+            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        keep: false,
+        log: None,
+    };
+    let began = Instant::now();
+    let mut running = commands.start(&host, wanted, &cx).await?;
+    let mut signs = Signs::new(&cx, began);
+    let mut yield_at = times.yield_after.and_then(|time| began.checked_add(time));
+    let room = Room::of(&cx);
+    loop {
+        tokio::select! {
+            word = running.link.next() => match word {
+                Some(Word::Ended(end)) => return ended(&host, running, end, &room).await,
+                Some(Word::Grown { bytes, .. }) => signs.grown(&running, bytes),
+                Some(_) => {}
+                None => return Err(ToolError::new("the guard of the command was killed, and nobody knows how it went")),
+            },
+            () = signs.silence() => signs.alive(),
+            () = until(yield_at) => {
+                yield_at = None;
+                if cx.capabilities().has_extension(task::EXTENSION) {
+                    // The client asks for the result itself, whenever it likes.
+                    cx.detach().await;
+                } else if running.keep().await.is_ok() {
+                    return handed_over(&running, began.elapsed(), &room);
+                }
+                // It cannot be kept because it has just ended: that is the next word.
+            }
+        }
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// When a command is killed, and when it is handed over.
+struct Times {
+    timeout: Option<Duration>,
+    yield_after: Option<Duration>,
+}
+
+impl Times {
+    fn of(args: &Args, host: &Host) -> ToolResult<Self> {
+        let most = host.settings.most_timeout;
+        let timeout = args
+            .timeout
+            .map(|time| seconds("timeout", time))
+            .transpose()?;
+        if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > most) {
+            return Err(ToolError::new(format!(
+                "`timeout` must be above 0 and at most {} seconds",
+                most.as_secs()
+            ))
+            .hint("start longer work with shell_bg"));
+        }
+        let yield_after = match args.yield_after {
+            Some(time) => Some(seconds("yield_after", time)?).filter(|time| !time.is_zero()),
+            None => Some(YIELD_AFTER),
+        };
+        // A limit that nobody asked for does not reach beyond the hand-over: a build of ten minutes is no mistake.
+        let handed_over_first = yield_after.is_some_and(|time| time < TIMEOUT);
+        let otherwise = (!handed_over_first).then_some(TIMEOUT);
+        Ok(Self {
+            timeout: timeout.or(otherwise),
+            yield_after,
+        })
+    }
+}
+
+/// Seconds as people write them.
+pub(super) fn seconds(name: &str, value: f64) -> ToolResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| ToolError::new(format!("`{name}` is a number of seconds, not {value}")))
+}
+
+/// What the client hears while the command runs.
+struct Signs {
+    progress: Progress,
+    clock: tokio::time::Interval,
+    told: u64,
+    began: Instant,
+}
+
+impl Signs {
+    fn new(cx: &Cx, began: Instant) -> Self {
+        let mut clock = interval_at(began + FIRST_SIGN, NEXT_SIGN);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            progress: cx.open_progress(),
+            clock,
+            told: 0,
+            began,
+        }
+    }
+
+    async fn silence(&mut self) {
+        self.clock.tick().await;
+    }
+
+    fn alive(&self) {
+        self.progress
+            .step(format!("running for {} s", self.began.elapsed().as_secs()));
+    }
+
+    /// Tells what is new, or the end of it.
+    fn grown(&mut self, running: &Running, bytes: u64) {
+        let from = self.told.max(bytes.saturating_sub(NEWS_BYTES as u64));
+        self.told = bytes;
+        let read = Record::open(running.dir()).and_then(|record| record.read(from, NEWS_BYTES));
+        if let Ok(news) = read {
+            self.progress.step(show::lossy(&news));
+        }
+    }
+}
+
+async fn ended(
+    host: &Arc<Host>,
+    running: Running,
+    end: End,
+    room: &Room,
+) -> ToolResult<Answer<Ran>> {
+    let id = running.id.clone();
+    let shown = read(&running, room)?;
+    let failed = end.timed_out || exit::is_failure(&running.about.command, end.exit_code);
+    let omitted = shown.omitted + end.lost;
+    let truncated = omitted > 0;
+    let status = status(&end);
+    // Of an error some clients show nothing but the text, also those that show structured results otherwise.
+    let room = Room {
+        in_text: room.in_text || failed,
+        ..*room
+    };
+    let text = render(&room, &shown, &status);
+    let mut ran = Ran {
+        exit_code: end.exit_code,
+        signal: end.signal.map(exit::signal_name),
+        timed_out: end.timed_out,
+        cancelled: end.stopped,
+        duration_ms: end.duration_ms,
+        stdout: room.structured_copy(&shown.stdout),
+        stderr: room.structured_copy(&shown.stderr),
+        truncated,
+        omitted_bytes: omitted,
+        output: truncated.then(|| uri(&id)),
+        cpu_ms: Some(end.cpu_ms),
+        peak_memory_bytes: Some(end.peak_memory_bytes),
+        left_running: end.left_running.clone(),
+        job: None,
+    };
+    let unlisted = if end.left_running.is_empty() {
+        Some(running)
+    } else {
+        running.list_rest(host.commands()?).await
+    };
+    let listed = unlisted.is_none();
+    let kept = match unlisted.filter(|_| truncated) {
+        // Where even that fails, the disk is full: what is known is answered all the same.
+        Some(mut running) => running.keep_record(&end).is_ok(),
+        None => listed && truncated,
+    };
+    if !kept {
+        ran.output = None;
+    }
+    let mut answer = Answer::new(ran, text).failed_if(failed);
+    if kept {
+        answer = answer.with(link(&id, end.bytes));
+    }
+    if truncated || listed {
+        let host = Arc::clone(host);
+        blocking(move || {
+            host.commands()?.store.prune();
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(answer)
+}
+
+fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<Answer<Ran>> {
+    let id = running.id.clone();
+    let shown = read(running, &room.share(4))?;
+    let status = format!(
+        "still running after {} s, as job {id}: job_output with wait_exit waits for its end, job_stop ends it",
+        after.as_secs()
+    );
+    let text = render(room, &shown, &status);
+    let ran = Ran {
+        exit_code: None,
+        signal: None,
+        timed_out: false,
+        cancelled: false,
+        duration_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+        stdout: room.structured_copy(&shown.stdout),
+        stderr: room.structured_copy(&shown.stderr),
+        truncated: shown.omitted > 0,
+        omitted_bytes: shown.omitted,
+        output: Some(uri(&id)),
+        cpu_ms: None,
+        peak_memory_bytes: None,
+        left_running: Vec::new(),
+        job: Some(id),
+    };
+    Ok(Answer::new(ran, text))
+}
+
+fn read(running: &Running, room: &Room) -> ToolResult<Shown> {
+    let note = |omitted| {
+        format!(
+            "[… {omitted} bytes left out; job_output with id={} reads them …]",
+            running.id
+        )
+    };
+    show::output(running.dir(), room, note)
+        .map_err(|err| ToolError::new("the output cannot be read").source(err))
+}
+
+/// The output as it came, if it belongs here, and how it ended.
+fn render(room: &Room, shown: &Shown, status: &str) -> String {
+    if !room.in_text || shown.both.is_empty() {
+        return status.to_owned();
+    }
+    let gap = if shown.both.ends_with('\n') { "" } else { "\n" };
+    format!("{}{gap}[{status}]", shown.both)
+}
+
+/// How it ended, in a line.
+pub(super) fn status(end: &End) -> String {
+    let mut words = match (end.exit_code, end.signal) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(number)) => format!("ended by {}", exit::signal_name(number)),
+        (None, None) => "ended".to_owned(),
+    };
+    if end.timed_out {
+        words.push_str(", killed because its time was over");
+    }
+    words.push_str(&format!(
+        ", {:.1} s",
+        Duration::from_millis(end.duration_ms).as_secs_f64()
+    ));
+    if end.lost > 0 {
+        words.push_str(&format!(
+            ", {} bytes of output could not be recorded",
+            end.lost
+        ));
+    }
+    if !end.left_running.is_empty() {
+        let pids: Vec<_> = end.left_running.iter().map(ToString::to_string).collect();
+        words.push_str(&format!(", left running: {}", pids.join(" ")));
+    }
+    words
+}
+
+/// Where the whole output is.
+pub(super) fn uri(id: &str) -> String {
+    format!("job://{id}/output")
+}
+
+fn link(id: &str, bytes: u64) -> Content {
+    let mut resource = Resource::new(uri(id), format!("output of {id}"));
+    resource.mime_type = Some("text/plain".into());
+    resource.size = Some(bytes);
+    Content::link(resource)
+}

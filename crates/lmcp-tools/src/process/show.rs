@@ -1,0 +1,225 @@
+//! As much of a command's output as a client can take: all of it, or its beginning and its end.
+
+use std::{io, path::Path};
+
+use super::spool::{Record, Stream};
+use crate::room::Room;
+
+/// Output, ready to be shown.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// Both streams: as they came if all of it is here, else one after the other.
+    pub(crate) both: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// Left out.
+    pub(crate) omitted: u64,
+}
+
+/// What a command wrote: all of it if there is room, else the beginning and the end of each stream.
+pub(crate) fn output(dir: &Path, room: &Room, note: impl Fn(u64) -> String) -> io::Result<Shown> {
+    let record = Record::open(dir)?;
+    let total = record.len()?;
+    let whole = record.read(0, room.bytes.saturating_add(1))?;
+    if whole.len() as u64 == total && fit_head(room, &whole) == whole.len() {
+        return Ok(Shown {
+            both: lossy(&whole),
+            stdout: lossy(&record.only(Stream::Stdout, 0, &whole)),
+            stderr: lossy(&record.only(Stream::Stderr, 0, &whole)),
+            omitted: 0,
+        });
+    }
+    let stdout_bytes = record.stream_len(Stream::Stdout)?;
+    let stderr_bytes = record.stream_len(Stream::Stderr)?;
+    let (stdout, stdout_omitted) =
+        excerpt(&record, Stream::Stdout, &beside(room, stderr_bytes), &note)?;
+    let (stderr, stderr_omitted) =
+        excerpt(&record, Stream::Stderr, &beside(room, stdout_bytes), &note)?;
+    let both = if stderr.is_empty() {
+        stdout.clone()
+    } else if stdout.is_empty() {
+        stderr.clone()
+    } else {
+        let gap = if stdout.ends_with('\n') { "" } else { "\n" };
+        format!("[stdout]\n{stdout}{gap}[stderr]\n{stderr}")
+    };
+    Ok(Shown {
+        both,
+        stdout,
+        stderr,
+        omitted: stdout_omitted + stderr_omitted,
+    })
+}
+
+/// What one stream may have of the room: half, or what the other does not need.
+fn beside(room: &Room, other_bytes: u64) -> Room {
+    let other = usize::try_from(other_bytes).unwrap_or(usize::MAX);
+    let half = room.share(2);
+    Room {
+        // The other is no longer in JSON than twice its length, for what people read.
+        bytes: room
+            .bytes
+            .saturating_sub(other.saturating_mul(2))
+            .max(half.bytes),
+        lines: if other == 0 { room.lines } else { half.lines },
+        ..*room
+    }
+}
+
+/// The beginning and the end of one stream, and how much lies between them.
+fn excerpt(
+    record: &Record,
+    stream: Stream,
+    room: &Room,
+    note: &impl Fn(u64) -> String,
+) -> io::Result<(String, u64)> {
+    let total = record.stream_len(stream)?;
+    let whole = record.stream_head(stream, room.bytes.saturating_add(1))?;
+    if whole.len() as u64 == total && fit_head(room, &whole) == whole.len() {
+        return Ok((lossy(&whole), 0));
+    }
+    let half = room.share(2);
+    let head = whole.get(..fit_head(&half, &whole)).unwrap_or_default();
+    let rest = usize::try_from(total - head.len() as u64).unwrap_or(usize::MAX);
+    let tail = record.stream_tail(stream, half.bytes.min(rest))?;
+    let tail = tail.get(fit_tail(&half, &tail)..).unwrap_or_default();
+    let omitted = total - head.len() as u64 - tail.len() as u64;
+    let mut text = lossy(head);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&note(omitted));
+    text.push('\n');
+    text.push_str(&lossy(tail));
+    Ok((text, omitted))
+}
+
+/// Bytes that are no text are shown as U+FFFD.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// How many bytes at the beginning fit: whole lines if there is one, else whole characters.
+pub(crate) fn fit_head(room: &Room, bytes: &[u8]) -> usize {
+    let costs = Costs::of(bytes);
+    let (mut cost, mut lines, mut line_end) = (0, 0, 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        cost += costs.of_byte(*byte);
+        if cost > room.bytes || lines >= room.lines {
+            return if line_end > 0 {
+                line_end
+            } else {
+                boundary_before(bytes, at)
+            };
+        }
+        if *byte == b'\n' {
+            lines += 1;
+            line_end = at + 1;
+        }
+    }
+    bytes.len()
+}
+
+/// Where the part at the end begins that fits.
+pub(crate) fn fit_tail(room: &Room, bytes: &[u8]) -> usize {
+    let costs = Costs::of(bytes);
+    let (mut cost, mut lines, mut line_start) = (0, 0, bytes.len());
+    for (at, byte) in bytes.iter().enumerate().rev() {
+        if *byte == b'\n' && at + 1 < bytes.len() {
+            lines += 1;
+            line_start = at + 1;
+        }
+        cost += costs.of_byte(*byte);
+        if cost > room.bytes || lines >= room.lines {
+            return if line_start < bytes.len() {
+                line_start
+            } else {
+                boundary_after(bytes, at + 1)
+            };
+        }
+    }
+    boundary_after(bytes, 0)
+}
+
+/// What bytes cost in a JSON string.
+struct Costs {
+    /// Every byte of what is no text may become a character of three.
+    high: usize,
+}
+
+impl Costs {
+    fn of(bytes: &[u8]) -> Self {
+        // The ends may cut a character; that alone does not make it no text.
+        let valid = match std::str::from_utf8(bytes) {
+            Ok(_) => true,
+            Err(err) => err.error_len().is_none(),
+        };
+        Self {
+            high: if valid { 1 } else { 3 },
+        }
+    }
+
+    fn of_byte(&self, byte: u8) -> usize {
+        match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+            0..=0x1f => 6,
+            0x80.. => self.high,
+            _ => 1,
+        }
+    }
+}
+
+/// How many bytes there are without a character at the end that is only begun.
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
+    let start = boundary_before(bytes, bytes.len().saturating_sub(1));
+    let begun = bytes.get(start..).unwrap_or_default();
+    match std::str::from_utf8(begun) {
+        Err(err) if err.error_len().is_none() && start > 0 => start,
+        _ => bytes.len(),
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// Not inside a character: at most three bytes back.
+fn boundary_before(bytes: &[u8], at: usize) -> usize {
+    let inside = |at: usize| bytes.get(at).is_some_and(|byte| is_continuation(*byte));
+    let back = (0..=at.min(3)).find(|back| !inside(at - back));
+    at - back.unwrap_or(0)
+}
+
+fn boundary_after(bytes: &[u8], at: usize) -> usize {
+    let inside = |at: usize| bytes.get(at).is_some_and(|byte| is_continuation(*byte));
+    let ahead = (0..=3).find(|ahead| !inside(at + ahead));
+    (at + ahead.unwrap_or(0)).min(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(bytes: usize, lines: usize) -> Room {
+        Room {
+            bytes,
+            lines,
+            ..Room::UNKNOWN
+        }
+    }
+
+    #[test]
+    fn the_beginning_fits_in_whole_lines_or_characters() {
+        assert_eq!(fit_head(&room(10, 9), b"abc\ndefghijkl"), 4);
+        assert_eq!(fit_head(&room(10, 9), "aaaaaaaaa\u{e9}".as_bytes()), 9);
+        assert_eq!(fit_head(&room(100, 2), b"a\nb\nc\n"), 4);
+        assert_eq!(fit_head(&room(6, 9), b"\xff\xff\xff"), 2);
+    }
+
+    #[test]
+    fn the_end_fits_likewise() {
+        assert_eq!(fit_tail(&room(6, 9), b"abcdefgh\nxyz"), 9);
+        assert_eq!(fit_tail(&room(1, 9), "a\u{e9}".as_bytes()), 3);
+        assert_eq!(fit_tail(&room(100, 2), b"a\nb\nc\n"), 2);
+    }
+}

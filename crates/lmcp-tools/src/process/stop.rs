@@ -1,0 +1,143 @@
+//! `job_stop`: ends a job with everything it started, signals it, or starts it again.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::{
+    commands::owner,
+    exit::signal_number,
+    jobs::{Listed, fresh, how},
+    link::Link,
+    shell::seconds,
+    store::{Job, State},
+    words::Ask,
+};
+use crate::{Host, answer::Answer};
+
+/// After KILL, everything is gone at once; unless the kernel itself holds it.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("job_stop", job_stop)
+        .title("Stop a job")
+        .about(
+            "End a job and everything it started (TERM, then KILL), send it another signal, or start it again. A job that \
+             has ended is left as it is; its output stays.",
+        )
+        .destructive()
+        .open_world()
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// The job.
+    id: String,
+    /// By name. TERM, the default, is followed by KILL after `grace`; KILL ends everything at once; others (INT, HUP,
+    /// USR1, …) are only sent.
+    signal: Option<String>,
+    /// Seconds between TERM and KILL; 2 by default.
+    grace: Option<f64>,
+    /// Then start the same command again, as a new job.
+    #[serde(default)]
+    restart: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Stopped {
+    /// The job as it is now.
+    job: Listed,
+    /// The new one, after a restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restarted_as: Option<String>,
+}
+
+async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stopped>> {
+    let commands = host.commands()?;
+    let owner = owner(&cx);
+    let number = match &args.signal {
+        Some(name) => signal_number(name).ok_or_else(|| {
+            ToolError::new(format!("`{name}` is not a signal")).hint("TERM, INT, KILL, say")
+        })?,
+        None => 15,
+    };
+    let grace = args.grace.map(|time| seconds("grace", time)).transpose()?;
+    let grace = grace
+        .unwrap_or(Duration::from_millis(host.settings.grace_ms))
+        .min(Duration::from_secs(600));
+    let job = fresh(commands.store.find(&args.id, &owner)?).await;
+    let had_ended = job.state != State::Running;
+    let left = job
+        .end
+        .as_ref()
+        .is_some_and(|end| !end.left_running.is_empty());
+    match number {
+        _ if had_ended && !left => {}
+        9 => end(&job, Duration::ZERO).await?,
+        15 => end(&job, grace).await?,
+        number => signal(&job, number).await?,
+    }
+    let job = fresh(commands.store.find(&args.id, &owner)?).await;
+    if args.restart && job.state == State::Running {
+        return Err(ToolError::new(format!("job `{}` still runs", job.id))
+            .hint("stop it with TERM or KILL to start it again"));
+    }
+    let restarted_as = match args.restart {
+        true => Some(commands.start_again(&host, &job.about, &cx).await?.id),
+        false => None,
+    };
+    let listed = Listed::of(job);
+    let state = how(listed.state, listed.exit_code, listed.signal.as_deref());
+    let mut text = if listed.state == State::Lost {
+        format!(
+            "job {} is lost: its guard was killed, and what it ran may still run; its first process was {}",
+            listed.id,
+            listed.pid.unwrap_or_default()
+        )
+    } else if had_ended && !left {
+        format!("job {} had ended: {state}", listed.id)
+    } else {
+        format!("job {}: {state}", listed.id)
+    };
+    if let Some(id) = &restarted_as {
+        text.push_str(&format!("; started again as job {id}"));
+    }
+    Ok(Answer::new(
+        Stopped {
+            job: listed,
+            restarted_as,
+        },
+        text,
+    ))
+}
+
+/// Ends everything of a job, and waits until it is gone.
+async fn end(job: &Job, grace: Duration) -> ToolResult<()> {
+    let mut link = reach(job).await?;
+    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    let gone = async {
+        if link.ask(&Ask::Stop { grace_ms }).await.is_ok() {
+            // The guard goes when nothing is left.
+            while link.next().await.is_some() {}
+        }
+    };
+    timeout(grace + AFTER_KILL, gone).await.map_err(|_| {
+        ToolError::new(format!("job `{}` was killed and is still there", job.id))
+            .hint("a process that waits for a device cannot be ended")
+    })
+}
+
+async fn signal(job: &Job, number: i32) -> ToolResult<()> {
+    let sent = reach(job).await?.ask(&Ask::Signal { number }).await;
+    sent.map_err(|err| ToolError::new(format!("job `{}` cannot be signalled", job.id)).source(err))
+}
+
+async fn reach(job: &Job) -> ToolResult<Link> {
+    Link::find(job)
+        .await
+        .map_err(|err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err))
+}

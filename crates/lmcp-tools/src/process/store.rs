@@ -1,0 +1,294 @@
+//! The commands of this host, as they are on disk: each a folder with what it is, what it wrote and how it ended.
+//!
+//! Nothing of it is kept in memory, so any server that uses the same folder sees the same jobs, after a restart or beside
+//! this one. Whether a job still runs is told by a lock that its guard holds, never by a process number.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use lmcp_core::{Error, ToolError, ToolResult};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    dir,
+    spool::OUTPUT,
+    words::{Ask, End, Order},
+};
+
+/// Where commands are recorded.
+#[derive(Debug)]
+pub(crate) struct Store {
+    dir: PathBuf,
+    /// Removed with the server, where nothing was to be kept.
+    passing: bool,
+    limits: Kept,
+}
+
+/// How much of what has ended is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) jobs: usize,
+    pub(crate) bytes: u64,
+    pub(crate) age: Duration,
+}
+
+/// What a command is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct About {
+    /// Who started it.
+    pub(crate) owner: String,
+    /// As it was given, to be shown.
+    pub(crate) command: String,
+    /// Was it a line for a shell?
+    pub(crate) is_line: bool,
+    /// Seconds since 1970.
+    pub(crate) started: u64,
+    /// What it was started with; its environment is only what the caller added.
+    pub(crate) order: Order,
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// A command that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) about: About,
+    /// Its first process.
+    pub(crate) pid: Option<i32>,
+    pub(crate) state: State,
+    pub(crate) end: Option<End>,
+    pub(crate) output_bytes: u64,
+}
+
+/// What has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// It runs.
+    Running,
+    /// It ended by itself.
+    Exited,
+    /// A signal ended it.
+    Killed,
+    /// Its guard is gone, and nobody knows.
+    Lost,
+}
+
+impl Store {
+    /// A folder to keep jobs in; without one, a folder that goes with the server.
+    pub(crate) fn open(state: Option<&Path>, limits: Kept) -> Result<Self, Error> {
+        let dir = match state {
+            Some(state) => state.join("jobs"),
+            None => std::env::temp_dir().join(format!("lmcp-{}", random_name())),
+        };
+        dir::create_private(&dir)
+            .map_err(|err| Error::io(format!("cannot keep jobs at {}", dir.display()), err))?;
+        let store = Self {
+            dir,
+            passing: state.is_none(),
+            limits,
+        };
+        store.prune();
+        Ok(store)
+    }
+
+    /// Is it in this folder, or a folder of this one?
+    pub(crate) fn is_below(&self, folder: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        real(&self.dir).starts_with(real(folder))
+    }
+
+    /// A folder for a new command.
+    pub(crate) fn create(&self) -> io::Result<(String, PathBuf)> {
+        let id = random_name();
+        let dir = self.dir.join(&id);
+        dir::create_private(&dir)?;
+        Ok((id, dir))
+    }
+
+    /// The jobs of an owner, the newest last.
+    pub(crate) fn list(&self, owner: &str) -> Vec<Job> {
+        let mut jobs: Vec<_> = self
+            .folders()
+            .filter_map(|(id, _)| self.read(id).ok())
+            .collect();
+        jobs.retain(|job| job.about.owner == owner && job.is_kept());
+        jobs.sort_by(|a, b| (a.about.started, &a.id).cmp(&(b.about.started, &b.id)));
+        jobs
+    }
+
+    /// A job of this owner.
+    ///
+    /// # Errors
+    /// There is none of that id, or it is somebody else's, which sounds the same.
+    pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
+        let unknown = || {
+            ToolError::new(format!("there is no job `{id}`")).hint("`jobs` lists those there are")
+        };
+        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_id {
+            return Err(unknown());
+        }
+        let job = self.read(id.to_owned()).map_err(|_| unknown())?;
+        if job.about.owner == owner && job.is_kept() {
+            Ok(job)
+        } else {
+            Err(unknown())
+        }
+    }
+
+    /// How many jobs run, whoever they belong to.
+    pub(crate) fn running(&self) -> usize {
+        let runs = |(_, dir): &(String, PathBuf)| is_locked(dir);
+        self.folders().filter(runs).count()
+    }
+
+    /// Forgets what has ended and is too old, too much or too many; and what a server left that was killed.
+    pub(crate) fn prune(&self) {
+        let mut ended: Vec<_> = self
+            .folders()
+            .filter(|(_, dir)| !is_locked(dir))
+            .filter_map(|(id, dir)| {
+                let age = fs::metadata(&dir).ok()?.modified().ok()?.elapsed().ok()?;
+                let bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| used(&output));
+                let kept = dir.join(dir::KEPT).exists();
+                Some((age, bytes, kept, id))
+            })
+            .collect();
+        ended.sort();
+        let (mut count, mut total) = (0, 0);
+        for (age, bytes, kept, id) in ended {
+            // A folder of a minute may be one whose guard is just being started.
+            let orphan = !kept && age > Duration::from_secs(60);
+            if kept {
+                count += 1;
+                total += bytes;
+            }
+            let too_much =
+                count > self.limits.jobs || total > self.limits.bytes || age > self.limits.age;
+            if orphan || kept && too_much {
+                self.remove(&id);
+            }
+        }
+    }
+
+    /// Forgets a command.
+    pub(crate) fn remove(&self, id: &str) {
+        // What cannot be removed now is found by the next prune.
+        let _ = fs::remove_dir_all(self.dir.join(id));
+    }
+
+    fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+    }
+
+    fn read(&self, id: String) -> io::Result<Job> {
+        let dir = self.dir.join(&id);
+        let about: About = serde_json::from_slice(&fs::read(dir.join(dir::JOB))?)?;
+        // In this order: one that ends in between is locked, and then its end is there.
+        let runs = is_locked(&dir);
+        let end: Option<End> = match fs::read(dir.join(dir::END)) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
+            Err(_) => None,
+        };
+        let state = match &end {
+            Some(end) if end.signal.is_some() || end.stopped || end.timed_out => State::Killed,
+            Some(_) => State::Exited,
+            None if runs => State::Running,
+            None => State::Lost,
+        };
+        let mut end = end;
+        if let Some(end) = end.as_mut().filter(|_| !runs) {
+            // With the guard gone, so is what stayed behind.
+            end.left_running.clear();
+        }
+        let output_bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| output.len());
+        let pid = fs::read_to_string(dir.join(dir::KEPT))
+            .ok()
+            .and_then(|pid| pid.parse().ok());
+        Ok(Job {
+            id,
+            dir,
+            about,
+            pid,
+            state,
+            end,
+            output_bytes,
+        })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.passing {
+            // Jobs that nobody can find again end now.
+            for job in self.folders().filter_map(|(id, _)| self.read(id).ok()) {
+                let _ = job.end_now();
+            }
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+impl Job {
+    fn is_kept(&self) -> bool {
+        self.dir.join(dir::KEPT).exists()
+    }
+
+    /// Tells its guard to end it, without waiting.
+    fn end_now(&self) -> io::Result<()> {
+        let mut socket = dir::in_dir(&self.dir, dir::SOCKET, UnixStream::connect)?;
+        let key = self.about.order.key.clone();
+        for ask in [Ask::Hello { key }, Ask::Stop { grace_ms: 1000 }] {
+            let mut line = serde_json::to_vec(&ask)?;
+            line.push(b'\n');
+            socket.write_all(&line)?;
+        }
+        Ok(())
+    }
+}
+
+impl About {
+    /// Writes it down, before the command starts.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        dir::write_whole(dir, dir::JOB, &serde_json::to_vec(self)?)
+    }
+}
+
+/// Does a guard hold it?
+fn is_locked(dir: &Path) -> bool {
+    let Ok(output) = File::open(dir.join(OUTPUT)) else {
+        return false;
+    };
+    flock(&output, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+/// What a file takes on the disk; holes take nothing.
+fn used(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
+}
+
+/// A name that nobody guesses: 80 bits.
+pub(crate) fn random_name() -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let key = lmcp_core::Server::random_key();
+    let letters = key.iter().take(16);
+    letters
+        .filter_map(|byte| LETTERS.get(usize::from(byte % 32)))
+        .map(|letter| char::from(*letter))
+        .collect()
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}

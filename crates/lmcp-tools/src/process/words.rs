@@ -1,0 +1,148 @@
+//! What the server and the guard of a command say to each other: one JSON value a line.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The first line to a guard: what to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// Where output and end are recorded.
+    pub(crate) dir: PathBuf,
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) stdin: Stdin,
+    /// Run it on a terminal of this size.
+    pub(crate) tty: Option<Size>,
+    /// After this time it is stopped.
+    pub(crate) timeout_ms: Option<u64>,
+    /// From TERM to KILL.
+    pub(crate) grace_ms: u64,
+    /// Goes on when the server is gone.
+    pub(crate) keep: bool,
+    /// How much output is recorded; of more, the beginning and the end.
+    pub(crate) spool_bytes: u64,
+    /// Where the command may go, if that is confined.
+    pub(crate) fence: Option<Fence>,
+    /// What whoever comes to the guard's socket must know.
+    pub(crate) key: String,
+    /// The guard's standard output is a file that gets the command's output, too.
+    pub(crate) log: bool,
+}
+
+/// What a command reads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stdin {
+    Closed,
+    /// This, then the end.
+    Given(String),
+    /// What is sent later.
+    Open,
+}
+
+/// A terminal's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Size {
+    pub(crate) rows: u16,
+    pub(crate) cols: u16,
+}
+
+/// What a confined command may touch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Fence {
+    /// Everything below these.
+    pub(crate) write: Vec<Folder>,
+    /// Reading and running below these.
+    pub(crate) read: Vec<Folder>,
+}
+
+/// A folder by its path, and which one it was when the server looked: what is put in its place is another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+/// From the server to a guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// The first that is said by who came through the socket.
+    Hello {
+        key: String,
+    },
+    /// More for its stdin; then perhaps the end of it.
+    Input {
+        text: String,
+        eof: bool,
+    },
+    /// A signal to the command's process group, by number.
+    Signal {
+        number: i32,
+    },
+    /// TERM to everything, and KILL after a while.
+    Stop {
+        grace_ms: u64,
+    },
+    Resize(Size),
+    /// Let other servers in, and be listed.
+    Open,
+    /// That, and go on when the server is gone.
+    Keep,
+}
+
+/// From a guard to the server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Word {
+    Started {
+        pid: i32,
+    },
+    /// It could not be started.
+    Failed {
+        error: String,
+    },
+    /// There are so many bytes of output, and these of them are no longer kept.
+    Grown {
+        bytes: u64,
+        dropped: Option<(u64, u64)>,
+    },
+    Ended(End),
+    /// What was asked is done.
+    Done,
+    /// It is not, and why.
+    Refused {
+        why: String,
+    },
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) exit_code: Option<i32>,
+    /// The number of the signal that ended it.
+    pub(crate) signal: Option<i32>,
+    /// It was stopped because its time was over.
+    pub(crate) timed_out: bool,
+    /// It was stopped because somebody asked for it.
+    pub(crate) stopped: bool,
+    pub(crate) duration_ms: u64,
+    /// Of the command and all that it waited for.
+    pub(crate) cpu_ms: u64,
+    /// Of the largest process among them.
+    pub(crate) peak_memory_bytes: u64,
+    /// Processes that it left behind.
+    pub(crate) left_running: Vec<i32>,
+    /// All output, recorded or not.
+    pub(crate) bytes: u64,
+    /// The part of it that was not kept.
+    pub(crate) dropped: Option<(u64, u64)>,
+    /// How much could not be recorded at all: the disk is full, say.
+    #[serde(default)]
+    pub(crate) lost: u64,
+    /// Seconds since 1970.
+    pub(crate) ended_at: u64,
+}

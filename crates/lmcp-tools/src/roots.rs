@@ -1,0 +1,317 @@
+//! Where the file tools may go.
+//!
+//! A path is never compared as a string to decide anything: the kernel resolves it below the root's open directory
+//! (`openat2`, `RESOLVE_BENEATH`), and what is then done is done to what it found. `..`, links and `/proc` cannot lead
+//! out, and neither can somebody who swaps them meanwhile.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Component, Path, PathBuf},
+};
+
+use lmcp_core::{Error, ToolError, ToolResult};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat},
+    io::Errno,
+};
+
+/// The roots, or the whole file system.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    roots: Vec<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    /// As the operator wrote it, made absolute, and what that is without links: a path may begin with either.
+    names: [PathBuf; 2],
+    dir: OwnedFd,
+}
+
+/// Something that a path names, and how it may be reached.
+#[derive(Debug, Clone)]
+pub(crate) struct Place<'a> {
+    root: Option<&'a Root>,
+    /// Below the root; or the path itself where there are no roots.
+    below: PathBuf,
+    /// As people know it.
+    shown: PathBuf,
+}
+
+impl Roots {
+    /// Opens the roots. None at all means the whole file system.
+    pub(crate) fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        let roots = paths
+            .iter()
+            .map(|path| Root::open(path))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { roots })
+    }
+
+    /// The roots' own paths, without links.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.names[1].as_path())
+    }
+
+    /// Where a path leads. Relative ones begin at the first root, or where the server was started; `~` is the home.
+    ///
+    /// # Errors
+    /// The path is empty, or begins outside of every root.
+    pub(crate) fn find(&self, path: &str) -> ToolResult<Place<'_>> {
+        if path.is_empty() || path.contains('\0') {
+            return Err(
+                ToolError::new(format!("`{path}` is not a path")).hint("name a file or folder")
+            );
+        }
+        let path = expand_home(path);
+        let Some(first) = self.roots.first() else {
+            return Ok(Place {
+                root: None,
+                below: path.clone(),
+                shown: std::path::absolute(&path).unwrap_or(path),
+            });
+        };
+        if path.is_relative() {
+            let shown = first.names[0].join(&path);
+            return Ok(first.place(&path, shown));
+        }
+        let found = self.roots.iter().find_map(|root| {
+            let below = root
+                .names
+                .iter()
+                .find_map(|name| path.strip_prefix(name).ok())?;
+            Some(root.place(below, path.clone()))
+        });
+        found.ok_or_else(|| self.outside(&path))
+    }
+
+    fn outside(&self, path: &Path) -> ToolError {
+        let roots: Vec<_> = self
+            .paths()
+            .map(|root| root.display().to_string())
+            .collect();
+        ToolError::new(format!(
+            "`{}` is outside of what this server may touch",
+            path.display()
+        ))
+        .hint(format!("stay below {}", roots.join(", ")))
+    }
+}
+
+impl Root {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |err: Errno| {
+            Error::io(
+                format!("cannot open the root {}", path.display()),
+                err.into(),
+            )
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        // Fails where the kernel does not know the call, and then no root may be trusted.
+        rustix::fs::openat2(&dir, ".", flags, Mode::empty(), BENEATH).map_err(|err| {
+            Error::io(
+                "this kernel cannot confine paths to a root (openat2)",
+                err.into(),
+            )
+        })?;
+        let real = std::fs::canonicalize(path)
+            .map_err(|err| Error::io(format!("cannot resolve the root {}", path.display()), err))?;
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| real.clone());
+        Ok(Self {
+            names: [absolute, real],
+            dir,
+        })
+    }
+
+    fn place(&self, below: &Path, shown: PathBuf) -> Place<'_> {
+        let below = if below.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            below.to_owned()
+        };
+        Place {
+            root: Some(self),
+            below,
+            shown,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// The path as people know it, for messages.
+    pub(crate) fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// Is it below a root?
+    pub(crate) fn is_confined(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// A name in this folder.
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
+        Self {
+            root: self.root,
+            below: self.below.join(&name),
+            shown: self.shown.join(&name),
+        }
+    }
+
+    /// Opens it, below its root whatever links say.
+    pub(crate) fn open(&self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        match self.root {
+            None => rustix::fs::openat(CWD, &self.below, flags, mode),
+            Some(root) => {
+                retry(|| rustix::fs::openat2(&root.dir, &self.below, flags, mode, BENEATH))
+            }
+        }
+    }
+
+    /// Opens a regular file to read. Nothing else: a FIFO or a device could hold the reader for ever.
+    ///
+    /// # Errors
+    /// In words for the model.
+    pub(crate) fn open_file(&self, hard_links: HardLinks) -> ToolResult<(File, Stat)> {
+        // Opening a device does something: a tape rewinds, a watchdog starts. So look first, and look again at what was
+        // opened, because it may be another thing by then.
+        let stat = self.stat().map_err(|err| self.failed("read", err))?;
+        self.expect_file(&stat, hard_links)?;
+        // Without O_NONBLOCK the open itself would wait at a FIFO.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = self
+            .open(flags, Mode::empty())
+            .map_err(|err| self.failed("read", err))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|err| self.failed("read", err))?;
+        self.expect_file(&stat, hard_links)?;
+        Ok((File::from(fd), stat))
+    }
+
+    /// What is known of it, without opening it to read. Links are followed, below its root.
+    pub(crate) fn stat(&self) -> Result<Stat, Errno> {
+        match self.root {
+            None => rustix::fs::statat(CWD, &self.below, AtFlags::empty()),
+            Some(_) => rustix::fs::fstat(self.open(OFlags::PATH, Mode::empty())?),
+        }
+    }
+
+    /// Opens a folder, to list it or to work in it.
+    pub(crate) fn open_dir(&self) -> Result<OwnedFd, Errno> {
+        self.open(OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+    }
+
+    /// The folder that holds it, and its name there. `None` for a root itself, and for what ends in `..`.
+    pub(crate) fn parent(&self) -> Option<(Self, OsString)> {
+        let name = match self.below.components().next_back()? {
+            Component::Normal(name) => name.to_owned(),
+            _ => return None,
+        };
+        let below = self
+            .below
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = Self {
+            root: self.root,
+            below: below.unwrap_or(Path::new(".")).to_owned(),
+            shown: self.shown.parent().unwrap_or(Path::new("/")).to_owned(),
+        };
+        Some((parent, name))
+    }
+
+    /// Is what was opened a regular file, and one that this server may touch?
+    pub(crate) fn expect_file(&self, stat: &Stat, hard_links: HardLinks) -> ToolResult<()> {
+        let shown = self.shown.display();
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::Directory {
+            return Err(ToolError::new(format!("`{shown}` is a folder"))
+                .hint("list_dir shows what is in it"));
+        }
+        if kind != FileType::RegularFile {
+            return Err(ToolError::new(format!(
+                "`{shown}` is {}, not a file",
+                kind_name(kind)
+            )));
+        }
+        if self.is_confined() && hard_links == HardLinks::Refuse && stat.st_nlink > 1 {
+            return Err(ToolError::new(format!(
+                "`{shown}` has another name, perhaps outside of what this server may touch"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Why something could not be done, in words for the model.
+    pub(crate) fn failed(&self, what: &str, err: Errno) -> ToolError {
+        let shown = self.shown.display();
+        match err {
+            Errno::NOENT => ToolError::new(format!("`{shown}` does not exist"))
+                .hint("list_dir shows what is there"),
+            Errno::XDEV => ToolError::new(format!(
+                "`{shown}` leads outside of what this server may touch"
+            ))
+            .hint("links to absolute paths are not followed, name what they lead to"),
+            Errno::LOOP => ToolError::new(format!(
+                "`{shown}` goes through links that lead nowhere or may not be followed"
+            )),
+            Errno::NOTDIR => ToolError::new(format!(
+                "`{shown}` goes through something that is no folder"
+            )),
+            err => ToolError::new(format!("cannot {what} `{shown}`")).source(err),
+        }
+    }
+
+    /// The root's directory.
+    pub(crate) fn base(&self) -> BorrowedFd<'_> {
+        self.root.map_or(CWD, |root| root.dir.as_fd())
+    }
+}
+
+/// What to do with a file that has several names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HardLinks {
+    Allow,
+    Refuse,
+}
+
+/// What a thing that is no regular file is called.
+pub(crate) fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "something unknown",
+    }
+}
+
+/// Below the root, and through nothing that stands for an open file of some process.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// The kernel gives up with `EAGAIN` when something is renamed while it resolves `..`.
+fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..64 {
+        match attempt() {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            done => return done,
+        }
+    }
+    attempt()
+}
+
+fn expand_home(path: &str) -> PathBuf {
+    let Some(rest) = path
+        .strip_prefix('~')
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    else {
+        return path.into();
+    };
+    match std::env::var_os("HOME") {
+        Some(home) => PathBuf::from(home).join(rest.trim_start_matches('/')),
+        None => path.into(),
+    }
+}

@@ -1,0 +1,77 @@
+//! What the operator decides. No tool can change any of it.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::process::helper::Helper;
+
+pub use crate::process::rules::{Decision, Rule};
+pub use crate::web::{
+    allow::Allow,
+    settings::{Backend, Search, Secret, Web},
+};
+
+/// What the tools may do, and with what. Start from [`Settings::default`] and change what you must.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The folders that the file tools are confined to, and commands, too. Empty: the whole file system, as far as the
+    /// user of this process may go.
+    pub roots: Vec<PathBuf>,
+    /// Folders outside of the roots that commands may read: tool chains in a home, say.
+    pub also_read: Vec<PathBuf>,
+    /// Files below a root that have another name somewhere, perhaps outside of it: refused unless this is said.
+    pub allow_hard_links: bool,
+    /// Only tools that change nothing.
+    pub read_only: bool,
+    /// What the tools on the web may do.
+    pub web: Web,
+
+    /// The program that guards commands. Without it there are no tools that run any.
+    pub helper: Option<Helper>,
+    /// Where jobs are kept, so that they and their output outlive the server. Without it they end with it.
+    pub state_dir: Option<PathBuf>,
+    /// Which commands may run. None: all.
+    pub rules: Vec<Rule>,
+    /// The shell for lines; bash where there is one, else sh.
+    pub shell: Option<String>,
+    /// The longest a command may ask for. 1 hour: longer work is a job.
+    pub most_timeout: Duration,
+    /// From asking a command to end to ending it. 2 seconds: enough to tidy up.
+    pub grace_ms: u64,
+    /// Commands at once that somebody waits for. 256.
+    pub commands_at_once: usize,
+    /// Jobs at once. 64.
+    pub jobs_at_once: usize,
+    /// Output recorded of one command, in bytes. 256 MiB; of more, the first quarter and the end.
+    pub output_bytes_kept: u64,
+    /// Jobs kept that have ended. 64.
+    pub jobs_kept: usize,
+    /// Their output, together, in bytes. 1 GiB.
+    pub job_bytes_kept: u64,
+    /// And for how long. 7 days.
+    pub jobs_kept_for: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            also_read: Vec::new(),
+            allow_hard_links: false,
+            read_only: false,
+            web: Web::default(),
+            helper: None,
+            state_dir: None,
+            rules: Vec::new(),
+            shell: None,
+            most_timeout: Duration::from_secs(60 * 60),
+            grace_ms: 2000,
+            commands_at_once: 256,
+            jobs_at_once: 64,
+            output_bytes_kept: 256 * 1024 * 1024,
+            jobs_kept: 64,
+            job_bytes_kept: 1024 * 1024 * 1024,
+            jobs_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Pages that are kept for whoever reads on: the parts of one answer belong together.
+//!
+//! Only what has more than one part is worth keeping, and only for minutes. Of what had to go a fingerprint stays, so
+//! that a page that is fetched again can be told from one that changed.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use lmcp_core::Cx;
+use tokio::time::Instant;
+
+use super::{Method, Render, page::Page};
+use crate::web::url::Url;
+
+#[derive(Debug)]
+pub(crate) struct Cache {
+    bytes: usize,
+    time: Duration,
+    /// The last used at the end.
+    entries: Mutex<VecDeque<Entry>>,
+}
+
+/// Who asked for what, how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    owner: Option<String>,
+    url: String,
+    method: Method,
+    render: Render,
+    user_agent: String,
+}
+
+/// What is known of a page.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) fingerprint: u64,
+    /// None if it had to go.
+    pub(super) page: Option<Arc<Page>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    known: Known,
+    since: Instant,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes: usize, time: Duration) -> Self {
+        Self {
+            bytes,
+            time,
+            entries: Mutex::default(),
+        }
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<Known> {
+        let mut entries = self.lock();
+        self.tidy(&mut entries);
+        let at = entries.iter().position(|entry| entry.key == *key)?;
+        let entry = entries.remove(at)?;
+        let known = entry.known.clone();
+        entries.push_back(entry);
+        Some(known)
+    }
+
+    pub(super) fn keep(&self, key: Key, page: Arc<Page>) {
+        let mut entries = self.lock();
+        let known = Known {
+            fingerprint: page.fingerprint(),
+            page: Some(page),
+        };
+        let since = Instant::now();
+        entries.push_back(Entry { key, known, since });
+        self.tidy(&mut entries);
+    }
+
+    pub(super) fn forget(&self, key: &Key) {
+        let mut entries = self.lock();
+        entries.retain(|entry| entry.key != *key);
+        self.tidy(&mut entries);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of what is too old or too much.
+    fn tidy(&self, entries: &mut VecDeque<Entry>) {
+        while entries.len() > MOST_ENTRIES {
+            entries.pop_front();
+        }
+        let mut bytes = 0;
+        for entry in entries.iter_mut().rev() {
+            let Some(page) = &entry.known.page else {
+                continue;
+            };
+            bytes += page.text.len();
+            if bytes > self.bytes || entry.since.elapsed() > self.time {
+                bytes -= page.text.len();
+                entry.known.page = None;
+            }
+        }
+    }
+}
+
+impl Key {
+    pub(super) fn new(
+        cx: &Cx,
+        url: &Url,
+        method: Method,
+        render: Render,
+        user_agent: &str,
+    ) -> Self {
+        let caller = cx.caller();
+        let owner = match (caller.principal(), caller.peer()) {
+            (Some(principal), _) => Some(format!("principal:{principal}")),
+            (None, Some(process)) => Some(format!("uid:{}", process.uid)),
+            (None, None) => None,
+        };
+        Self {
+            owner,
+            url: url.to_string(),
+            method,
+            render,
+            user_agent: user_agent.to_owned(),
+        }
+    }
+}
+
+/// Pages and fingerprints; each key is at most a few kilobytes.
+const MOST_ENTRIES: usize = 128;

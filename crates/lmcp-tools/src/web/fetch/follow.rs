@@ -1,0 +1,132 @@
+//! From an address to what is there, through redirects: every one of them checked like the first.
+
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
+use lmcp_core::{ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Method, Render, kind::Kind};
+use crate::{
+    Host,
+    web::{
+        allow::Guard,
+        http::{Deadline, Request, Response},
+        settings::Web,
+        url::{Scheme, Url},
+    },
+};
+
+/// What was there, and the way to it.
+#[derive(Debug)]
+pub(super) struct Download {
+    pub(super) url: Url,
+    pub(super) method: Method,
+    pub(super) response: Response,
+    pub(super) redirects: Vec<Redirect>,
+    /// A redirect led from `https` to `http`.
+    pub(super) downgraded: bool,
+}
+
+/// One step of the way.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Redirect {
+    /// The HTTP status that redirected.
+    status: u16,
+    /// Where to.
+    url: String,
+}
+
+/// Asks for it, and follows where that leads.
+pub(super) async fn download(
+    mut url: Url,
+    method: Method,
+    render: Render,
+    user_agent: &str,
+    host: &Host,
+    deadline: Deadline,
+) -> ToolResult<Download> {
+    let settings = &host.settings.web;
+    let guard = Guard {
+        allow: &settings.allow,
+    };
+    let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
+        ToolError::new("the user agent cannot be sent").hint("use plain text on one line")
+    })?;
+    let mut redirects = Vec::new();
+    let mut downgraded = false;
+    loop {
+        let mut request = Request::get(url.clone())
+            .header(header::USER_AGENT, user_agent.clone())
+            .header(header::ACCEPT, HeaderValue::from_static(accepted(render)));
+        if method == Method::Head {
+            request.method = ::http::Method::HEAD;
+        }
+        let appetite = |status, headers: &HeaderMap| wanted(settings, status, headers);
+        let response = request
+            .send(guard, &host.web.tls, deadline, &appetite)
+            .await?;
+        let Some(next) = redirect(&url, &response)? else {
+            return Ok(Download {
+                url,
+                method,
+                response,
+                redirects,
+                downgraded,
+            });
+        };
+        if redirects.len() == MOST_REDIRECTS {
+            return Err(ToolError::new(format!(
+                "more than {MOST_REDIRECTS} redirects, the last one to `{next}`"
+            ))
+            .hint("they may go in a circle; fetch that address if not"));
+        }
+        downgraded |= (url.scheme(), next.scheme()) == (Scheme::Https, Scheme::Http);
+        redirects.push(Redirect {
+            status: response.status.as_u16(),
+            url: next.to_string(),
+        });
+        url = next;
+    }
+}
+
+/// Where an answer leads, if it is a redirect.
+fn redirect(from: &Url, response: &Response) -> ToolResult<Option<Url>> {
+    if !is_redirect(response.status) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers.get(header::LOCATION) else {
+        return Ok(None);
+    };
+    // Some servers write UTF-8 here, and browsers read it.
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let next = from.join(&location).map_err(|flaw| flaw.of(&location))?;
+    Ok(Some(next.without_fragment()))
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// How much of a body is of use: nothing of what cannot be shown.
+fn wanted(settings: &Web, status: StatusCode, headers: &HeaderMap) -> usize {
+    if is_redirect(status) && headers.contains_key(header::LOCATION) {
+        return 0;
+    }
+    match Kind::by_headers(headers) {
+        Kind::Html | Kind::Json | Kind::Text | Kind::Unknown => settings.page_bytes,
+        Kind::Image => settings.image_bytes,
+        Kind::Binary => 0,
+    }
+}
+
+/// What we like best. Some sites have Markdown for those who ask.
+fn accepted(render: Render) -> &'static str {
+    match render {
+        Render::Markdown => {
+            "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, */*;q=0.5"
+        }
+        Render::Plain | Render::Html | Render::Raw => "text/html, application/xhtml+xml, */*;q=0.5",
+    }
+}
+
+const MOST_REDIRECTS: usize = 5;

@@ -1,0 +1,132 @@
+//! `fetch`: a page, an image or a piece of JSON from the web.
+
+mod cache;
+mod charset;
+mod follow;
+mod json;
+mod kind;
+mod page;
+mod report;
+
+use std::sync::Arc;
+
+use lmcp_core::{Cx, Tool, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(super) use cache::Cache;
+
+use super::{http::Deadline, url::Url};
+use crate::{Host, answer::Answer, blocking::blocking};
+use cache::Key;
+use page::Page;
+use report::{Continuity, Fetched, Part};
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("fetch", fetch)
+        .title("Fetch a web page")
+        .about(
+            "Get a web page, JSON or image by http(s), as readable text; long ones in parts. For public addresses; \
+             sends no cookies or credentials. To find pages use web_search.",
+        )
+        .read_only()
+        .open_world()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// Where it is, beginning with https:// or http://.
+    url: String,
+    /// GET, or HEAD for the status and headers alone.
+    #[serde(default)]
+    method: Method,
+    /// How HTML comes: `plain` text, `markdown` with links and headings, `html` without scripts and styles, or `raw`.
+    #[serde(default)]
+    render: Render,
+    /// Most bytes of text in one part. The rest is had with `start`.
+    #[serde(default = "default_max_bytes")]
+    #[schemars(range(min = 256, max = 1_048_576))]
+    max_bytes: usize,
+    /// Where in the text to begin, in bytes: `next_start` of the part before.
+    #[serde(default)]
+    start: usize,
+    /// How long everything may take, in seconds.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1, max = 120))]
+    timeout_s: u64,
+    /// How to introduce ourselves to the site.
+    user_agent: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+enum Method {
+    #[default]
+    #[serde(rename = "GET")]
+    Get,
+    #[serde(rename = "HEAD")]
+    Head,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Render {
+    #[default]
+    Plain,
+    Html,
+    Raw,
+    Markdown,
+}
+
+async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched>> {
+    let settings = &host.settings.web;
+    let url = Url::parse(&args.url).map_err(|flaw| flaw.of(&args.url))?;
+    let url = url.without_fragment();
+    let user_agent = args.user_agent.as_ref().unwrap_or(&settings.user_agent);
+    let key = Key::new(&cx, &url, args.method, args.render, user_agent);
+    // The first part is always fetched anew; the others belong to it.
+    let known = match args.start {
+        0 => None,
+        _ => host.web.cache.find(&key),
+    };
+    let part = Part {
+        start: args.start,
+        max_bytes: args.max_bytes,
+        cached: true,
+        continuity: Continuity::Same,
+    };
+    if let Some(page) = known.as_ref().and_then(|known| known.page.as_ref()) {
+        return Ok(report::answer(page, part, &cx).0);
+    }
+    let deadline = Deadline::after(args.timeout_s);
+    let download =
+        follow::download(url, args.method, args.render, user_agent, &host, deadline).await?;
+    let limit = settings.page_bytes.min(settings.cache_bytes);
+    let page = blocking(move || Page::make(download, args.render, limit)).await?;
+    let page = Arc::new(page);
+    let continuity = match &known {
+        _ if args.start == 0 => Continuity::Same,
+        Some(known) if known.fingerprint == page.fingerprint() => Continuity::Same,
+        Some(_) => Continuity::Changed,
+        None => Continuity::Unknown,
+    };
+    let part = Part {
+        cached: false,
+        continuity,
+        ..part
+    };
+    let (answer, is_whole) = report::answer(&page, part, &cx);
+    host.web.cache.forget(&key);
+    if !is_whole {
+        host.web.cache.keep(key, page);
+    }
+    Ok(answer)
+}
+
+fn default_max_bytes() -> usize {
+    65536
+}
+
+fn default_timeout() -> u64 {
+    20
+}

@@ -1,0 +1,169 @@
+//! What `fetch` answers: one part of a page, and where the next one begins.
+
+use lmcp_core::Cx;
+use lmcp_wire::Content;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{follow::Redirect, page::Page};
+use crate::{answer::Answer, room::Room};
+
+/// What was fetched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Fetched {
+    /// Is the status below 400?
+    ok: bool,
+    /// The HTTP status.
+    status: u16,
+    /// Where it came from, after redirects.
+    final_url: String,
+    /// What the server says it is.
+    content_type: String,
+    /// Bytes of the body that were read, decompressed.
+    bytes_read: usize,
+    /// The redirects on the way.
+    redirects: Vec<Redirect>,
+    /// A redirect led from https to http: somebody on the way may have read or changed it.
+    #[serde(skip_serializing_if = "is_false")]
+    downgraded: bool,
+    /// The page's title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// Navigation and the like was left out; `render: html` has everything.
+    #[serde(skip_serializing_if = "is_false")]
+    main_only: bool,
+    /// The text of this part, unless the client reads it from the text content; for HEAD, the headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    /// Where in the whole text this part begins, in bytes.
+    start: usize,
+    /// The length of the whole text, in bytes.
+    total_bytes: usize,
+    /// Pass this as `start` for the next part. Absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_start: Option<usize>,
+    /// Is there more, either to read with `next_start` or lost because the page is too long?
+    truncated: bool,
+    /// The page is longer than this server reads; its end is lost.
+    #[serde(skip_serializing_if = "is_false")]
+    incomplete: bool,
+    /// This part was cut from the download of an earlier call.
+    cached: bool,
+    /// Does this part fit to the one before?
+    continuity: Continuity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Continuity {
+    /// Cut from the same text.
+    Same,
+    /// The page was fetched again and is another: begin again with `start` 0.
+    Changed,
+    /// The page was fetched again, and nobody knows what it was before.
+    Unknown,
+}
+
+/// Which part, and where it is from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) start: usize,
+    pub(super) max_bytes: usize,
+    pub(super) cached: bool,
+    pub(super) continuity: Continuity,
+}
+
+/// The answer, and whether it is the whole page.
+pub(super) fn answer(page: &Page, part: Part, cx: &Cx) -> (Answer<Fetched>, bool) {
+    let mut room = Room::of(cx);
+    room.bytes = room.bytes.min(part.max_bytes);
+    let start = page
+        .text
+        .floor_char_boundary(part.start.min(page.text.len()));
+    let rest = &page.text[start..];
+    let body = &rest[..room.fit(rest)];
+    let end = start + body.len();
+    let next_start = (end < page.text.len()).then_some(end);
+    let is_whole = body.len() == page.text.len();
+    let fetched = Fetched {
+        ok: page.status < 400,
+        status: page.status,
+        final_url: page.url.clone(),
+        content_type: page.content_type.clone(),
+        bytes_read: page.bytes_read,
+        redirects: page.redirects.clone(),
+        downgraded: page.downgraded,
+        title: page.title.clone(),
+        main_only: page.main_only,
+        body: room.structured_copy(body),
+        start,
+        total_bytes: page.text.len(),
+        next_start,
+        truncated: next_start.is_some() || page.incomplete,
+        incomplete: page.incomplete,
+        cached: part.cached,
+        continuity: part.continuity,
+    };
+    let mut text = fetched.summary(end);
+    if room.in_text && !body.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(body);
+    }
+    let failed = !fetched.ok;
+    let answer = Answer::new(fetched, text).failed_if(failed);
+    let answer = match &page.image {
+        Some(image) => answer.with(Content::image(&image.base64, &image.media_type)),
+        None => answer,
+    };
+    (answer, is_whole)
+}
+
+impl Fetched {
+    /// A few lines before the text: what it is, and what is to be known about it.
+    fn summary(&self, end: usize) -> String {
+        let mut lines = vec![format!(
+            "{} {} ({}, {} bytes)",
+            self.status,
+            self.final_url,
+            match self.content_type.as_str() {
+                "" => "no type",
+                name => name,
+            },
+            self.bytes_read
+        )];
+        lines.extend(self.title.as_ref().map(|title| format!("title: {title}")));
+        if !self.redirects.is_empty() {
+            lines.push(format!("redirects followed: {}", self.redirects.len()));
+        }
+        if self.downgraded {
+            lines.push("a redirect led from https to http: this came unprotected".into());
+        }
+        match self.continuity {
+            Continuity::Same => {}
+            Continuity::Changed => {
+                lines.push("the page changed since its last part: begin again with start 0".into());
+            }
+            Continuity::Unknown => lines.push(
+                "the page was fetched again; if it changed since its last part, begin again with start 0".into(),
+            ),
+        }
+        if self.start > 0 || self.next_start.is_some() {
+            lines.push(format!(
+                "bytes {} to {end} of {}",
+                self.start, self.total_bytes
+            ));
+        }
+        lines.extend(
+            self.next_start
+                .map(|next| format!("more with start {next}")),
+        );
+        if self.incomplete {
+            lines.push("the page is longer than this server reads; its end is lost".into());
+        }
+        lines.join("\n")
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}

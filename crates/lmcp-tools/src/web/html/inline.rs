@@ -1,0 +1,162 @@
+//! The text of one block, with its emphasis, code and links.
+
+use super::Style;
+
+/// Text that is being collected. Blanks are one space, as browsers show them.
+#[derive(Debug)]
+pub(super) struct Inline {
+    style: Style,
+    text: String,
+    marks: Vec<Mark>,
+}
+
+/// Something that was opened and is not yet closed.
+#[derive(Debug)]
+struct Mark {
+    kind: Kind,
+    /// Where its content begins.
+    at: usize,
+    /// Within another of its kind, it says nothing.
+    again: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Strong,
+    Emphasis,
+    Code,
+    /// With where it leads.
+    Link(String),
+}
+
+impl Inline {
+    pub(super) fn new(style: Style) -> Self {
+        Self {
+            style,
+            text: String::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        for character in text.chars() {
+            if character.is_whitespace() {
+                if !self.text.is_empty() && !self.text.ends_with([' ', '\n']) {
+                    self.text.push(' ');
+                }
+            } else if !is_invisible(character) {
+                self.text.push(character);
+            }
+        }
+    }
+
+    /// As it is, blanks and all.
+    pub(super) fn push_raw(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub(super) fn line_break(&mut self) {
+        self.trim();
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    pub(super) fn open(&mut self, kind: Kind) {
+        if self.marks.len() < MOST_MARKS {
+            let again = self.marks.iter().any(|mark| mark.kind.is_like(&kind));
+            let at = self.text.len();
+            self.marks.push(Mark { kind, at, again });
+        }
+    }
+
+    /// Closes the last one of this kind, and what was opened in it and left open.
+    pub(super) fn close(&mut self, kind: &Kind) {
+        let Some(at) = self.marks.iter().rposition(|mark| mark.kind.is_like(kind)) else {
+            return;
+        };
+        while self.marks.len() > at {
+            if let Some(mark) = self.marks.pop() {
+                self.wrap(&mark);
+            }
+        }
+    }
+
+    /// The whole text, with everything closed; nothing is left.
+    pub(super) fn take(&mut self) -> String {
+        while let Some(mark) = self.marks.pop() {
+            self.wrap(&mark);
+        }
+        let text = std::mem::take(&mut self.text);
+        match text.trim() {
+            trimmed if trimmed.len() == text.len() => text,
+            trimmed => trimmed.to_owned(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Puts the signs around what a mark holds, blanks outside.
+    fn wrap(&mut self, mark: &Mark) {
+        let Some(content) = self.text.get(mark.at..) else {
+            return;
+        };
+        let start = mark.at + (content.len() - content.trim_start().len());
+        let end = mark.at + content.trim_end().len();
+        if self.style == Style::Plain || mark.again || start >= end {
+            return;
+        }
+        let (before, after) = match &mark.kind {
+            Kind::Strong => ("**".into(), "**".into()),
+            Kind::Emphasis => ("*".into(), "*".into()),
+            Kind::Code => {
+                let ticks = fence(&self.text[start..end], 1);
+                (ticks.clone(), ticks)
+            }
+            Kind::Link(to) => ("[".into(), format!("]({to})")),
+        };
+        self.text.insert_str(end, &after);
+        self.text.insert_str(start, &before);
+    }
+
+    fn trim(&mut self) {
+        let length = self.text.trim_end_matches(' ').len();
+        self.text.truncate(length);
+    }
+}
+
+impl Kind {
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// More backticks than there are in a row within.
+pub(super) fn fence(code: &str, least: usize) -> String {
+    let (mut run, mut longest) = (0, 0);
+    for byte in code.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    "`".repeat(least.max(if longest == 0 { 0 } else { longest + 1 }))
+}
+
+/// What nobody sees but a model reads: soft hyphens, zero widths, tags.
+pub(super) fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{8}'
+            | '\u{e}'..='\u{1f}'
+            | '\u{7f}'
+            | '\u{ad}'
+            | '\u{200b}'
+            | '\u{2060}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// How deep marks may be nested; closing one moves the text behind it.
+const MOST_MARKS: usize = 16;

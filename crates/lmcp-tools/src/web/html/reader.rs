@@ -1,0 +1,437 @@
+//! A page as people read it: what is in it, without what is around it.
+//!
+//! What is around it is told by its elements alone: `nav`, `footer`, `aside`, what is hidden. If a page says where its
+//! main part is and that is a good part of it, the rest is left out too. If next to nothing is left then, all of it is
+//! shown instead.
+
+use super::{
+    Style,
+    inline::Kind,
+    one_line,
+    token::{Tag, Token, tokens},
+    writer::Writer,
+};
+use crate::web::url::{Flaw, Url};
+
+/// A page, made readable.
+#[derive(Debug)]
+pub(crate) struct Readable {
+    pub(crate) text: String,
+    pub(crate) title: Option<String>,
+    /// Something was left out that was around the main part.
+    pub(crate) main_only: bool,
+    /// There was more than the limit.
+    pub(crate) cut: bool,
+}
+
+/// Makes a page readable, as at most so many bytes. Links lead to where they lead from `base`.
+pub(crate) fn readable(html: &str, base: &Url, style: Style, limit: usize) -> Readable {
+    let main = Reader::new(base, style, limit, Scope::Main).read(html);
+    if main.text.len() >= LEAST_TEXT {
+        return main;
+    }
+    let all = Reader::new(base, style, limit, Scope::All).read(html);
+    if all.text.len() > main.text.len() * 2 {
+        all
+    } else {
+        main
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Main,
+    All,
+}
+
+#[derive(Debug)]
+struct Reader {
+    base: Url,
+    scope: Scope,
+    writer: Writer,
+    title: String,
+    in_title: bool,
+    skipping: Option<Nested>,
+    left_out: bool,
+    /// What all links together came to, in bytes.
+    linked: usize,
+    main: Part,
+    article: Part,
+}
+
+/// An element of which only the end is waited for.
+#[derive(Debug)]
+struct Nested {
+    name: String,
+    depth: usize,
+}
+
+/// Where in the output an element went.
+#[derive(Debug, Default)]
+struct Part {
+    open: Option<Nested>,
+    start: usize,
+    end: usize,
+    /// How many there are, of which the first counts.
+    count: usize,
+}
+
+impl Reader {
+    fn new(base: &Url, style: Style, limit: usize, scope: Scope) -> Self {
+        Self {
+            base: base.clone(),
+            scope,
+            writer: Writer::new(style, limit),
+            title: String::new(),
+            in_title: false,
+            skipping: None,
+            left_out: false,
+            linked: 0,
+            main: Part::default(),
+            article: Part::default(),
+        }
+    }
+
+    fn read(mut self, html: &str) -> Readable {
+        for token in tokens(html) {
+            if self.writer.is_full() {
+                break;
+            }
+            match token {
+                Token::Start(tag) => self.on_start(&tag),
+                Token::End(name) => self.on_end(&name),
+                Token::Text(text) if self.in_title => self.title.push_str(&text),
+                Token::Text(text) if self.skipping.is_none() => self.writer.text(&text),
+                Token::Text(_) => {}
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Readable {
+        self.writer.finish();
+        let cut = self.writer.is_full();
+        let out = std::mem::take(&mut self.writer.out);
+        let parts = [self.main, self.article];
+        let chosen = parts.iter().find_map(|part| part.of(&out));
+        let chosen = chosen.filter(|_| self.scope == Scope::Main);
+        let title = one_line(&self.title);
+        Readable {
+            main_only: chosen.is_some_and(|part| part.len() < out.trim().len()) || self.left_out,
+            text: chosen.map_or(out.as_str(), str::trim).trim_end().to_owned(),
+            title: Some(title).filter(|title| !title.is_empty()),
+            cut,
+        }
+    }
+
+    fn on_start(&mut self, tag: &Tag) {
+        if let Some(skipping) = &mut self.skipping {
+            skipping.start(&tag.name);
+            return;
+        }
+        if self.is_skipped(tag) {
+            self.skipping = Some(Nested::new(&tag.name));
+            return;
+        }
+        self.start_parts(tag);
+        match tag.name.as_str() {
+            "title" => self.in_title = self.title.is_empty(),
+            "base" => {
+                if let Some(Ok(base)) = tag.get("href").map(|to| self.base.join(to)) {
+                    self.base = base;
+                }
+            }
+            "a" | "b" | "strong" | "i" | "em" | "code" | "kbd" | "samp" | "tt" => {
+                self.start_mark(tag)
+            }
+            "img" => self.image(tag),
+            "br" => self.writer.line_break(),
+            "hr" => self.writer.rule(),
+            name => self.start_block(name, tag),
+        }
+    }
+
+    fn start_block(&mut self, name: &str, tag: &Tag) {
+        match name {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.writer
+                    .start_heading(usize::from(name.as_bytes()[1] - b'0'));
+            }
+            "blockquote" => self.writer.start_quote(),
+            "ul" | "menu" | "dir" => self.writer.start_list(None),
+            "ol" => {
+                let first = tag.get("start").and_then(|start| start.trim().parse().ok());
+                self.writer.start_list(Some(first.unwrap_or(1)));
+            }
+            "li" => self.writer.start_item(),
+            "pre" | "listing" | "xmp" => self.writer.start_pre(language(tag)),
+            "table" => self.writer.start_table(),
+            "tr" => self.writer.start_row(),
+            "td" | "th" => self.writer.start_cell(),
+            name if is_block(name) && !self.writer.is_pre() => self.writer.end_block(),
+            _ => {}
+        }
+    }
+
+    fn on_end(&mut self, name: &str) {
+        if let Some(skipping) = &mut self.skipping {
+            if skipping.end(name) {
+                self.skipping = None;
+            }
+            return;
+        }
+        match name {
+            "title" => self.in_title = false,
+            "a" => self.writer.inline.close(&Kind::Link(String::new())),
+            "b" | "strong" => self.writer.inline.close(&Kind::Strong),
+            "i" | "em" => self.writer.inline.close(&Kind::Emphasis),
+            "code" | "kbd" | "samp" | "tt" => self.writer.inline.close(&Kind::Code),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.writer.end_heading(),
+            "blockquote" => self.writer.end_quote(),
+            "ul" | "ol" | "menu" | "dir" => self.writer.end_list(),
+            "li" => self.writer.end_item(),
+            "pre" | "listing" | "xmp" => self.writer.end_pre(),
+            "table" => self.writer.end_table(),
+            name if is_block(name) && !self.writer.is_pre() => self.writer.end_block(),
+            _ => {}
+        }
+        self.end_parts(name);
+    }
+
+    fn start_mark(&mut self, tag: &Tag) {
+        if self.writer.is_pre() {
+            self.writer.set_language(language(tag));
+            return;
+        }
+        let kind = match tag.name.as_str() {
+            "a" => {
+                // A link within a link cannot be: the first one ends here.
+                self.writer.inline.close(&Kind::Link(String::new()));
+                match tag.get("href").and_then(|to| self.link(to)) {
+                    Some(to) => Kind::Link(to),
+                    None => return,
+                }
+            }
+            "b" | "strong" => Kind::Strong,
+            "i" | "em" => Kind::Emphasis,
+            _ => Kind::Code,
+        };
+        self.writer.inline.open(kind);
+    }
+
+    fn image(&mut self, tag: &Tag) {
+        let alt = one_line(tag.get("alt").unwrap_or_default());
+        if alt.is_empty() || self.writer.is_pre() {
+            return;
+        }
+        match tag.get("src").and_then(|source| self.link(source)) {
+            Some(source) => self.writer.inline.push_raw(&format!("![{alt}]({source})")),
+            None => self.writer.inline.push(&alt),
+        }
+    }
+
+    /// Where a link leads, as Markdown takes it between `(` and `)`. None for what runs something, and within the page.
+    fn link(&mut self, to: &str) -> Option<String> {
+        let wanted = self.writer.is_markdown() && self.linked < MOST_LINKED;
+        if !wanted || to.trim_start().starts_with('#') {
+            return None;
+        }
+        let link = match self.base.join(to) {
+            Ok(url) => url.to_string(),
+            Err(Flaw::Scheme(scheme)) if matches!(scheme.as_str(), "mailto" | "tel") => {
+                to.trim().to_owned()
+            }
+            Err(_) => return None,
+        };
+        self.linked += link.len();
+        Some(
+            link.replace(' ', "%20")
+                .replace('(', "%28")
+                .replace(')', "%29"),
+        )
+    }
+
+    /// Is nothing in it for a reader?
+    fn is_skipped(&mut self, tag: &Tag) -> bool {
+        let never_text = match tag.name.as_str() {
+            "script" | "style" | "template" | "iframe" | "object" | "audio" | "video"
+            | "canvas" => true,
+            // These two alone may end where they begin.
+            "svg" | "math" => !tag.self_closing,
+            _ => false,
+        };
+        let around = self.scope == Scope::Main
+            && match tag.name.as_str() {
+                "noscript" | "select" | "datalist" | "button" | "textarea" | "dialog" => true,
+                "nav" | "footer" | "aside" => true,
+                name => has_end_tag(name) && (is_hidden(tag) || is_around(tag)),
+            };
+        self.left_out |= around && matches!(tag.name.as_str(), "nav" | "footer" | "aside");
+        never_text || around
+    }
+
+    fn start_parts(&mut self, tag: &Tag) {
+        let is_main =
+            tag.name == "main" || (has_end_tag(&tag.name) && tag.get("role") == Some("main"));
+        let parts = [
+            (&mut self.main, is_main),
+            (&mut self.article, tag.name == "article"),
+        ];
+        for (part, begins) in parts {
+            match &mut part.open {
+                Some(open) => open.start(&tag.name),
+                None if begins => {
+                    self.writer.end_block();
+                    part.count += 1;
+                    if part.count == 1 {
+                        part.start = self.writer.out.len();
+                        part.end = usize::MAX;
+                    }
+                    part.open = Some(Nested::new(&tag.name));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn end_parts(&mut self, name: &str) {
+        for part in [&mut self.main, &mut self.article] {
+            if part.open.as_mut().is_some_and(|open| open.end(name)) {
+                self.writer.end_block();
+                part.open = None;
+                if part.count == 1 {
+                    part.end = self.writer.out.len();
+                }
+            }
+        }
+    }
+}
+
+impl Nested {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            depth: 1,
+        }
+    }
+
+    fn start(&mut self, name: &str) {
+        self.depth += usize::from(self.name == name);
+    }
+
+    /// Is this its end?
+    fn end(&mut self, name: &str) -> bool {
+        self.depth -= usize::from(self.name == name);
+        self.depth == 0
+    }
+}
+
+impl Part {
+    /// What this element holds, if it is the only one and a good part of the page.
+    fn of<'a>(&self, out: &'a str) -> Option<&'a str> {
+        if self.count != 1 {
+            return None;
+        }
+        let text = out.get(self.start..self.end.min(out.len()))?.trim();
+        let good = text.len() >= LEAST_TEXT && text.len() * 5 >= out.len();
+        good.then_some(text)
+    }
+}
+
+fn is_hidden(tag: &Tag) -> bool {
+    let style = tag.get("style").unwrap_or_default().to_ascii_lowercase();
+    tag.get("hidden").is_some() || style.replace(' ', "").contains("display:none")
+}
+
+fn is_around(tag: &Tag) -> bool {
+    matches!(
+        tag.get("role"),
+        Some("navigation" | "contentinfo" | "search" | "complementary")
+    )
+}
+
+/// The language of code, by the custom of naming it in the class.
+fn language(tag: &Tag) -> &str {
+    let classes = tag
+        .get("class")
+        .unwrap_or_default()
+        .split_ascii_whitespace();
+    let mut languages = classes.filter_map(|class| {
+        let name = class
+            .strip_prefix("language-")
+            .or_else(|| class.strip_prefix("lang-"))?;
+        name.bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'`')
+            .then_some(name)
+    });
+    languages.next().unwrap_or_default()
+}
+
+/// Elements that are never without their end, so that counting finds it.
+fn has_end_tag(name: &str) -> bool {
+    matches!(
+        name,
+        "div"
+            | "section"
+            | "article"
+            | "header"
+            | "main"
+            | "form"
+            | "ul"
+            | "ol"
+            | "dl"
+            | "table"
+            | "figure"
+            | "details"
+            | "span"
+            | "a"
+            | "search"
+    )
+}
+
+fn is_block(name: &str) -> bool {
+    matches!(
+        name,
+        "address"
+            | "article"
+            | "aside"
+            | "body"
+            | "caption"
+            | "center"
+            | "dd"
+            | "details"
+            | "dialog"
+            | "div"
+            | "dl"
+            | "dt"
+            | "fieldset"
+            | "figcaption"
+            | "figure"
+            | "footer"
+            | "form"
+            | "header"
+            | "hgroup"
+            | "html"
+            | "legend"
+            | "main"
+            | "nav"
+            | "optgroup"
+            | "option"
+            | "p"
+            | "search"
+            | "section"
+            | "summary"
+            | "tbody"
+            | "td"
+            | "tfoot"
+            | "th"
+            | "thead"
+            | "tr"
+    )
+}
+
+/// Less than this is hardly what a page is about.
+const LEAST_TEXT: usize = 200;
+
+/// A short reference to a long address is work: a page of nothing else must end.
+const MOST_LINKED: usize = 16 * 1024 * 1024;

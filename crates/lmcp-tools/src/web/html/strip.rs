@@ -1,0 +1,65 @@
+//! A page without what runs and what paints: scripts, styles, handlers, comments.
+
+use super::token::{Tag, Token, tokens};
+
+/// The same page, at most so many bytes of it, and whether that is less than all.
+pub(crate) fn strip(html: &str, limit: usize) -> (String, bool) {
+    let mut out = String::new();
+    let mut inside: Option<String> = None;
+    for token in tokens(html) {
+        if out.len() > limit {
+            out.truncate(out.floor_char_boundary(limit));
+            return (out, true);
+        }
+        match token {
+            Token::End(name) if inside.as_ref() == Some(&name) => inside = None,
+            _ if inside.is_some() => {}
+            Token::Start(tag) if matches!(tag.name.as_str(), "script" | "style") => {
+                inside = Some(tag.name);
+            }
+            Token::Start(tag) => push_tag(&mut out, &tag),
+            Token::End(name) => out.push_str(&format!("</{name}>")),
+            Token::Text(text) => push_escaped(&mut out, &text),
+        }
+    }
+    let cut = out.len() > limit;
+    out.truncate(out.floor_char_boundary(limit));
+    (out, cut)
+}
+
+fn push_tag(out: &mut String, tag: &Tag) {
+    out.push('<');
+    out.push_str(&tag.name);
+    for (name, value) in &tag.attributes {
+        let name = String::from_utf8_lossy(name);
+        let value = String::from_utf8_lossy(value);
+        if name.starts_with("on") || name == "style" || is_script(&value) {
+            continue;
+        }
+        out.push(' ');
+        out.push_str(&name);
+        if !value.is_empty() {
+            out.push_str("=\"");
+            push_escaped(out, &value);
+            out.push('"');
+        }
+    }
+    out.push('>');
+}
+
+fn is_script(value: &str) -> bool {
+    let start = value.trim_start().get(..11).unwrap_or_default();
+    start.eq_ignore_ascii_case("javascript:")
+}
+
+fn push_escaped(out: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+}

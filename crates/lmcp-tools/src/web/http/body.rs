@@ -1,0 +1,169 @@
+//! A body, decoded as it comes and never more of it than wanted: a few kilobytes of gzip can hold gigabytes.
+
+use std::io::{self, Write};
+
+use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use lmcp_core::{ToolError, ToolResult};
+
+use super::Deadline;
+
+/// The body and whether there was more. Once the limit is met nothing more is read.
+pub(super) async fn read(
+    mut incoming: Incoming,
+    headers: &HeaderMap,
+    limit: usize,
+    host: &str,
+    deadline: Deadline,
+) -> ToolResult<(Vec<u8>, bool)> {
+    if limit == 0 {
+        return Ok((Vec::new(), false));
+    }
+    let mut decoder = Decoder::new(headers, limit)?;
+    let mut received = 0;
+    let broken = |err: io::Error| {
+        ToolError::new(format!("the compressed body from `{host}` is broken")).source(err)
+    };
+    loop {
+        let step = format!("{received} bytes into the body from `{host}`");
+        let Some(frame) = deadline.limit(&step, incoming.frame()).await? else {
+            break;
+        };
+        let frame = frame.map_err(|err| {
+            ToolError::new(format!(
+                "the body from `{host}` ended after {received} bytes"
+            ))
+            .source(err)
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        received += data.len();
+        let full = decoder.write(&data).map_err(broken)?;
+        // Data that decodes to nothing could go on for ever.
+        if full || received > limit {
+            return Ok((decoder.into_bytes(), true));
+        }
+    }
+    // An empty body is nothing that was compressed, but servers say so.
+    if received > 0 {
+        decoder.finish().map_err(broken)?;
+    }
+    let cut = decoder.is_full();
+    Ok((decoder.into_bytes(), cut))
+}
+
+enum Decoder {
+    Plain(Bounded),
+    Gzip(MultiGzDecoder<Bounded>),
+    /// Which of the two ways to write it, the first byte tells.
+    Deflate(Option<Bounded>),
+    Zlib(ZlibDecoder<Bounded>),
+    RawDeflate(DeflateDecoder<Bounded>),
+}
+
+impl Decoder {
+    fn new(headers: &HeaderMap, limit: usize) -> ToolResult<Self> {
+        let sink = Bounded {
+            bytes: Vec::new(),
+            limit,
+            full: false,
+        };
+        let coding = headers.get(header::CONTENT_ENCODING);
+        let coding =
+            coding.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+        match coding.as_deref().unwrap_or_default().trim() {
+            "" | "identity" => Ok(Self::Plain(sink)),
+            "gzip" | "x-gzip" => Ok(Self::Gzip(MultiGzDecoder::new(sink))),
+            "deflate" => Ok(Self::Deflate(Some(sink))),
+            other => Err(ToolError::new(format!(
+                "the body is compressed with `{other}`, which was not asked for"
+            ))),
+        }
+    }
+
+    /// Takes in more; true once the limit is met.
+    fn write(&mut self, data: &[u8]) -> io::Result<bool> {
+        if let Self::Deflate(sink) = self {
+            let Some(first) = data.first() else {
+                return Ok(false);
+            };
+            let sink = sink.take().unwrap_or_default();
+            *self = if first & 0x0f == 8 {
+                Self::Zlib(ZlibDecoder::new(sink))
+            } else {
+                Self::RawDeflate(DeflateDecoder::new(sink))
+            };
+        }
+        let written = match self {
+            Self::Plain(sink) => sink.write_all(data),
+            Self::Gzip(decoder) => decoder.write_all(data),
+            Self::Zlib(decoder) => decoder.write_all(data),
+            Self::RawDeflate(decoder) => decoder.write_all(data),
+            Self::Deflate(_) => Ok(()),
+        };
+        if self.is_full() {
+            Ok(true)
+        } else {
+            written.map(|()| false)
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let finished = match self {
+            Self::Plain(_) | Self::Deflate(_) => Ok(()),
+            Self::Gzip(decoder) => decoder.try_finish(),
+            Self::Zlib(decoder) => decoder.try_finish(),
+            Self::RawDeflate(decoder) => decoder.try_finish(),
+        };
+        if self.is_full() { Ok(()) } else { finished }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Plain(sink) => sink.full,
+            Self::Gzip(decoder) => decoder.get_ref().full,
+            Self::Zlib(decoder) => decoder.get_ref().full,
+            Self::RawDeflate(decoder) => decoder.get_ref().full,
+            Self::Deflate(_) => false,
+        }
+    }
+
+    fn into_bytes(mut self) -> Vec<u8> {
+        let sink = match &mut self {
+            Self::Plain(sink) => sink,
+            Self::Gzip(decoder) => decoder.get_mut(),
+            Self::Zlib(decoder) => decoder.get_mut(),
+            Self::RawDeflate(decoder) => decoder.get_mut(),
+            Self::Deflate(sink) => sink.get_or_insert_default(),
+        };
+        std::mem::take(&mut sink.bytes)
+    }
+}
+
+/// Holds so many bytes and takes no more.
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    limit: usize,
+    full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let room = self.limit.saturating_sub(self.bytes.len());
+        let taken = room.min(data.len());
+        self.bytes.extend_from_slice(&data[..taken]);
+        if taken < data.len() {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

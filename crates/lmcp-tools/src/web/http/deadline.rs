@@ -1,0 +1,45 @@
+//! Until when everything must be done, and what was going on when it was not.
+
+use std::time::Duration;
+
+use lmcp_core::{ToolError, ToolResult};
+use tokio::time::{Instant, timeout_at};
+
+/// A point in time, and the span it came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    at: Instant,
+    seconds: u64,
+}
+
+impl Deadline {
+    pub(crate) fn after(seconds: u64) -> Self {
+        Self {
+            at: Instant::now() + Duration::from_secs(seconds),
+            seconds,
+        }
+    }
+
+    /// Does a step, unless time runs out.
+    pub(crate) async fn limit<T>(
+        &self,
+        step: &str,
+        work: impl Future<Output = T>,
+    ) -> ToolResult<T> {
+        let done = timeout_at(self.at, work).await;
+        done.map_err(|_| {
+            ToolError::new(format!("timed out after {} s, {step}", self.seconds))
+                .hint("try again, or allow more time")
+        })
+    }
+
+    /// The same, but sooner where there is something else to try.
+    pub(crate) async fn limit_to<T>(
+        &self,
+        most: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let at = self.at.min(Instant::now() + most);
+        timeout_at(at, work).await.ok()
+    }
+}

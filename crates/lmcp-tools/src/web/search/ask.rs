@@ -1,0 +1,167 @@
+//! One question to a backend, and the ways in which it may not be answered.
+
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
+use lmcp_core::{ToolError, ToolResult};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    Host,
+    web::{
+        allow::{Allow, Guard},
+        html::one_line,
+        http::{Deadline, Request, Response},
+        settings::{Backend, Search, Secret},
+        url::Url,
+    },
+};
+
+pub(super) struct Asker<'a> {
+    host: &'a Host,
+    backend: Backend,
+    deadline: Deadline,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(host: &'a Host, backend: Backend, deadline: Deadline) -> Self {
+        Self {
+            host,
+            backend,
+            deadline,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &'a Search {
+        &self.host.settings.web.search
+    }
+
+    /// The address of the backend.
+    pub(super) fn url(&self, usual: &str) -> ToolResult<Url> {
+        let text = self.settings().base_url.as_deref().unwrap_or(usual);
+        Url::parse(text).map_err(|flaw| {
+            self.error("has no usable address")
+                .source_text(&flaw.of(text))
+        })
+    }
+
+    /// The key for the backend.
+    pub(super) fn key(&self, key: Option<&'a Secret>, variable: &str) -> ToolResult<&'a Secret> {
+        key.ok_or_else(|| {
+            let hint = format!("the operator must set {variable}, or choose another backend");
+            self.error("is chosen but has no key").hint(hint)
+        })
+    }
+
+    /// Asks, and takes what comes with 200 for the answer. Redirects are not followed: they would carry the key away.
+    pub(super) async fn ask(&self, request: Request, key: Option<&Secret>) -> ToolResult<Response> {
+        // The operator chose this address, so it may be a private one.
+        let mut allow = self.host.settings.web.allow.clone();
+        if self.backend == Backend::Searxng || self.settings().base_url.is_some() {
+            allow.push(Allow::exactly(&request.url));
+        }
+        let guard = Guard { allow: &allow };
+        let request = request
+            .header(header::USER_AGENT, HeaderValue::from_static(USER_AGENT))
+            .header(
+                header::ACCEPT_LANGUAGE,
+                HeaderValue::from_static("en;q=0.5, *;q=0.1"),
+            );
+        let appetite = |_: StatusCode, _: &HeaderMap| MOST_BYTES;
+        let sent = request
+            .send(guard, &self.host.web.tls, self.deadline, &appetite)
+            .await;
+        let mut response =
+            sent.map_err(|err| self.error("could not be asked").source_text(&err))?;
+        if let Some(key) = key {
+            redact(&mut response.body, key.reveal().as_bytes());
+        }
+        if response.cut {
+            return Err(self.error("sent more than any list of results holds"));
+        }
+        Ok(response)
+    }
+
+    /// What came with 200, as JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self, response: &Response) -> ToolResult<T> {
+        self.expect_ok(response)?;
+        serde_json::from_slice(&response.body)
+            .map_err(|err| self.error("sent no JSON that can be read").source(err))
+    }
+
+    /// Anything but 200 is no answer.
+    pub(super) fn expect_ok(&self, response: &Response) -> ToolResult<()> {
+        let status = response.status.as_u16();
+        let said = excerpt(&response.body);
+        Err(match status {
+            200 => return Ok(()),
+            429 => self
+                .error("was asked too often (429)")
+                .hint("wait a while before the next search"),
+            401 | 403 => self
+                .error(format!("refused the request ({status}){said}"))
+                .hint("the operator must check the key or the instance"),
+            300..=399 => {
+                let to = response
+                    .headers
+                    .get(header::LOCATION)
+                    .map(|to| one_line(&String::from_utf8_lossy(to.as_bytes())));
+                self.error(format!(
+                    "redirects ({status}) to `{}`",
+                    to.unwrap_or_default()
+                ))
+                .hint("the operator must configure the final address")
+            }
+            _ => self.error(format!("answered with status {status}{said}")),
+        })
+    }
+
+    /// `the search backend brave …`
+    pub(super) fn error(&self, what: impl std::fmt::Display) -> ToolError {
+        ToolError::new(format!("the search backend {} {what}", self.backend))
+    }
+}
+
+/// The cause as words, for what is no `std::error::Error`.
+trait SourceText {
+    fn source_text(self, cause: &ToolError) -> ToolError;
+}
+
+impl SourceText for ToolError {
+    fn source_text(self, cause: &ToolError) -> ToolError {
+        Self::new(format!("{self}: {cause}"))
+    }
+}
+
+/// The beginning of what a backend said about an error.
+fn excerpt(body: &[u8]) -> String {
+    let begin = String::from_utf8_lossy(&body[..body.len().min(2000)]);
+    let words = crate::web::html::text_of(&begin);
+    let words: String = words.chars().take(200).collect();
+    if words.is_empty() {
+        words
+    } else {
+        format!(": {words}")
+    }
+}
+
+/// Takes a key out of an answer that repeats it.
+fn redact(body: &mut Vec<u8>, key: &[u8]) {
+    let mut from = 0;
+    while let Some(at) = body[from..]
+        .windows(key.len().max(1))
+        .position(|window| window == key)
+    {
+        let at = from + at;
+        body.splice(at..at + key.len(), b"[key]".iter().copied());
+        from = at + b"[key]".len();
+    }
+}
+
+/// Honest, in the form that sites expect of whoever is no browser.
+const USER_AGENT: &str = concat!(
+    "Mozilla/5.0 (compatible; lmcp/",
+    env!("CARGO_PKG_VERSION"),
+    ")"
+);
+
+/// Most of an answer. 2 MiB: ten times what the largest of them sends.
+const MOST_BYTES: usize = 2 * 1024 * 1024;

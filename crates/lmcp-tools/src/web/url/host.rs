@@ -1,0 +1,101 @@
+//! The host of an address: a name, or an IP address in any of the ways that one can be written.
+//!
+//! `2130706433`, `0x7f.1` and `017700000001` are all 127.0.0.1. They are read here, so that whoever checks addresses
+//! sees addresses.
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr},
+};
+
+use super::{Flaw, path::decode};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Host {
+    /// In lower case.
+    Name(String),
+    V4(Ipv4Addr),
+    V6(Ipv6Addr),
+}
+
+impl Host {
+    pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or(Flaw::Host)?;
+            return inner.parse().map(Self::V6).map_err(|_| Flaw::Host);
+        }
+        let bytes = decode(text);
+        if !bytes.is_ascii() {
+            return Err(Flaw::NonAscii);
+        }
+        let name: String = bytes
+            .iter()
+            .map(|byte| char::from(byte.to_ascii_lowercase()))
+            .collect();
+        if ends_in_number(&name) {
+            return parse_v4(&name).map(Self::V4).ok_or(Flaw::Host);
+        }
+        let mut labels = name.strip_suffix('.').unwrap_or(&name).split('.');
+        let valid = name.len() <= 253 && labels.all(is_label);
+        valid.then_some(Self::Name(name)).ok_or(Flaw::Host)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::V4(address) => address.fmt(f),
+            Self::V6(address) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=63).contains(&label.len()) && label.bytes().all(known)
+}
+
+/// URL standard, "ends in a number checker": such a host is an IPv4 address or nothing.
+fn ends_in_number(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    digits || (last.starts_with("0x") && parse_number(last).is_some())
+}
+
+/// URL standard, "IPv4 parser".
+fn parse_v4(name: &str) -> Option<Ipv4Addr> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let numbers: Vec<u64> = name.split('.').map(parse_number).collect::<Option<_>>()?;
+    let (last, first) = numbers.split_last()?;
+    if first.len() > 3 || first.iter().any(|number| *number > 255) {
+        return None;
+    }
+    // The last number fills all the bytes that are left.
+    let left = 4 - first.len() as u32;
+    if *last >= 1 << (8 * left) {
+        return None;
+    }
+    let mut address = *last;
+    for (at, number) in first.iter().enumerate() {
+        address += number << (8 * (3 - at));
+    }
+    u32::try_from(address).ok().map(Ipv4Addr::from)
+}
+
+/// Decimal, octal after `0`, hexadecimal after `0x`.
+fn parse_number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
+        None => (text, 10),
+    };
+    match digits {
+        "" if radix == 16 => Some(0),
+        digits if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            u64::from_str_radix(digits, radix).ok()
+        }
+        _ => None,
+    }
+}

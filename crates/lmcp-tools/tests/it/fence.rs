@@ -1,0 +1,212 @@
+//! Commands under roots: the kernel keeps them in.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Host, settings, start, text};
+
+/// A server with one root, and a file outside of it.
+struct Fenced {
+    host: Host,
+    root: TempDir,
+    outside: TempDir,
+}
+
+impl Fenced {
+    fn new() -> Self {
+        let (state, root, outside) = (dir(), dir(), dir());
+        fs::write(outside.path().join("secret"), "do not read\n").unwrap();
+        let mut settings = settings(state.path());
+        settings.roots = vec![root.path().to_owned()];
+        let server = start(settings);
+        Self {
+            host: Host { server, state },
+            root,
+            outside,
+        }
+    }
+
+    async fn shell(&self, command: &str) -> Value {
+        let outside = self.outside.path().to_str().unwrap();
+        self.host.shell(&command.replace("OUTSIDE", outside)).await
+    }
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test]
+async fn a_command_works_below_the_root_and_has_a_place_for_scratch_files() {
+    let fenced = Fenced::new();
+    let ran = fenced
+        .shell("pwd; echo x > made; cat made; mktemp > /dev/null && echo scratch")
+        .await;
+    let root = fs::canonicalize(fenced.root.path()).unwrap();
+    let wanted = format!("{}\nx\nscratch\n", root.display());
+    assert_eq!(ran["stdout"], wanted, "{ran}");
+    assert_eq!(
+        fs::read_to_string(fenced.root.path().join("made")).unwrap(),
+        "x\n"
+    );
+}
+
+#[tokio::test]
+async fn nothing_outside_is_read() {
+    let fenced = Fenced::new();
+    for command in [
+        "cat OUTSIDE/secret",
+        "cat /proc/self/root/OUTSIDE/secret",
+        "ln -s OUTSIDE/secret link; cat link",
+        "ln OUTSIDE/secret hard; cat hard",
+        "cd OUTSIDE && cat secret",
+        "setsid -w cat OUTSIDE/secret",
+        "ls OUTSIDE",
+        "cat /proc/$PPID/mem",
+    ] {
+        let ran = fenced.shell(command).await;
+        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
+        assert!(
+            !ran["stdout"].as_str().unwrap().contains("secret"),
+            "{command}: {ran}"
+        );
+        assert!(
+            !ran["stdout"].as_str().unwrap().contains("do not"),
+            "{command}: {ran}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nothing_outside_is_changed() {
+    let fenced = Fenced::new();
+    for command in [
+        "echo x > OUTSIDE/made",
+        "echo x >> OUTSIDE/secret",
+        "truncate -s 0 OUTSIDE/secret",
+        "rm OUTSIDE/secret",
+        "mv OUTSIDE/secret here",
+        "mkdir OUTSIDE/folder",
+        "ln -s / all; echo x > all/OUTSIDE/made",
+        "touch made; mv made OUTSIDE/made",
+    ] {
+        let ran = fenced.shell(command).await;
+        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
+    }
+    let left: Vec<_> = fs::read_dir(fenced.outside.path())
+        .unwrap()
+        .flatten()
+        .collect();
+    assert_eq!(left.len(), 1);
+    let secret = fs::read_to_string(fenced.outside.path().join("secret")).unwrap();
+    assert_eq!(secret, "do not read\n");
+}
+
+#[tokio::test]
+async fn jobs_and_terminals_are_kept_in_too() {
+    let fenced = Fenced::new();
+    let secret = fenced.outside.path().join("secret");
+    let command = format!("cat {}", secret.display());
+    let args = json!({"command": command, "tty": true});
+    let id = fenced.host.value("shell_bg", args).await["id"].clone();
+    let output = fenced
+        .host
+        .value("job_output", json!({"id": id, "wait_exit": true}))
+        .await;
+    assert_eq!(output["exit_code"], 1, "{output}");
+    assert!(!output["output"].as_str().unwrap().contains("do not read"));
+}
+
+#[tokio::test]
+async fn the_folder_and_the_log_must_be_below_the_root() {
+    let fenced = Fenced::new();
+    let outside = fenced.outside.path();
+    let args = [
+        json!({"command": "true", "cwd": outside}),
+        json!({"command": "true", "cwd": ".."}),
+        json!({"command": "true", "log": outside.join("log")}),
+    ];
+    for args in args {
+        let result = fenced.host.call("shell_bg", args).await;
+        assert!(
+            result.is_error && text(&result).contains("outside"),
+            "{}",
+            text(&result)
+        );
+    }
+    assert!(!outside.join("log").exists());
+}
+
+#[tokio::test]
+async fn what_the_operator_adds_can_be_read_and_not_changed() {
+    let (state, root, outside) = (dir(), dir(), dir());
+    fs::write(outside.path().join("tool"), "a tool\n").unwrap();
+    let mut settings = settings(state.path());
+    settings.roots = vec![root.path().to_owned()];
+    settings.also_read = vec![outside.path().to_owned()];
+    let server = start(settings);
+    let host = Host { server, state };
+    let path = outside.path().join("tool");
+    let ran = host
+        .shell(&format!("cat {0}; echo x > {0}", path.display()))
+        .await;
+    assert_eq!(ran["stdout"], "a tool\n");
+    assert_ne!(ran["exit_code"], 0);
+    assert_eq!(fs::read_to_string(path).unwrap(), "a tool\n");
+}
+
+#[tokio::test]
+async fn variables_do_nothing_before_the_fence_is_there() {
+    let fenced = Fenced::new();
+    let traces = fenced.outside.path().join("trace");
+    // The loader of a program writes there before the program's first step.
+    let env = json!({"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": traces});
+    let args = json!({"command": "true", "env": env});
+    fenced.host.value("shell", args).await;
+    assert_eq!(fs::read_dir(fenced.outside.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_root_that_is_replaced_opens_nothing_else() {
+    let (state, root) = (dir(), dir());
+    fs::create_dir(root.path().join("sub")).unwrap();
+    let mut settings = settings(state.path());
+    settings.roots = vec![root.path().to_owned(), root.path().join("sub")];
+    let server = start(settings);
+    let host = Host { server, state };
+    let swapped = host.shell("mv sub sub2 && ln -s / sub && echo done").await;
+    assert_eq!(swapped["stdout"], "done\n", "{swapped}");
+    let ran = host.shell("cat /etc/shadow; ls /root; echo here").await;
+    assert_eq!(ran["exit_code"], 125, "{ran}");
+    assert!(
+        ran["stderr"]
+            .as_str()
+            .unwrap()
+            .contains("no longer what it was"),
+        "{ran}"
+    );
+}
+
+#[tokio::test]
+async fn other_terminals_are_out_of_reach_and_the_own_one_works() {
+    let fenced = Fenced::new();
+    let args =
+        json!({"command": "ls /dev/pts/; echo x > /dev/tty; stty size < /dev/tty", "tty": true});
+    let ran = fenced.host.value("shell", args).await;
+    let said = ran["stdout"].as_str().unwrap();
+    assert!(
+        said.contains("denied") && said.contains("x\r\n24 80"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn jobs_are_not_kept_where_commands_can_change_them() {
+    let root = dir();
+    let mut settings = settings(&root.path().join("state"));
+    settings.roots = vec![root.path().to_owned()];
+    let refused = lmcp_tools::HostTools::new(settings).unwrap_err();
+    assert!(refused.to_string().contains("below the root"), "{refused}");
+}

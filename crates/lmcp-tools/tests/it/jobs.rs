@@ -1,0 +1,253 @@
+//! `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`
+
+use serde_json::{Value, json};
+
+use crate::support::{Host, settings, start, text};
+
+async fn job(host: &Host, command: &str) -> String {
+    let started = host.value("shell_bg", json!({ "command": command })).await;
+    started["id"].as_str().unwrap().to_owned()
+}
+
+async fn ended(host: &Host, id: &str) -> Value {
+    host.value("job_output", json!({"id": id, "wait_exit": true}))
+        .await
+}
+
+#[tokio::test]
+async fn output_and_exit_code_are_there_after_the_end() {
+    let host = Host::new();
+    let id = job(&host, "echo one; echo two >&2; exit 4").await;
+    let output = ended(&host, &id).await;
+    assert_eq!(output["state"], "exited");
+    assert_eq!(output["exit_code"], 4);
+    assert_eq!(output["output"], "one\ntwo\n");
+    let jobs = host.value("jobs", json!({})).await;
+    assert_eq!(jobs["jobs"][0]["id"], *id);
+    assert_eq!(jobs["jobs"][0]["exit_code"], 4);
+}
+
+#[tokio::test]
+async fn pages_put_together_are_the_whole_output() {
+    let host = Host::new();
+    let id = job(&host, "seq 1 2000; printf 'h\\303\\251llo %.0s' $(seq 300)").await;
+    ended(&host, &id).await;
+    let (mut whole, mut offset) = (String::new(), 0);
+    loop {
+        let args = json!({"id": id, "offset": offset, "limit": 1000});
+        let page = host.value("job_output", args).await;
+        whole.push_str(page["output"].as_str().unwrap());
+        let next = page["next_offset"].as_u64().unwrap();
+        if next == page["total_bytes"] {
+            break;
+        }
+        assert!(next > offset);
+        offset = next;
+    }
+    let mut wanted: String = (1..=2000).map(|n| format!("{n}\n")).collect();
+    wanted.push_str(&"héllo ".repeat(300));
+    assert_eq!(whole, wanted);
+}
+
+#[tokio::test]
+async fn a_pattern_is_waited_for() {
+    let host = Host::new();
+    let id = job(&host, "echo starting; read line; echo got $line; sleep 60").await;
+    let args = json!({"id": id, "wait_for": "^start.*"});
+    let output = host.value("job_output", args).await;
+    assert_eq!(output["matched"], "starting");
+    host.value("job_input", json!({"id": id, "text": "tea\n"}))
+        .await;
+    let args = json!({"id": id, "wait_for": "got \\w+"});
+    let output = host.value("job_output", args).await;
+    assert_eq!(output["matched"], "got tea");
+    assert_eq!(output["state"], "running");
+    let stopped = host.value("job_stop", json!({ "id": id })).await;
+    assert_eq!(stopped["job"]["state"], "killed");
+    assert_eq!(stopped["job"]["signal"], "SIGTERM");
+}
+
+#[tokio::test]
+async fn the_next_server_finds_the_jobs_of_the_last() {
+    let host = Host::new();
+    let runs = job(&host, "echo before; read line; echo after; exit 5").await;
+    let over = job(&host, "echo done").await;
+    ended(&host, &over).await;
+    let next = Host {
+        server: start(settings(host.state.path())),
+        state: tempfile::tempdir().unwrap(),
+    };
+    drop(host.server);
+    assert_eq!(ended(&next, &over).await["exit_code"], 0);
+    next.value("job_input", json!({"id": runs, "text": "x\n"}))
+        .await;
+    let output = ended(&next, &runs).await;
+    assert_eq!(output["exit_code"], 5);
+    assert_eq!(output["output"], "before\nafter\n");
+}
+
+#[tokio::test]
+async fn lines_are_searched_for() {
+    let host = Host::new();
+    let id = job(&host, "seq 1 5000").await;
+    ended(&host, &id).await;
+    let found = host
+        .value("job_output", json!({"id": id, "search": "^49(99|00)$"}))
+        .await;
+    let lines: Vec<_> = found["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| &found["line"])
+        .collect();
+    assert_eq!(lines, ["4900", "4999"]);
+}
+
+#[tokio::test]
+async fn a_terminal_has_a_size_and_takes_keys() {
+    let host = Host::new();
+    let args = json!({"command": "stty size; cat", "tty": true, "rows": 30, "cols": 100});
+    let id = host.value("shell_bg", args).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let args = json!({"id": id, "wait_for": "30 100"});
+    assert_eq!(host.value("job_output", args).await["matched"], "30 100");
+    // Once as typed and once by `cat`: now it is the one that gets the key.
+    host.value(
+        "job_input",
+        json!({"id": id, "text": "tea", "keys": ["enter"]}),
+    )
+    .await;
+    let args = json!({"id": id, "wait_for": "tea\\s+tea"});
+    host.value("job_output", args).await;
+    host.value("job_input", json!({"id": id, "keys": ["ctrl-c"]}))
+        .await;
+    assert_eq!(ended(&host, &id).await["signal"], "SIGINT");
+}
+
+#[tokio::test]
+async fn an_unknown_job_is_an_error() {
+    let host = Host::new();
+    for id in ["nobody", "../..", ""] {
+        let result = host.call("job_output", json!({ "id": id })).await;
+        assert!(result.is_error, "{id}");
+        assert!(
+            text(&result).contains("there is no job"),
+            "{}",
+            text(&result)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_takes_long_becomes_a_job() {
+    let host = Host::new();
+    let args = json!({"command": "echo first; sleep 1; echo last", "yield_after": 0.2});
+    let ran = host.value("shell", args).await;
+    let id = ran["job"].as_str().unwrap();
+    let output = ended(&host, id).await;
+    assert_eq!(output["output"], "first\nlast\n");
+    assert_eq!(output["exit_code"], 0);
+}
+
+#[tokio::test]
+async fn a_pattern_may_span_what_came_at_different_times() {
+    let host = Host::new();
+    let id = job(&host, "echo one; read line; echo two; sleep 60").await;
+    host.value("job_output", json!({"id": id, "wait_for": "one"}))
+        .await;
+    let waiting = json!({"id": id, "wait_for": "one\\s+two"});
+    let (client, ready) = (host.client(), host.client());
+    let wait = client.call_tool("job_output", waiting);
+    let feed = ready.call_tool("job_input", json!({"id": id, "text": "x\n"}));
+    let (waited, _) = tokio::join!(wait, feed);
+    assert_eq!(
+        waited.unwrap().structured_content.unwrap()["matched"],
+        "one\ntwo"
+    );
+    host.value("job_stop", json!({ "id": id })).await;
+}
+
+#[tokio::test]
+async fn an_id_is_no_process_number() {
+    let host = Host::new();
+    let started = host.value("shell_bg", json!({"command": "true"})).await;
+    let (id, pid) = (started["id"].as_str().unwrap(), started["pid"].to_string());
+    assert!(id.len() >= 16 && id.parse::<u64>().is_err(), "{id}");
+    let by_pid = host.call("job_output", json!({ "id": pid })).await;
+    assert!(by_pid.is_error);
+}
+
+#[tokio::test]
+async fn what_looks_like_a_prompt_ends_no_wait() {
+    let host = Host::new();
+    let id = job(
+        &host,
+        "printf '$ '; printf '> '; printf '# '; read line; echo really",
+    )
+    .await;
+    let args = json!({"id": id, "wait_for": "# $"});
+    host.value("job_output", args).await;
+    let waiting = json!({"id": id, "wait_for": "really", "wait": 20});
+    let (client, ready) = (host.client(), host.client());
+    let wait = client.call_tool("job_output", waiting);
+    let feed = ready.call_tool("job_input", json!({"id": id, "text": "x\n"}));
+    let (waited, fed) = tokio::join!(wait, feed);
+    assert!(!fed.unwrap().is_error);
+    assert_eq!(
+        waited.unwrap().structured_content.unwrap()["matched"],
+        "really"
+    );
+}
+
+#[tokio::test]
+async fn a_guard_listens_to_nobody_who_does_not_know_its_key() {
+    let host = Host::new();
+    let id = job(&host, "sleep 300").await;
+    let socket = host.state.path().join("jobs").join(&id).join("guard");
+    for words in [
+        "{\"stop\":{\"grace_ms\":0}}\n",
+        "{\"hello\":{\"key\":\"\"}}\n{\"stop\":{\"grace_ms\":0}}\n",
+    ] {
+        let mut stranger = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        std::io::Write::write_all(&mut stranger, words.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        std::io::Read::read_to_end(&mut stranger, &mut answer).unwrap();
+        assert!(answer.is_empty());
+    }
+    let jobs = host.value("jobs", json!({})).await;
+    assert_eq!(jobs["jobs"][0]["state"], "running");
+    host.value("job_stop", json!({ "id": id })).await;
+}
+
+#[tokio::test]
+async fn of_a_long_end_the_end_is_shown() {
+    let host = Host::new();
+    let id = job(&host, "seq 1 100000").await;
+    ended(&host, &id).await;
+    let page = host
+        .value("job_output", json!({"id": id, "tail": 500_000}))
+        .await;
+    assert!(
+        page["output"]
+            .as_str()
+            .unwrap()
+            .ends_with("99999\n100000\n")
+    );
+    assert_eq!(page["next_offset"], page["total_bytes"]);
+}
+
+#[tokio::test]
+async fn a_running_job_is_not_started_a_second_time() {
+    let host = Host::new();
+    let id = job(&host, "trap '' USR1; sleep 300").await;
+    let args = json!({"id": id, "signal": "USR1", "restart": true});
+    let refused = host.call("job_stop", args).await;
+    assert!(
+        refused.is_error && text(&refused).contains("still runs"),
+        "{}",
+        text(&refused)
+    );
+    host.value("job_stop", json!({ "id": id })).await;
+}

@@ -1,0 +1,166 @@
+//! Which commands may run, and who is asked.
+
+use lmcp_core::Client;
+use lmcp_tools::settings::{Decision, Rule};
+use lmcp_wire::CallToolResult;
+use serde_json::json;
+
+use crate::support::{settings, start, text};
+
+struct Ruled {
+    client: Client,
+    _state: tempfile::TempDir,
+}
+
+fn ruled(rules: Vec<Rule>) -> Ruled {
+    let state = tempfile::tempdir().unwrap();
+    let mut settings = settings(state.path());
+    settings.rules = rules;
+    Ruled {
+        client: start(settings).client(),
+        _state: state,
+    }
+}
+
+async fn run(client: &Client, command: &str) -> CallToolResult {
+    client
+        .call_tool("shell", json!({ "command": command }))
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn what_is_denied_does_not_run() {
+    let ruled = ruled(vec![Rule::new(Decision::Deny, "touch")]);
+    let file = ruled._state.path().join("made");
+    for command in [
+        format!("touch {}", file.display()),
+        format!("true; touch {}", file.display()),
+        format!("bash -c 'touch {}'", file.display()),
+        format!("true\ntouch {}", file.display()),
+    ] {
+        let result = run(&ruled.client, &command).await;
+        assert!(
+            result.is_error && text(&result).contains("forbid"),
+            "{}",
+            text(&result)
+        );
+    }
+    assert!(!file.exists());
+    assert!(!run(&ruled.client, "echo fine").await.is_error);
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_decides() {
+    let ruled = ruled(vec![Rule::new(Decision::Ask, "echo")]);
+    for (answer, runs) in [
+        (
+            json!({"action": "accept", "content": {"approve": true}}),
+            true,
+        ),
+        (
+            json!({"action": "accept", "content": {"approve": false}}),
+            false,
+        ),
+        (json!({"action": "decline"}), false),
+        (json!({"action": "cancel"}), false),
+    ] {
+        let shown = answer.clone();
+        let client = ruled.client.clone().answering(move |_, _| answer.clone());
+        let result = run(&client, "echo hello").await;
+        assert_eq!(!result.is_error, runs, "{shown}: {}", text(&result));
+        assert_eq!(text(&result).contains("hello\n["), runs);
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_it_does_not_run() {
+    let ruled = ruled(vec![Rule::new(Decision::Allow, "ls")]);
+    let result = run(&ruled.client, "echo hello").await;
+    assert!(result.is_error);
+    assert!(text(&result).contains("cannot ask"), "{}", text(&result));
+}
+
+#[tokio::test]
+async fn no_tool_changes_the_rules() {
+    let ruled = ruled(vec![Rule::new(Decision::Deny, "touch")]);
+    let listed = ruled.client.request("tools/list", json!({})).await.unwrap();
+    let settings = ["config", "rule", "policy", "allow", "deny", "root"];
+    for tool in listed["tools"].as_array().unwrap() {
+        let (name, schema) = (
+            tool["name"].as_str().unwrap(),
+            &tool["inputSchema"]["properties"],
+        );
+        let arguments = schema
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(argument, _)| argument.as_str());
+        for word in arguments.chain([name]) {
+            assert!(
+                !settings.iter().any(|setting| word.contains(setting)),
+                "{name}: {word}"
+            );
+        }
+    }
+    // Nor does what a command finds in its environment.
+    let args = json!({"command": "touch x", "env": {"LMCP_DENY": "", "LMCP_ALLOW": "touch"}});
+    let result = ruled.client.call_tool("shell", args).await.unwrap();
+    assert!(
+        result.is_error && text(&result).contains("forbid"),
+        "{}",
+        text(&result)
+    );
+}
+
+#[tokio::test]
+async fn variables_and_input_are_asked_about() {
+    let ruled = ruled(vec![Rule::new(Decision::Allow, "ls")]);
+    let args =
+        json!({"command": "ls -d /", "env": {"BASH_ENV": "/dev/stdin"}, "stdin": "echo sneaked"});
+    let result = ruled.client.call_tool("shell", args.clone()).await.unwrap();
+    assert!(
+        result.is_error && !text(&result).contains("sneaked"),
+        "{}",
+        text(&result)
+    );
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let asked = std::sync::Arc::clone(&seen);
+    let client = ruled.client.clone().answering(move |_, question| {
+        *asked.lock().unwrap() = format!("{question:?}");
+        json!({"action": "decline"})
+    });
+    client.call_tool("shell", args).await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(
+        seen.contains("BASH_ENV") && seen.contains("sneaked"),
+        "{seen}"
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_is_started_again_is_looked_at_again() {
+    let state = tempfile::tempdir().unwrap();
+    let first = start(settings(state.path())).client();
+    let job = first
+        .call_tool("shell_bg", json!({"command": "touch x"}))
+        .await
+        .unwrap();
+    let id = job.structured_content.unwrap()["id"].clone();
+    first
+        .call_tool("job_output", json!({"id": id, "wait_exit": true}))
+        .await
+        .unwrap();
+    let mut stricter = settings(state.path());
+    stricter.rules = vec![Rule::new(Decision::Deny, "touch")];
+    let next = start(stricter).client();
+    let again = next
+        .call_tool("job_stop", json!({"id": id, "restart": true}))
+        .await
+        .unwrap();
+    assert!(
+        again.is_error && text(&again).contains("forbid"),
+        "{}",
+        text(&again)
+    );
+}

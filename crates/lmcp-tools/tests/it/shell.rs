@@ -1,0 +1,246 @@
+//! `shell`
+
+use serde_json::json;
+
+use crate::support::{Host, text};
+
+#[tokio::test]
+async fn all_tools_are_there_and_say_what_they_are() {
+    let host = Host::new();
+    assert_eq!(host.server.tool_names(), lmcp_tools::NAMES);
+    let listed = host
+        .client()
+        .request("tools/list", json!({}))
+        .await
+        .unwrap();
+    for tool in listed["tools"].as_array().unwrap() {
+        let name = &tool["name"];
+        let words = tool["description"]
+            .as_str()
+            .unwrap()
+            .split_whitespace()
+            .count();
+        assert!(words < 40, "{name}: {words} words");
+        assert!(
+            tool["title"].is_string() && tool["outputSchema"]["type"] == "object",
+            "{name}"
+        );
+        for hint in [
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        ] {
+            assert!(tool["annotations"][hint].is_boolean(), "{name}: {hint}");
+        }
+        let arguments = tool["inputSchema"]["properties"].as_object().unwrap();
+        for (argument, schema) in arguments {
+            let said = schema.get("description").is_some() || schema.get("$ref").is_some();
+            assert!(said, "{name}: {argument} is not described");
+        }
+    }
+}
+
+#[tokio::test]
+async fn exit_code_stdout_and_stderr_come_back() {
+    let host = Host::new();
+    let ran = host.shell("echo out; echo err >&2; exit 3").await;
+    assert_eq!(ran["exit_code"], 3);
+    assert_eq!(ran["stdout"], "out\n");
+    assert_eq!(ran["stderr"], "err\n");
+    assert_eq!(ran["timed_out"], false);
+    assert!(ran.get("signal").is_none());
+}
+
+#[tokio::test]
+async fn a_process_that_keeps_the_pipe_does_not_keep_the_answer() {
+    let host = Host::new();
+    let ran = host.shell("sleep 60 & echo hi").await;
+    assert_eq!(ran["stdout"], "hi\n");
+    assert_eq!(ran["left_running"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_failure_is_an_error_and_no_match_is_none() {
+    let host = Host::new();
+    let failed = host
+        .call("shell", json!({"command": "ls /missing-for-sure"}))
+        .await;
+    assert!(failed.is_error, "{}", text(&failed));
+    let unmatched = host
+        .call("shell", json!({"command": "echo a | grep b"}))
+        .await;
+    assert!(!unmatched.is_error);
+    assert_eq!(unmatched.structured_content.unwrap()["exit_code"], 1);
+}
+
+#[tokio::test]
+async fn standard_input_is_closed_or_given() {
+    let host = Host::new();
+    assert_eq!(host.shell("cat; echo end").await["stdout"], "end\n");
+    let long = "x".repeat(1_000_000);
+    let ran = host
+        .value("shell", json!({"command": "wc -c", "stdin": long}))
+        .await;
+    assert_eq!(ran["stdout"], "1000000\n");
+    let ignored = host
+        .value("shell", json!({"command": "echo done", "stdin": long}))
+        .await;
+    assert_eq!(ignored["stdout"], "done\n");
+}
+
+#[tokio::test]
+async fn a_command_finds_nothing_open_but_its_own_three() {
+    let host = Host::new();
+    let ran = host.shell("ls /proc/self/fd").await;
+    assert_eq!(ran["stdout"], "0\n1\n2\n3\n");
+    let ran = host
+        .value("shell", json!({"command": "ls /proc/self/fd", "tty": true}))
+        .await;
+    assert_eq!(
+        ran["stdout"]
+            .as_str()
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>(),
+        ["0", "1", "2", "3"]
+    );
+}
+
+#[tokio::test]
+async fn arguments_need_no_shell() {
+    let host = Host::new();
+    let ran = host
+        .value("shell", json!({"argv": ["printf", "%s", "$HOME; *"]}))
+        .await;
+    assert_eq!(ran["stdout"], "$HOME; *");
+    let missing = host
+        .call("shell", json!({"argv": ["/no/such/program"]}))
+        .await;
+    assert!(
+        missing.is_error && text(&missing).contains("/no/such/program"),
+        "{}",
+        text(&missing)
+    );
+}
+
+#[tokio::test]
+async fn bad_arguments_are_told() {
+    let host = Host::new();
+    for (args, words) in [
+        (json!({}), "give `command`"),
+        (json!({"command": "true", "argv": ["true"]}), "not both"),
+        (json!({"command": " "}), "is empty"),
+        (json!({"argv": []}), "is empty"),
+        (json!({"command": "true", "timeout": 1e9}), "shell_bg"),
+        (json!({"command": "true", "timeout": -1}), "timeout"),
+        (
+            json!({"command": "true", "cwd": "/no/such"}),
+            "does not exist",
+        ),
+        (json!({"command": "true", "cmd": "x"}), "cmd"),
+    ] {
+        let result = host.call("shell", args.clone()).await;
+        assert!(
+            result.is_error && text(&result).contains(words),
+            "{args}: {}",
+            text(&result)
+        );
+    }
+}
+
+#[tokio::test]
+async fn signals_and_codes_are_told_as_they_are() {
+    let host = Host::new();
+    for code in [0, 1, 2, 126, 127, 255] {
+        assert_eq!(host.shell(&format!("exit {code}")).await["exit_code"], code);
+    }
+    let killed = host.shell("kill -SEGV $$").await;
+    assert_eq!(killed["signal"], "SIGSEGV");
+    assert!(killed.get("exit_code").is_none());
+    assert_eq!(
+        host.shell("bash -c 'kill -9 $$'; exit $?").await["exit_code"],
+        137
+    );
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_and_split_characters_come_through() {
+    let host = Host::new();
+    let ran = host
+        .shell("printf 'a\\377b\\0c'; printf '\\303'; sleep 0.1; printf '\\251'")
+        .await;
+    assert_eq!(ran["stdout"], "a\u{fffd}b\0c\u{e9}");
+}
+
+#[tokio::test]
+async fn a_flood_on_one_stream_does_not_block_the_other() {
+    let host = Host::new();
+    let ran = host
+        .shell("head -c 1000000 /dev/zero | tr '\\0' e >&2; echo out")
+        .await;
+    assert_eq!(ran["exit_code"], 0);
+    assert!(
+        ran["stdout"].as_str().unwrap().ends_with("out\n"),
+        "{}",
+        ran["stdout"]
+    );
+}
+
+#[tokio::test]
+async fn many_commands_at_once_do_not_mix() {
+    let host = Host::new();
+    let client = host.client();
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..100 {
+        let client = client.clone();
+        let args = json!({"command": format!("echo {n}; echo {n} >&2; sleep 0.1; echo {n}")});
+        calls.spawn(async move { (n, client.call_tool("shell", args).await.unwrap()) });
+    }
+    for (n, result) in calls.join_all().await {
+        let ran = result.structured_content.unwrap();
+        assert_eq!(ran["stdout"], format!("{n}\n{n}\n"));
+        assert_eq!(ran["stderr"], format!("{n}\n"));
+    }
+}
+
+#[tokio::test]
+async fn output_is_where_the_client_looks_for_it() {
+    let host = Host::new();
+    for (client, structured, in_text) in [
+        ("claude-code", true, false),
+        ("codex-mcp-client", true, false),
+        ("opencode", false, true),
+        ("gemini-cli-mcp-client", false, true),
+        ("somebody", true, true),
+    ] {
+        let call = async |command: &str| {
+            let client = host.client().named(client);
+            client
+                .call_tool("shell", json!({ "command": command }))
+                .await
+                .unwrap()
+        };
+        let fine = call("echo to-be-seen").await;
+        let found = fine
+            .structured_content
+            .as_ref()
+            .unwrap()
+            .get("stdout")
+            .is_some();
+        assert_eq!(
+            (found, text(&fine).contains("to-be-seen")),
+            (structured, in_text),
+            "{client}"
+        );
+        // Of an error some show the text alone.
+        let failed = call("echo to-be-seen; exit 3").await;
+        assert!(
+            failed.is_error && text(&failed).contains("to-be-seen"),
+            "{client}"
+        );
+        let long = call("seq 1 200000").await;
+        let bytes = text(&long).len() + long.structured_content.unwrap().to_string().len();
+        assert!(bytes < 64 * 1024, "{client}: {bytes}");
+    }
+}
