@@ -1,0 +1,1 @@
+"""Drives a server, watches its processes, and reports. The cases themselves are in `cases`."""
