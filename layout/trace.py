@@ -7,6 +7,7 @@ it executed are looked up in its own symbol table.
 """
 
 import bisect
+import glob
 import json
 import os
 import re
@@ -23,40 +24,51 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "trace", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-CALLS = [
-    ("server/discover", {}, None),
-    ("tools/list", {}, None),
-    ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo"),
-    ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo"),
-]
-
+LISTS = [("server/discover", {}, None), ("tools/list", {}, None)]
+ECHO = ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo")
+READ = ("tools/call", {"name": "read_file", "arguments": {"path": __file__, "limit": 20}}, "read_file")
+SHELL = ("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}}, "shell")
 
 # The same of a client that opens with a handshake.
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trace", "version": "1"}}
-OLD_CALLS = [
-    {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": OPENING},
-    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(CALLS[1:])),
-]
+
+
+def calls(program, few):
+    """What every client asks, and the calls that are made most."""
+    if is_echo(program):
+        return [*LISTS, ECHO, ECHO]
+    return LISTS if few else [*LISTS, READ, READ, SHELL, SHELL]
+
+
+def old_messages(program, few):
+    return [
+        {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": OPENING},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(calls(program, few)[1:])),
+    ]
 
 
 def main():
-    functions = set()
+    idle, busy = set(), set()
     for program in sys.argv[1:]:
-        with tempfile.TemporaryDirectory() as folder:
-            stdio, http = os.path.join(folder, "stdio"), os.path.join(folder, "http")
-            trace_stdio(program, stdio)
-            trace_http(program, http)
-            symbols = Symbols(program)
-            for trace in (stdio, http):
-                functions |= {symbols.at(address) for address in executed(trace)}
-    functions.discard(None)
-    print("\n".join(sorted(functions)))
-    print(f"{len(functions)} functions", file=sys.stderr)
+        symbols = Symbols(program)
+        for functions, few in ((idle, True), (busy, False)):
+            with tempfile.TemporaryDirectory() as folder:
+                trace_stdio(program, os.path.join(folder, "stdio"), few)
+                trace_http(program, os.path.join(folder, "http"), few)
+                # A guard of a command is the same program, traced beside its server.
+                for trace in glob.glob(os.path.join(folder, "*.*")):
+                    functions |= {symbols.at(address) for address in executed(trace)}
+    # Apart, so that a server that nobody has called yet has mapped only what it ran.
+    order = sorted(idle - {None}) + sorted(busy - idle - {None})
+    print("\n".join(order))
+    print(f"{len(idle)} functions before the first call, {len(order)} in all", file=sys.stderr)
 
 
 def start(program, arguments, trace, **streams):
-    command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}", "-q", program]
+    command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}.%p", "-q"]
+    # The guards of commands are this program; the commands themselves are not.
+    command += ["--trace-children=yes", "--trace-children-skip=*/bash,*/sh", program]
     # What the program keeps between two runs goes where the trace goes.
     environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)}
     return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, env=environment, **streams)
@@ -66,15 +78,15 @@ def is_echo(program):
     return os.path.basename(program) == "echo"
 
 
-def messages():
-    for number, (method, params, _) in enumerate(CALLS):
+def messages(program, few):
+    for number, (method, params, _) in enumerate(calls(program, few)):
         yield {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
 
 
-def trace_stdio(program, trace):
+def trace_stdio(program, trace, few):
     arguments = ["stdio"] if is_echo(program) else ["serve", "--stdio"]
     child = start(program, arguments, trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    everything = [*messages(), *OLD_CALLS]
+    everything = [*messages(program, few), *old_messages(program, few)]
     lines = "".join(json.dumps(message) + "\n" for message in everything)
     child.stdin.write(lines.encode())
     child.stdin.flush()
@@ -85,7 +97,7 @@ def trace_stdio(program, trace):
     child.wait(timeout=60)
 
 
-def trace_http(program, trace):
+def trace_http(program, trace, few):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -93,7 +105,7 @@ def trace_http(program, trace):
     child = start(program, arguments, trace)
     try:
         wait_for(port, child)
-        for message, (method, _, name) in zip(messages(), CALLS):
+        for message, (method, _, name) in zip(messages(program, few), calls(program, few)):
             headers = {
                 "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
@@ -103,7 +115,7 @@ def trace_http(program, trace):
             }
             post(port, message, headers)
         session = {}
-        for message in OLD_CALLS:
+        for message in old_messages(program, few):
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
             opened = post(port, message, headers).get("Mcp-Session-Id")
             session = {"Mcp-Session-Id": opened} if opened else session

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import wire
+from .host_load import measure_host
 from .http_load import measure_idle, measure_load
-from .programs import BENCH, TARGET, command_line, ensure_wrk, programs, sessionless
+from .programs import BENCH, TARGET, command_line, ensure, programs, sessionless
 from .report import render
 from .session_load import measure_sessions
 from .stdio_load import measure_floods, measure_starts
 
-SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start")
+SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start", "host")
 
 
 @dataclass
@@ -32,9 +33,11 @@ def main():
     if not sys.platform.startswith("linux"):
         sys.exit("bench: only Linux shows another process's memory and CPU time the way this reads them")
     if {"http", "legacy", "sessions"} & set(sections):
-        ensure_wrk()
+        ensure("wrk", "wrk")
+    if "host" in sections:
+        ensure("rg", "ripgrep")
     everyone = programs(not args.no_build, args.lmcp)
-    binary = command_line(not args.no_build and "sessions" in sections)
+    binary = command_line(not args.no_build and {"sessions", "host"} & set(sections))
     settings = Settings(
         rounds=args.rounds or (3 if args.quick else 5),
         seconds=args.seconds or (1 if args.quick else 5),
@@ -68,6 +71,7 @@ def measure(sections, everyone, binary, settings):
         "sessions": lambda: measure_sessions(binary, rmcp),
         "stdio": lambda: measure_floods(mcp, settings),
         "start": lambda: measure_starts(mcp),
+        "host": lambda: measure_host(binary, settings),
     }
     skipped = {program.name: f"skipped: {program.missing}" for program in everyone if program.missing}
     return {section: skipped | ways[section]() for section in sections}

@@ -69,7 +69,7 @@ def sessionless(rmcp):
 def command_line(build):
     """The binary people run, for what needs its options."""
     path = ROOT / "target" / host_triple() / "dist" / "lmcp"
-    serve = ("serve", "--http", "127.0.0.1:{port}", "--connections", "10500", "--state-dir", str(TARGET / "state"))
+    serve = ("serve", "--demo", "--http", "127.0.0.1:{port}", "--connections", "10500", "--state-dir", str(TARGET / "state"))
     program = Program("lmcp", "lmcp", path, serve=serve)
     if build and subprocess.run([ROOT / "dist", "lmcp"], stdout=sys.stderr).returncode != 0:
         program.missing = "`./dist lmcp` failed"
@@ -118,13 +118,13 @@ def locked_versions():
     return dict(re.findall(r'^name = "(.+)"\nversion = "(.+)"$', lock, re.MULTILINE))
 
 
-def ensure_wrk():
-    if shutil.which("wrk"):
+def ensure(program, package):
+    if shutil.which(program):
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        sys.exit("bench: `wrk` is missing\nhint: install it, for example with `sudo apt-get install wrk`")
-    install = ["apt-get", "install", "-y", "--no-install-recommends", "wrk"]
+        sys.exit(f"bench: `{program}` is missing\nhint: install it, for example with `sudo apt-get install {package}`")
+    install = ["apt-get", "install", "-y", "--no-install-recommends", package]
     for command in (install, ["apt-get", "update"], install):
-        if subprocess.run(command, stdout=sys.stderr).returncode == 0 and shutil.which("wrk"):
+        if subprocess.run(command, stdout=sys.stderr).returncode == 0 and shutil.which(program):
             return
-    sys.exit("bench: `apt-get install wrk` failed")
+    sys.exit(f"bench: `apt-get install {package}` failed")

@@ -31,6 +31,8 @@ def render(programs, results, settings):
         parts.append(flood_table(programs, results["stdio"]))
     if "start" in results:
         parts.append(start_table(programs, results["start"]))
+    if "host" in results:
+        parts.append(host_table(results["host"]["lmcp"]))
     parts.append(size_table(programs))
     lines = verdicts(results)
     if lines:
@@ -115,6 +117,45 @@ def start_table(programs, starts):
     return title + table(head, of_mcp(programs), starts, cells)
 
 
+def host_table(seen):
+    title = "## `lmcp serve`, with all tools of a host\n\n"
+    if isinstance(seen, str):
+        return title + f"lmcp {seen}."
+    millis = lambda values: f"{median(values) * 1000:.2f} ms"  # noqa: E731  (one expression)
+    calls, cpu = seen.calls, seen.cpu
+    rows = [
+        ["binary", megabytes(seen.size_bytes / 1024), "", ""],
+        ["RSS idle, over HTTP", megabytes(median(seen.idle_kb)), "", ""],
+        ["RSS after the first list, on stdio", megabytes(median(seen.listed_kb)), "", ""],
+        ["exec to `tools/list`", millis(seen.starts), "", ""],
+        ["`read_file` of 4 KB", millis(calls["read_file"]), "echo of that text " + millis(calls["echo"]), times(calls, "read_file", "echo")],
+        ["… CPU of the server", millis(cpu["read_file"]), "echo of that text " + millis(cpu["echo"]), times(cpu, "read_file", "echo")],
+        ["`shell` of `echo hi`", millis(calls["shell"]), "`bash -c` " + millis(calls["bash"]), times(calls, "shell", "bash")],
+        ["`search_files`, 12,000 files", millis(calls["search_files"]), "`rg` " + millis(calls["rg"]), times(calls, "search_files", "rg")],
+    ]
+    head = [["what", "lmcp", "beside it", "ratio"], ["---", "--:", "--:", "--:"]]
+    return title + "\n".join("| " + " | ".join(row) + " |" for row in head + rows)
+
+
+def times(values, ours, theirs):
+    return f"{median(values[ours]) / median(values[theirs]):.2f}"
+
+
+def host_verdicts(seen):
+    if isinstance(seen, str):
+        return [f"**no verdict** on the tools of a host: lmcp {brief(seen)}"]
+    start = median(seen.starts) * 1000
+    lines = [
+        at_most("RSS of `lmcp serve`, idle", seen, lambda host: median(host.idle_kb), 4),
+        f"**{'met' if start <= 5 else 'MISSED'}** exec to `tools/list` with all tools: {start:.2f} ms, target ≤ 5 ms",
+    ]
+    for ours, theirs, limit in (("read_file", "echo", 2), ("search_files", "rg", 1.3)):
+        seen_ratio = median(seen.calls[ours]) / median(seen.calls[theirs])
+        met = "met" if seen_ratio <= limit else "MISSED"
+        lines.append(f"**{met}** {ours}: {seen_ratio:.2f} × {theirs}, target ≤ {limit}")
+    return lines
+
+
 def size_table(programs):
     head = ["server", "static binary", "crates linked"]
     present = {program.name: f"skipped: {program.missing}" if program.missing else program for program in programs}
@@ -149,6 +190,8 @@ def verdicts(results):
         lines.append(at_most("RSS in the flood, either client", results["stdio"]["lmcp"], worst_flood, 6))
     if "memory" in results:
         lines.append(at_most("idle RSS", results["memory"]["lmcp"], lambda idle: median(idle.started), 2))
+    if "host" in results:
+        lines += host_verdicts(results["host"]["lmcp"])
     if "start" in results:
         lines.append(ratio("exec to list", numbers(results["start"], list), "rmcp", "≤", 1))
     return lines

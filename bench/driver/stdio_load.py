@@ -154,7 +154,7 @@ def measure_starts(programs):
     return results
 
 
-def one_start(program):
+def one_start(program, arguments=("stdio",), tool="echo"):
     request = wire.list_tools(1) + b"\n"
     child_in, to_child = os.pipe()
     from_child, child_out = os.pipe()
@@ -165,7 +165,7 @@ def one_start(program):
     ]
     start = time.perf_counter()
     # `posix_spawn` rather than `subprocess`: less of Python's own time is in the figure.
-    pid = os.posix_spawn(program.path, [program.path, "stdio"], os.environ, file_actions=actions)
+    pid = os.posix_spawn(program.path, [program.path, *arguments], os.environ, file_actions=actions)
     try:
         os.close(child_in)
         os.close(child_out)
@@ -179,8 +179,8 @@ def one_start(program):
         os.close(to_child)
         os.close(from_child)
         reap(pid)
-    if b'"echo"' not in answer:
-        raise Failed(f"no `echo` in the list: {answer[:300]!r}")
+    if f'"{tool}"'.encode() not in answer:
+        raise Failed(f"no `{tool}` in the list: {answer[:300]!r}")
     return seconds
 
 
