@@ -11,13 +11,14 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema"]),
     ("lmcp-http", &["lmcp-wire", "lmcp-core"]),
     ("lmcp", &["lmcp-wire", "lmcp-core", "lmcp-http"]),
-    ("lmcp-cli", &["lmcp"]),
+    ("lmcp-tools", &["lmcp-wire", "lmcp-core"]),
+    ("lmcp-cli", &["lmcp", "lmcp-tools"]),
 ];
 
 #[test]

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A server with the demo tools.
-pub(crate) fn server() -> Server {
-    Server::new("lmcp", env!("CARGO_PKG_VERSION"))
+pub(crate) fn server(name: &str) -> Server {
+    Server::new(name, env!("CARGO_PKG_VERSION"))
         .title("lmcp")
-        .about("A light MCP server, for now with tools to try a client with")
+        .about("A light MCP server with tools to try a client with")
         .instructions(
             "These tools are for trying out a connection. None of them touches this machine.",
         )

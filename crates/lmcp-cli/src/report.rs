@@ -2,48 +2,77 @@
 
 #![expect(clippy::print_stderr, reason = "this is the place for it")]
 
-use std::{error::Error, process::ExitCode};
+use std::{borrow::Cow, error::Error, fmt, process::ExitCode};
 
 use lmcp::error::chain;
+
+/// The exit codes, besides 0 and 128 + the number of a signal.
+const FAILED: u8 = 1;
+const MISUSED: u8 = 2;
 
 /// Why a command failed, and what may help.
 #[derive(Debug)]
 pub(crate) struct Failure {
     words: String,
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
+    code: u8,
 }
 
 impl Failure {
-    pub(crate) fn of(words: String) -> Self {
-        Self { words, hint: None }
+    /// Something did not work.
+    pub(crate) fn of(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            hint: None,
+            code: FAILED,
+        }
     }
 
     pub(crate) fn new(words: &str, err: impl Error) -> Self {
         Self::of(format!("{words}: {}", chain(&err)))
     }
 
-    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+    /// What was said makes no sense: an option, a variable, a file of options.
+    pub(crate) fn misuse(words: impl Into<String>) -> Self {
+        Self::of(words).code(MISUSED)
+    }
+
+    /// A file that was named is of no use.
+    pub(crate) fn cannot(what: &str, err: impl Error) -> Self {
+        Self::new(&format!("cannot {what}"), err).code(MISUSED)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
         self
+    }
+
+    /// Ends with this code instead.
+    pub(crate) fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
     }
 }
 
 impl From<lmcp::Error> for Failure {
     fn from(err: lmcp::Error) -> Self {
-        Self {
-            words: chain(&err),
-            hint: None,
-        }
+        Self::of(chain(&err))
     }
 }
 
 /// Says what failed, and gives the exit code for it.
 pub(crate) fn failure(failure: &Failure) -> ExitCode {
-    eprintln!("error: {}", failure.words);
-    if let Some(hint) = failure.hint {
+    eprintln!("error: {failure}");
+    if let Some(hint) = &failure.hint {
         eprintln!("hint: {hint}");
     }
-    ExitCode::FAILURE
+    ExitCode::from(failure.code)
 }
 
 /// Something worth knowing.

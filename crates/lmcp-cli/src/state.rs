@@ -1,4 +1,4 @@
-//! What the program keeps between two runs: the key of its sessions, so that a restart strands no client.
+//! What the program keeps between two runs: the key of its sessions, so that a restart strands no client, and jobs.
 
 use std::{
     env,
@@ -8,28 +8,66 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::report::Failure;
+use crate::{options::Options, report::Failure};
 
 /// The key's file.
 const KEY: &str = "session.key";
 
 type Key = [u8; 32];
 
-/// The key that was kept; a new one is kept first. A directory that somebody named must do; the usual one may fail.
-pub(crate) fn key(named: Option<PathBuf>) -> Result<Kept, Failure> {
-    let must_do = named.is_some();
-    let Some(directory) = named.or_else(default_directory) else {
-        return Ok(Kept::Not("there is no home directory".into()));
+/// The key that was kept; a new one is kept first.
+pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
+    let Some(directory) = directory else {
+        return Ok(Kept::Not("there is no place for it".into()));
     };
     let path = directory.join(KEY);
-    match find(&directory, &path) {
+    match find(directory, &path) {
         Ok(bytes) => check(&path, bytes).map(Kept::Key),
-        Err(err) if must_do => {
-            let failure = Failure::new(&format!("no key can be kept at {}", path.display()), err);
-            Err(failure.hint("name another directory with --state-dir, or none"))
-        }
         Err(err) => Ok(Kept::Not(format!("{}: {err}", path.display()))),
     }
+}
+
+/// Where things are kept, made first where it is missing: where the operator says, and then it must do; else the
+/// usual place. Never below a root: what is kept there could be read and changed by every client.
+pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
+    if let Some(named) = &options.state_dir {
+        let failed = |err| {
+            let words = format!("nothing can be kept at {}", named.display());
+            Failure::new(&words, err).hint("name another directory with --state-dir, or none")
+        };
+        make_private(named).map_err(failed)?;
+        options.expect_outside(named)?;
+        return Ok(Some(named.clone()));
+    }
+    let Some(usual) = default_directory() else {
+        return Ok(None);
+    };
+    let is_outside = |path: &PathBuf| options.expect_outside(path).is_ok();
+    if is_outside(&usual) {
+        return Ok(Some(usual).filter(|path| make_private(path).is_ok()));
+    }
+    let mut others = other_directories().filter(is_outside);
+    Ok(others.find(|path| make_private(path).is_ok()))
+}
+
+/// Makes a directory for us alone, or takes one that is.
+fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    let ours = found.uid() == rustix::process::geteuid().as_raw();
+    if found.is_dir() && !ours {
+        return Err(io::Error::other("it belongs to somebody else"));
+    }
+    Ok(())
+}
+
+/// For when the home itself is what clients work in.
+fn other_directories() -> impl Iterator<Item = PathBuf> {
+    let runtime = env::var_os("XDG_RUNTIME_DIR").map(|path| PathBuf::from(path).join("lmcp"));
+    let user = rustix::process::geteuid().as_raw();
+    runtime
+        .into_iter()
+        .chain([PathBuf::from(format!("/var/tmp/lmcp-{user}"))])
 }
 
 /// What is in the key's file, which is made first where there is none.

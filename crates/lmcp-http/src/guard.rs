@@ -3,6 +3,8 @@
 //! A web page can make a browser send requests to `127.0.0.1`, under a name of its own that resolves there (DNS
 //! rebinding). Such a request names that page in `Host` and `Origin`, so both must be ones we know.
 
+use std::net::{IpAddr, SocketAddr};
+
 use http::{HeaderMap, HeaderValue, Uri, header};
 
 /// The names this server goes by, and the pages that may use it.
@@ -10,6 +12,8 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 pub(crate) struct Guard {
     /// The port we listen on; unknown when mounted into somebody's server, and then any will do.
     pub(crate) port: Option<u16>,
+    /// The address we listen on, if we do.
+    pub(crate) address: Option<IpAddr>,
     /// `host` or `host:port`, in lower case, besides the loopback names.
     pub(crate) hosts: Vec<String>,
     /// `scheme://host[:port]`, in lower case, besides our own.
@@ -43,6 +47,7 @@ impl Guard {
 
     fn knows_host(&self, host: &str) -> bool {
         self.is_ours(host)
+            || self.is_our_number(host)
             || self
                 .hosts
                 .iter()
@@ -57,6 +62,16 @@ impl Guard {
             .origins
             .iter()
             .any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// The address we listen on, as a number; any number where that is every address. Rebinding needs a name: a number
+    /// leads nowhere but to us.
+    fn is_our_number(&self, host: &str) -> bool {
+        let written = host.parse::<SocketAddr>().ok();
+        let (Some(written), Some(ours), Some(port)) = (written, self.address, self.port) else {
+            return false;
+        };
+        written.port() == port && (ours.is_unspecified() || written.ip() == ours)
     }
 
     /// A loopback name with our port.
@@ -104,6 +119,7 @@ mod tests {
     fn only_known_hosts_and_origins_pass() {
         let guard = Guard {
             port: Some(8080),
+            address: None,
             hosts: vec!["box.lan:8080".into()],
             origins: vec!["https://app.example".into()],
         };
@@ -129,6 +145,29 @@ mod tests {
             ("localhost:8080", Some("http://localhost:3000"), false),
         ] {
             assert_eq!(check(&guard, host, origin), expected, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_listened_on_needs_no_permission_but_a_page_there_does() {
+        let listens = |address: &str| Guard {
+            port: Some(8080),
+            address: address.parse().ok(),
+            ..Guard::default()
+        };
+        for (address, host, expected) in [
+            ("192.0.2.7", "192.0.2.7:8080", true),
+            ("192.0.2.7", "192.0.2.8:8080", false),
+            ("192.0.2.7", "192.0.2.7:81", false),
+            ("192.0.2.7", "192.0.2.7.evil.example:8080", false),
+            ("0.0.0.0", "192.0.2.7:8080", true),
+            ("::", "[2001:db8::7]:8080", true),
+            ("::", "evil.example:8080", false),
+        ] {
+            let guard = listens(address);
+            assert_eq!(check(&guard, host, None), expected, "{address} {host}");
+            let page = format!("http://{host}");
+            assert!(!check(&guard, host, Some(&page)), "{address} {page}");
         }
     }
 

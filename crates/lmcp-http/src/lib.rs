@@ -6,12 +6,14 @@
 //! |---|---|
 //! | `serve` | connections: accepting, limiting, closing |
 //! | `service` | one request: which verb and path, who may |
+//! | `bearer` | the token that a request carries |
 //! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
 //! | `post` | one POST, from its body to its answer |
 //! | `body` | an answer: one buffer, or a stream of events |
 //! | `legacy`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
 //! | `pair` | the two endpoints of 2024-11-05 |
 
+mod bearer;
 mod body;
 mod guard;
 mod legacy;
@@ -22,6 +24,9 @@ mod service;
 mod session;
 mod stream;
 
+pub use bearer::bearer;
 pub use body::Body;
+/// What [`Http::identify`] is given.
+pub use http::HeaderMap;
 pub use serve::{Http, bind};
 pub use service::{HttpService, service};

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     body::Body,
-    post::{Refusal, check_type, events, read},
+    post::{Refusal, check_type, events, read, turn_away},
     service::{Shared, empty, refuse},
 };
 
@@ -111,11 +111,12 @@ impl Pair {
         B::Data: Buf,
     {
         let (parts, body) = request.into_parts();
-        check_type(&parts.headers)?;
+        let typed = check_type(&parts.headers);
         let caller = match shared.caller(parts.headers) {
             Ok(caller) => caller,
-            Err(response) => return Ok(*response),
+            Err(response) => return Ok(turn_away(*response, body, shared).await),
         };
+        typed?;
         let secret = parts.uri.query().and_then(|query| {
             query
                 .split('&')

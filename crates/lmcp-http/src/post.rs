@@ -32,12 +32,16 @@ where
             status,
             StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT
         ) {
-            // The rest of the body is not read, so nothing can follow it.
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
+            close(&mut response);
         }
         response
     })
+}
+
+/// The rest of the body is not read, so nothing can follow it.
+fn close(response: &mut Response<Body>) {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
 }
 
 async fn try_answer<B>(shared: &Shared, request: Request<B>) -> Result<Response<Body>, Refusal>
@@ -46,10 +50,15 @@ where
     B::Data: Buf,
 {
     let (parts, body) = request.into_parts();
-    let accept = Accept::of(&parts.headers)?;
-    check_type(&parts.headers)?;
+    let (accept, typed) = (Accept::of(&parts.headers), check_type(&parts.headers));
+    // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
+    let caller = match shared.caller(parts.headers) {
+        Ok(caller) => caller,
+        Err(response) => return Ok(Box::pin(turn_away(*response, body, shared)).await),
+    };
+    let (accept, ()) = (accept?, typed?);
     let bytes = read(body, shared).await?;
-    let answered = take(shared, bytes, parts.headers, accept).await?;
+    let answered = take(shared, bytes, caller, accept).await?;
     Ok(if accept.json || answered.status() != StatusCode::OK {
         answered
     } else {
@@ -61,13 +70,9 @@ where
 async fn take(
     shared: &Shared,
     bytes: Bytes,
-    headers: HeaderMap,
+    caller: Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
-    let caller = match shared.caller(headers) {
-        Ok(caller) => caller,
-        Err(response) => return Ok(*response),
-    };
     let (id, method, params) = match Incoming::parse(&bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
         Ok(other) => return told(shared, &other, &caller),
@@ -95,7 +100,9 @@ async fn take(
         match legacy::member(shared, &caller) {
             Ok(None) => {}
             Ok(Some(member)) => {
-                return Ok(legacy::call(shared, &member, message, caller, accept).await);
+                // In a box, or every call of the other era would carry the room for it, too.
+                let call = legacy::call(shared, &member, message, caller, accept);
+                return Ok(Box::pin(call).await);
             }
             Err((status, error)) => return Ok(json(status, Reply::error(Some(&id), &error))),
         }
@@ -333,6 +340,32 @@ where
             Err((StatusCode::REQUEST_TIMEOUT, error))
         }
     }
+}
+
+/// Answers somebody who may not. The body is read, for a client that is still writing may not see an answer, but
+/// nothing of it is kept.
+pub(crate) async fn turn_away<B>(
+    mut response: Response<Body>,
+    body: B,
+    shared: &Shared,
+) -> Response<Body>
+where
+    B: http_body::Body,
+    B::Data: Buf,
+{
+    let mut left = shared.limits.body_bytes;
+    let skip = async {
+        let mut body = pin!(body);
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Buf::remaining);
+            left = left.checked_sub(length)?;
+        }
+        Some(())
+    };
+    if !matches!(timeout(shared.limits.body_wait, skip).await, Ok(Some(()))) {
+        close(&mut response);
+    }
+    response
 }
 
 enum Unread {

@@ -34,6 +34,7 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
         .map_err(|err| Error::io(failed, err))?;
     let guard = Guard {
         port: Some(local.port()),
+        address: Some(local.ip()),
         ..Guard::default()
     };
     let settings = Settings {
@@ -115,7 +116,8 @@ impl Http {
 
     /// Says who sends a request, by its headers: tasks, sessions and what is carried between two rounds of questions then
     /// belong to that name, and [`Cx::caller`](lmcp_core::Cx::caller) has it. `None` is nobody in particular; an error
-    /// refuses the request, with 401 and these words.
+    /// refuses the request, with 401 and these words, before anything of it is looked at but its path. A token is found
+    /// with [`bearer`](crate::bearer).
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), lmcp_core::Error> {

@@ -13,6 +13,7 @@ use lmcp_core::{Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
 use lmcp_wire::{RpcError, header as wire};
 
 use crate::{
+    bearer::bearer,
     body::Body,
     guard::Guard,
     legacy,
@@ -173,8 +174,9 @@ impl Shared {
                 &RpcError::invalid_request(words),
             ));
         }
+        let asks_first = request.method() == Method::OPTIONS;
         if self.is_pair(request) {
-            return None;
+            return asks_first.then(preflight);
         }
         let path = request.uri().path();
         if self
@@ -186,7 +188,7 @@ impl Shared {
         }
         match *request.method() {
             Method::POST | Method::GET | Method::DELETE => None,
-            Method::OPTIONS => Some(preflight()),
+            _ if asks_first => Some(preflight()),
             _ => Some(not_allowed("this endpoint takes POST, GET and DELETE")),
         }
     }
@@ -222,7 +224,11 @@ impl Shared {
             Err(words) => {
                 let error = RpcError::invalid_request(words);
                 let mut response = refuse(StatusCode::UNAUTHORIZED, &error);
-                let challenge = HeaderValue::from_static("Bearer");
+                let challenge = match bearer(&headers) {
+                    Some(_) => r#"Bearer realm="lmcp", error="invalid_token""#,
+                    None => r#"Bearer realm="lmcp""#,
+                };
+                let challenge = HeaderValue::from_static(challenge);
                 let headers = response.headers_mut();
                 headers.insert(header::WWW_AUTHENTICATE, challenge);
                 Err(Box::new(response))
@@ -233,22 +239,20 @@ impl Shared {
     /// GET and DELETE: what sessions have besides messages.
     fn manage(&self, parts: Parts) -> Response<Body> {
         let gets = parts.method == Method::GET;
-        if gets {
-            match Accept::of(&parts.headers) {
-                // The specification's word for a GET that does not lead to a stream.
-                Ok(accept) if !accept.events && parts.headers.contains_key(header::ACCEPT) => {
-                    return not_allowed(
-                        "a GET opens a stream: `Accept` must take `text/event-stream`",
-                    );
-                }
-                Ok(_) => {}
-                Err((status, error)) => return refuse(status, &error),
-            }
-        }
+        let accept = Accept::of(&parts.headers);
+        let says_what = parts.headers.contains_key(header::ACCEPT);
         let caller = match self.caller(parts.headers) {
             Ok(caller) => caller,
             Err(response) => return *response,
         };
+        match accept {
+            // The specification's word for a GET that does not lead to a stream.
+            Ok(accept) if gets && says_what && !accept.events => {
+                return not_allowed("a GET opens a stream: `Accept` must take `text/event-stream`");
+            }
+            Err((status, error)) if gets => return refuse(status, &error),
+            _ => {}
+        }
         if caller.header_value(wire::SESSION_ID) == Found::Absent {
             return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
         }

@@ -1,109 +1,147 @@
 //! `lmcp serve`
 
-use std::{
-    env,
-    net::{Ipv4Addr, SocketAddr},
-};
+use std::net::SocketAddr;
 
 use lmcp::{
-    Handle, Limits,
+    Handle, Limits, Server,
     http::{self, Http},
 };
+use lmcp_tools::Helper;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::{
-    cli::Serve,
-    demo,
+    demo, host,
+    options::{Address, Options},
     report::{self, Failure},
+    signals::{Signals, stopped_by},
     state::{self, Kept},
+    tokens::Tokens,
+    welcome,
 };
 
-/// The address when none is given.
-const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
+    let options = options.settle()?;
+    let signals = Signals::listen()?;
+    match (options.stdio, options.http, &options.unix) {
+        (true, None, None) => on_stdio(&options, helper, signals).await,
+        (true, _, _) => {
+            let failure = Failure::misuse("a server on stdio listens nowhere else");
+            Err(failure.hint("leave out `stdio`, or `http` and `unix`"))
+        }
+        (false, None, None) => listen(&options, helper, Some(Address::DEFAULT), signals).await,
+        (false, address, _) => listen(&options, helper, address, signals).await,
+    }
+}
 
-pub(crate) async fn run(mut options: Serve) -> Result<(), Failure> {
-    if options.stdio {
-        return Ok(demo::server().serve(lmcp::stdio()).await?);
+async fn on_stdio(options: &Options, helper: Helper, mut signals: Signals) -> Result<(), Failure> {
+    let (server, enforced) = make(options, helper)?;
+    let server = start(server, options)?;
+    welcome::confine(options, &enforced);
+    tokio::select! {
+        served = server.serve(lmcp::stdio()) => Ok(served?),
+        // There is nobody to wait for: a client that still wants answers does not send this.
+        signal = signals.next() => Err(stopped_by(signal)),
     }
-    // Only now: who says --stdio means it, whatever the environment says.
-    if options.http.is_none() && options.unix.is_none() {
-        options.http = address_of("LMCP_HTTP")?;
-        options.unix = env::var_os("LMCP_UNIX").map(Into::into);
+}
+
+async fn listen(
+    options: &Options,
+    helper: Helper,
+    address: Option<Address>,
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let (server, enforced) = make(options, helper)?;
+    let server = keep_sessions(server.limits(limits(options)?), options)?;
+    let server = start(server, options)?;
+    let (ask, asked) = watch::channel(());
+    let http = match address {
+        Some(Address(address)) => Some(bind(address, options).await?.until(end(asked.clone()))),
+        None => None,
+    };
+    let unix = options.unix.as_ref().map(lmcp::unix).transpose()?;
+    let unix = unix.map(|unix| unix.until(end(asked)));
+    // Both are bound before either is announced, so that a failure leaves nothing half open.
+    let path = unix.as_ref().map(|unix| unix.path());
+    welcome::say(options, http.as_ref(), path, &enforced);
+    let stopped = async {
+        signals.next().await;
+        drop(ask);
+        signals.next().await
+    };
+    tokio::select! {
+        served = async { tokio::try_join!(serve(&server, http), serve(&server, unix)) } => served.map(|_| ()),
+        signal = stopped => Err(stopped_by(signal)),
     }
+}
+
+/// The server with its tools, and what is enforced about them.
+fn make(options: &Options, helper: Helper) -> Result<(Server, Vec<String>), Failure> {
+    if options.demo == Some(true) {
+        let harmless = "the demo tools touch nothing".to_owned();
+        return Ok((demo::server(options.name()), vec![harmless]));
+    }
+    let settings = host::settings(options, helper)?;
+    let enforced = host::enforced(&settings);
+    Ok((host::server(options.name(), settings)?, enforced))
+}
+
+fn start(server: Server, options: &Options) -> Result<Handle, Failure> {
+    let server = server.start()?;
+    host::pick(&server, &options.tools)?;
+    Ok(server)
+}
+
+/// The server with the key of the run before, so that clients need not notice that there was one.
+fn keep_sessions(server: Server, options: &Options) -> Result<Server, Failure> {
+    match state::key(state::directory(options)?.as_deref())? {
+        Kept::Key(key) => Ok(server.key(key)),
+        Kept::Not(why) => {
+            report::note(&format!(
+                "warning: clients will have to begin new sessions after a restart, because no key can be kept: {why}"
+            ));
+            Ok(server)
+        }
+    }
+}
+
+fn limits(options: &Options) -> Result<Limits, Failure> {
     let mut limits = Limits::default();
     if let Some(connections) = options.connections {
-        limits.connections = usize::try_from(connections).unwrap_or(usize::MAX);
+        limits.connections = connections.0;
     }
     let enough = make_room(limits.connections);
     if options.connections.is_some() {
         enough?;
     }
-    let mut server = demo::server().limits(limits);
-    match state::key(options.state_dir.clone())? {
-        Kept::Key(key) => server = server.key(key),
-        Kept::Not(why) => report::note(&format!(
-            "warning: clients will have to begin new sessions after a restart, because no key can be kept: {why}"
-        )),
-    }
-    let server = server.start()?;
-    let address = match (options.http, &options.unix) {
-        (None, None) => Some(DEFAULT),
-        (http, _) => http,
-    };
-    let http = match address {
-        Some(address) => Some(bind(address, &options).await?),
-        None => None,
-    };
-    let unix = options
-        .unix
-        .map(lmcp::unix)
-        .transpose()?
-        .map(|unix| unix.until(stopped()));
-    // Both are bound before either is announced, so that a failure leaves nothing half open.
-    if let Some(http) = &http {
-        report::note(&format!("listening on {}", http.url()));
-    }
-    if let Some(unix) = &unix {
-        report::note(&format!("listening on {}", unix.path().display()));
-    }
-    tokio::try_join!(serve(&server, http), serve(&server, unix))?;
-    Ok(())
+    Ok(limits)
 }
 
-fn address_of(variable: &str) -> Result<Option<SocketAddr>, Failure> {
-    let Ok(text) = env::var(variable) else {
-        return Ok(None);
-    };
-    let parsed = text.parse().map(Some);
-    parsed.map_err(|err| {
-        Failure::new(&format!("{variable} is `{text}`"), err).hint("127.0.0.1:8080, say")
-    })
-}
-
-async fn bind(address: SocketAddr, options: &Serve) -> Result<Http, Failure> {
-    if !address.ip().is_loopback() && !options.allow_remote {
-        let failure = Failure::of(format!("{address} can be reached by other machines"));
-        return Err(failure.hint(
-            "listen on 127.0.0.1, or say --allow-remote if something in front knows who they are",
+async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
+    let tokens = Tokens::read(options)?;
+    let let_in = tokens.is_some() || options.allow_remote == Some(true);
+    if !address.ip().is_loopback() && !let_in {
+        let words =
+            format!("{address} can be reached by other machines, and no token is asked for");
+        return Err(Failure::misuse(words).hint(
+            "name a token with --token-file, or listen on 127.0.0.1; --allow-remote if something in front knows who they are",
         ));
     }
     let failed = |err| Failure::from(err).hint("choose another address with --http");
-    let mut http = http::bind(address).await.map_err(failed)?.until(stopped());
-    if options.legacy_sse {
+    let mut http = http::bind(address).await.map_err(failed)?;
+    if options.legacy_sse == Some(true) {
         http = http.legacy_sse();
     }
     for host in &options.allow_host {
-        http = http.allow_host(host);
+        http = http.allow_host(&host.0);
     }
     for origin in &options.allow_origin {
-        http = http.allow_origin(origin);
+        http = http.allow_origin(&origin.0);
     }
-    Ok(if options.allow_remote {
-        http.allow_remote()
-    } else {
-        http
-    })
+    if let Some(tokens) = tokens {
+        http = http.identify(move |headers| tokens.identify(headers));
+    }
+    Ok(if let_in { http.allow_remote() } else { http })
 }
 
 /// Every connection is an open file, and a few are needed besides.
@@ -130,16 +168,7 @@ async fn serve(server: &Handle, transport: Option<impl lmcp::Transport>) -> Resu
     }
 }
 
-/// Ends with the first signal that asks a program to stop.
-async fn stopped() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+/// Ends with the other end of the channel.
+async fn end(mut asked: watch::Receiver<()>) {
+    while asked.changed().await.is_ok() {}
 }

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-use crate::lmcp;
+use crate::support::lmcp;
 
 // L13
 #[test]
@@ -151,7 +151,7 @@ impl Server {
     }
 
     fn again(state: PathBuf, options: &[&str]) -> Self {
-        let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+        let mut command = lmcp(&["serve", "--demo", "--http", "127.0.0.1:0"]);
         command.args(options).env("LMCP_STATE_DIR", &state);
         let mut child = command
             .stdout(Stdio::null())

@@ -1,33 +1,26 @@
 //! The binary as people meet it: what it says, how it ends.
 
+mod commands;
 mod endure;
+mod options;
 mod state;
+mod stop;
+mod support;
+mod terminal;
+mod tokens;
 
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    process::{Child, Command, Output, Stdio},
+    process::Child,
 };
 
 use serde_json::json;
 
-fn lmcp(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lmcp"));
-    command
-        .args(arguments)
-        .env_remove("LMCP_HTTP")
-        .env_remove("LMCP_UNIX")
-        // Nothing of the tests is to stay in anybody's home.
-        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
+use support::{lmcp, said};
 
 fn stdio() -> Child {
-    lmcp(&["serve", "--stdio"])
+    lmcp(&["serve", "--demo", "--stdio"])
         .spawn()
         .expect("the binary was built for this test")
 }
@@ -42,13 +35,6 @@ fn echo(id: usize, size: usize) -> Vec<u8> {
         json!({ "name": "echo", "arguments": { "text": "x".repeat(size) }, "_meta": meta });
     let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
     format!("{call}\n").into_bytes()
-}
-
-fn said(output: &Output) -> (Option<i32>, String) {
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
 }
 
 #[test]
@@ -75,17 +61,6 @@ fn a_taken_port_is_named_with_a_hint() {
         words.contains("hint: choose another address with --http"),
         "{words}"
     );
-}
-
-#[test]
-fn other_machines_are_let_in_only_when_told_so() {
-    let (code, words) = said(&lmcp(&["serve", "--http", "0.0.0.0:0"]).output().unwrap());
-    assert_eq!(code, Some(1));
-    assert!(
-        words.contains("can be reached by other machines"),
-        "{words}"
-    );
-    assert!(words.contains("--allow-remote"), "{words}");
 }
 
 #[test]

@@ -2,14 +2,12 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
+    io::Write as _,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    process::{Child, Command},
 };
 
-use crate::{lmcp, said};
+use crate::support::{self, Running, get, lmcp, said, start};
 
 #[test]
 fn the_key_is_for_its_owner_alone() {
@@ -20,11 +18,12 @@ fn the_key_is_for_its_owner_alone() {
     let key = fs::metadata(folder.join("session.key")).unwrap();
     assert_eq!((key.mode() & 0o777, key.len()), (0o600, 32));
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
-    assert_eq!(
-        fs::read_dir(&folder).unwrap().count(),
-        1,
-        "no draft is left"
-    );
+    let mut names: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["jobs", "session.key"], "no draft is left");
 }
 
 #[test]
@@ -61,7 +60,7 @@ fn where_no_key_can_be_kept_it_says_so_and_serves() {
     let (_child, address, words) = start(command);
     assert!(words.starts_with("warning: "), "{words}");
     assert!(words.contains("new sessions after a restart"), "{words}");
-    assert!(get(&address, "/mcp").starts_with("HTTP/1.1 405"));
+    assert!(get(&address, "/mcp") == 405);
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn a_directory_that_was_named_must_do() {
     let (code, words) = said(&output.unwrap());
     assert_eq!(code, Some(1), "{words}");
     assert!(
-        words.contains("no key can be kept at /proc/none"),
+        words.contains("nothing can be kept at /proc/none"),
         "{words}"
     );
     assert!(words.contains("hint: name another directory"), "{words}");
@@ -103,7 +102,7 @@ fn who_says_stdio_means_it() {
             .output()
             .unwrap(),
     );
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(words.contains("LMCP_HTTP is `nonsense`"), "{words}");
 }
 
@@ -111,26 +110,14 @@ fn who_says_stdio_means_it() {
 fn the_old_endpoints_are_there_when_asked_for() {
     let folder = folder("endpoints");
     let (_plain, address, _) = serve(&folder, &[]);
-    assert!(get(&address, "/sse").starts_with("HTTP/1.1 404"));
+    assert!(get(&address, "/sse") == 404);
     let (_old, address, _) = serve(&folder, &["--legacy-sse"]);
-    assert!(get(&address, "/sse").starts_with("HTTP/1.1 200"));
+    assert!(get(&address, "/sse") == 200);
 }
 
 /// A folder that is not there yet.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{name}"));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
-
-/// Ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    support::folder(&format!("state-{name}"))
 }
 
 /// A server, where it listens, and what it said before.
@@ -140,28 +127,34 @@ fn serve(state: &Path, options: &[&str]) -> (Running, String, String) {
     start(command)
 }
 
-fn start(mut command: Command) -> (Running, String, String) {
-    let mut running = Running(command.spawn().expect("the binary was built for this test"));
-    let mut stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
-    let (mut words, mut line) = (String::new(), String::new());
-    while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
-        if let Some(url) = line.trim().strip_prefix("listening on http://") {
-            let address = url.trim_end_matches("/mcp").to_owned();
-            return (running, address, words);
-        }
-        words.push_str(&line);
-        line.clear();
-    }
-    panic!("it did not start: {words}");
-}
-
-/// The first bytes of the answer.
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    let request =
-        format!("GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut head = [0; 12];
-    stream.read_exact(&mut head).expect("it answers");
-    String::from_utf8_lossy(&head).into_owned()
+#[test]
+fn nothing_of_ours_is_kept_below_a_root() {
+    let home = folder("home");
+    let root = home.to_str().unwrap();
+    fs::create_dir_all(&home).unwrap();
+    // The usual place is in the home; clients may work there, so it is another.
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0", "--root", root]);
+    command
+        .env_remove("LMCP_STATE_DIR")
+        .env_remove("XDG_STATE_HOME")
+        .env("HOME", &home)
+        .env("XDG_RUNTIME_DIR", folder("runtime"));
+    let (_child, _, _) = start(command);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+    let inside = home.join("state");
+    let inside = inside.to_str().unwrap();
+    let words = support::refusal(lmcp(&["serve", "--root", root, "--state-dir", inside]));
+    assert!(words.contains("is below the root"), "{words}");
+    let token = support::file("state-home/secret", "hush", 0o600);
+    let token = token.to_str().unwrap();
+    let words = support::refusal(lmcp(&[
+        "serve",
+        "--http",
+        ":0",
+        "--root",
+        root,
+        "--token-file",
+        token,
+    ]));
+    assert!(words.contains("is below the root"), "{words}");
 }

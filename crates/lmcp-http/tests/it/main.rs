@@ -4,6 +4,7 @@
 mod answers;
 mod apart;
 mod asking;
+mod bearer;
 mod cancel;
 mod guard;
 mod limits;

@@ -1,0 +1,131 @@
+//! The tools of a host: what the options make of them, and what of that is enforced.
+
+use std::env;
+
+use lmcp::{Handle, Server};
+use lmcp_tools::{
+    Helper, HostTools, NAMES, Settings,
+    settings::{Decision, Rule, Web},
+};
+
+use crate::{options::Options, report::Failure, state};
+
+/// What the tools are told. Every option about them ends here.
+pub(crate) fn settings(options: &Options, helper: Helper) -> Result<Settings, Failure> {
+    let mut settings = Settings::default();
+    settings.roots.clone_from(&options.root);
+    settings.also_read.clone_from(&options.also_read);
+    settings.allow_hard_links = options.allow_hard_links.unwrap_or_default();
+    settings.read_only = options.read_only.unwrap_or_default();
+    // Without them nothing needs a guard, nor a kernel that can confine commands.
+    let runs = ["shell", "shell_bg"]
+        .into_iter()
+        .any(|name| is_picked(&options.tools, name));
+    settings.helper = Some(helper).filter(|_| runs);
+    settings.shell = match &options.shell {
+        Some(path) => Some(
+            path.to_str()
+                .ok_or_else(|| Failure::misuse("the shell's path is not text"))?
+                .to_owned(),
+        ),
+        None => None,
+    };
+    let rules = [
+        (Decision::Allow, &options.allow),
+        (Decision::Ask, &options.ask),
+        (Decision::Deny, &options.deny),
+    ];
+    for (decision, prefixes) in rules {
+        let rules = prefixes.iter().map(|prefix| Rule::new(decision, &prefix.0));
+        settings.rules.extend(rules);
+    }
+    settings.web = web(options)?;
+    settings.state_dir = state::directory(options)?;
+    Ok(settings)
+}
+
+/// The web as the options have it, and else the environment, where the keys are.
+fn web(options: &Options) -> Result<Web, Failure> {
+    let said = |name: &str| match name {
+        "LMCP_SEARXNG_URL" => options.searxng_url.clone(),
+        "LMCP_SEARCH_BACKEND" => options.search_backend.clone(),
+        "LMCP_FETCH_ALLOW" => Some(options.fetch_allow.join(",")).filter(|list| !list.is_empty()),
+        _ => None,
+    };
+    let found = Web::from_env(|name| said(name).or_else(|| env::var(name).ok()));
+    found.map_err(|err| Failure::from(err).code(2))
+}
+
+/// A server with the tools.
+pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> {
+    let server = Server::new(name, env!("CARGO_PKG_VERSION"))
+        .title("lmcp")
+        .about("Tools that work on the machine this server runs on");
+    let tools = HostTools::new(settings).map_err(|err| Failure::from(err).code(2))?;
+    Ok(tools.add_to(server))
+}
+
+/// What holds whatever a client asks for, a line each, for the operator.
+pub(crate) fn enforced(settings: &Settings) -> Vec<String> {
+    let roots: Vec<_> = settings
+        .roots
+        .iter()
+        .map(|root| root.display().to_string())
+        .collect();
+    let reach = if roots.is_empty() {
+        "the tools reach all that you can; confine them with --root".to_owned()
+    } else if settings.read_only {
+        format!("the tools stay below {}", roots.join(" and "))
+    } else {
+        format!(
+            "file tools and commands stay below {}; commands may also read installed programs",
+            roots.join(" and ")
+        )
+    };
+    let change = if settings.read_only {
+        "no tool changes anything"
+    } else {
+        "tools may change things; offer only those that do not with --read-only"
+    };
+    let mut lines = vec![reach, change.to_owned()];
+    if !settings.rules.is_empty() {
+        lines.push(format!(
+            "{} rules decide which commands run",
+            settings.rules.len()
+        ));
+    }
+    lines
+}
+
+/// Leaves the tools that were picked: those that are named; or all but those that are named with a minus.
+pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
+    let offered = server.tool_names();
+    let is_offered = |name: &str| offered.iter().any(|known| known == name);
+    // What is left out anyway may be named to be left out, and not to be offered.
+    let unknown = picks
+        .iter()
+        .map(|pick| pick.trim())
+        .find(|pick| match pick.strip_prefix('-') {
+            Some(name) => !is_offered(name) && !NAMES.contains(&name),
+            None => !is_offered(pick),
+        });
+    if let Some(name) = unknown {
+        let failure = Failure::misuse(format!("there is no tool `{name}` to be offered"));
+        return Err(failure.hint(format!("there are {}", offered.join(", "))));
+    }
+    for name in &offered {
+        if !is_picked(picks, name) {
+            server.remove_tool(name);
+        }
+    }
+    Ok(())
+}
+
+fn is_picked(picks: &[String], name: &str) -> bool {
+    let (out, only): (Vec<&str>, Vec<&str>) = picks
+        .iter()
+        .map(|pick| pick.trim())
+        .partition(|pick| pick.starts_with('-'));
+    let named = only.is_empty() || only.contains(&name);
+    named && !out.iter().any(|pick| pick.trim_start_matches('-') == name)
+}

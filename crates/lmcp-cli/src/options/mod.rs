@@ -1,0 +1,328 @@
+//! What the operator can say about `serve`, on the command line, in the environment and in a file: the same words.
+//!
+//! The command line wins over the environment, that over the file, and what nobody said has its default where it is used.
+
+mod environment;
+mod file;
+mod values;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde::Deserialize;
+
+pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
+
+use crate::report::{self, Failure};
+
+/// Headings of the help.
+const TOOLS: &str = "Tools";
+const LISTEN: &str = "Where to listen";
+const ACCESS: &str = "Who may";
+const REST: &str = "The rest";
+
+/// The options of `serve`. Every field is also a key of the configuration file.
+#[derive(Clone, Debug, Default, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[command(next_line_help = true)]
+pub(crate) struct Options {
+    /// A folder that the tools are confined to; may be given several times.
+    /// Without any, they reach whatever you can. [env: LMCP_ROOT, with `:`]
+    #[arg(long, value_name = "DIR", help_heading = TOOLS, verbatim_doc_comment)]
+    #[serde(deserialize_with = "values::some")]
+    pub(crate) root: Vec<PathBuf>,
+
+    /// Offer only tools that change nothing. [env: LMCP_READ_ONLY]
+    #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) read_only: Option<bool>,
+
+    /// Also touch files below a root that have another name elsewhere.
+    #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) allow_hard_links: Option<bool>,
+
+    /// Offer only these tools: NAME,NAME; or all but these: -NAME,-NAME.
+    /// [env: LMCP_TOOLS]
+    #[arg(long, value_name = "NAMES", help_heading = TOOLS, verbatim_doc_comment,
+        value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(deserialize_with = "values::some")]
+    pub(crate) tools: Vec<String>,
+
+    /// Let the shell run commands that begin with these words; all others are
+    /// then asked about. Of --allow, --ask and --deny the longest counts.
+    #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
+    #[serde(deserialize_with = "values::some")]
+    pub(crate) allow: Vec<Prefix>,
+
+    /// Ask the user before commands that begin so are run; where the client
+    /// cannot ask, they are not.
+    #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) ask: Vec<Prefix>,
+
+    /// Do not run commands that begin so.
+    #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) deny: Vec<Prefix>,
+
+    /// A folder outside of the roots that commands may read: a tool chain,
+    /// say.
+    #[arg(long, value_name = "DIR", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) also_read: Vec<PathBuf>,
+
+    /// The shell that runs command lines. [default: bash, else sh]
+    #[arg(long, value_name = "PROGRAM", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) shell: Option<PathBuf>,
+
+    /// Where web_search asks: the address of a SearXNG instance.
+    /// [env: LMCP_SEARXNG_URL]
+    #[arg(long, value_name = "URL", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) searxng_url: Option<String>,
+
+    /// Who web_search asks: searxng, duckduckgo, tavily or brave. The keys of
+    /// the last two are in LMCP_TAVILY_KEY and LMCP_BRAVE_KEY.
+    /// [env: LMCP_SEARCH_BACKEND]
+    #[arg(long, value_name = "NAME", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) search_backend: Option<String>,
+
+    /// What fetch may reach although it is not the public internet: a host,
+    /// a host with a port, or a network such as 10.0.0.0/8; may be given
+    /// several times. [env: LMCP_FETCH_ALLOW, with `,`]
+    #[arg(long, value_name = "WHERE", help_heading = TOOLS, verbatim_doc_comment)]
+    pub(crate) fetch_allow: Vec<String>,
+
+    /// Instead of all these, tools to try a client with: echo, add, wait and
+    /// greet. None of them touches this machine.
+    #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) demo: Option<bool>,
+
+    /// Serve HTTP at this address, at the path /mcp: ADDRESS:PORT, :PORT or
+    /// PORT. Without an address: 127.0.0.1. Port 0 takes a free one.
+    /// [env: LMCP_HTTP, or LMCP_HOST and LMCP_PORT]
+    #[arg(long, value_name = "ADDRESS", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) http: Option<Address>,
+
+    /// Serve on a unix socket that only you can open: a message a line, as on
+    /// stdio. [env: LMCP_UNIX]
+    #[arg(long, value_name = "PATH", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) unix: Option<PathBuf>,
+
+    /// Serve on stdin and stdout, until stdin ends.
+    /// [env: LMCP_TRANSPORT=stdio]
+    #[arg(long, help_heading = LISTEN, conflicts_with_all = ["http", "unix"], verbatim_doc_comment)]
+    pub(crate) stdio: bool,
+
+    /// Also serve HTTP+SSE, the transport of 2024-11-05, at /sse and
+    /// /messages.
+    #[arg(long, value_name = "BOOL", help_heading = LISTEN, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) legacy_sse: Option<bool>,
+
+    /// Connections at once; an open stream is one. [default: 1024]
+    /// [env: LMCP_CONNECTIONS]
+    #[arg(long, value_name = "COUNT", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) connections: Option<values::Count>,
+
+    /// Over HTTP, ask everybody for the token in this file, which only you
+    /// can read. [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
+    #[arg(long, value_name = "FILE", help_heading = ACCESS, verbatim_doc_comment)]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// `[[token]]` of the file.
+    #[arg(skip)]
+    pub(crate) token: Vec<NamedToken>,
+
+    /// `LMCP_TOKEN`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) secret: Option<Secret>,
+
+    /// `LMCP_CONF`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) conf: Option<PathBuf>,
+
+    /// Also answer to this name: HOST or HOST:PORT, as clients write it.
+    /// [env: LMCP_ALLOW_HOST, with `,`]
+    #[arg(long, value_name = "HOST", help_heading = ACCESS, verbatim_doc_comment)]
+    pub(crate) allow_host: Vec<HostName>,
+
+    /// Also take requests from web pages of this origin: SCHEME://HOST or
+    /// SCHEME://HOST:PORT. [env: LMCP_ALLOW_ORIGIN, with `,`]
+    #[arg(long, value_name = "ORIGIN", help_heading = ACCESS, verbatim_doc_comment)]
+    pub(crate) allow_origin: Vec<Origin>,
+
+    /// Let other machines in without a token, because something in front of
+    /// this server knows who they are. With a token it is not needed.
+    #[arg(long, value_name = "BOOL", help_heading = ACCESS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) allow_remote: Option<bool>,
+
+    /// What clients see the server called. [default: lmcp] [env: LMCP_NAME]
+    #[arg(long, value_name = "NAME", help_heading = REST, verbatim_doc_comment)]
+    pub(crate) name: Option<ServerName>,
+
+    /// Where things are kept between two runs: the key of sessions, so that a
+    /// restart strands no client. By default $XDG_STATE_HOME/lmcp or
+    /// ~/.local/state/lmcp. [env: LMCP_STATE_DIR]
+    #[arg(long, value_name = "DIR", help_heading = REST, verbatim_doc_comment)]
+    pub(crate) state_dir: Option<PathBuf>,
+
+    /// Read options from this TOML file: the same words with `_` for `-`.
+    /// [env: LMCP_CONFIG]
+    #[arg(long, value_name = "FILE", help_heading = REST, verbatim_doc_comment)]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// A token of somebody in particular.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedToken {
+    /// Who has it.
+    pub(crate) name: String,
+    /// Either the file it is in,
+    pub(crate) file: Option<PathBuf>,
+    /// or the token itself.
+    pub(crate) secret: Option<Secret>,
+}
+
+impl Options {
+    /// These, of the command line, and beneath them what the environment and the file say.
+    pub(crate) fn settle(self) -> Result<Self, Failure> {
+        let environment = environment::read(&|name| env::var_os(name), &self)?;
+        for name in environment::unknown(env::vars_os().map(|(name, _)| name)) {
+            report::note(&format!("warning: {name} is set, and means nothing here"));
+        }
+        let said = self.over(environment);
+        let Some(path) = &said.config else {
+            return Ok(said);
+        };
+        let file = file::read(path)?;
+        Ok(said.over(file))
+    }
+
+    /// Refuses a path below a root: what only the operator may read or change must not be there.
+    pub(crate) fn expect_outside(&self, path: &Path) -> Result<(), Failure> {
+        let path = real(path);
+        let Some(root) = self.root.iter().find(|root| path.starts_with(real(root))) else {
+            return Ok(());
+        };
+        let words = format!("{} is below the root {}", path.display(), root.display());
+        Err(Failure::misuse(words)
+            .hint("every client could read and change it; keep it somewhere else"))
+    }
+
+    /// What the server is called.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_ref().map_or("lmcp", |name| &name.0)
+    }
+
+    /// Does it say where to listen?
+    pub(crate) fn listens(&self) -> bool {
+        self.stdio || self.http.is_some() || self.unix.is_some()
+    }
+
+    /// Does it say where a token is?
+    pub(crate) fn has_token(&self) -> bool {
+        self.token_file.is_some()
+            || self.secret.is_some()
+            || self.conf.is_some()
+            || !self.token.is_empty()
+    }
+
+    /// What is said here, and else what is said below. Where to listen is one decision, and which tokens are good is
+    /// another: no part of either comes from below when there is one here.
+    fn over(self, below: Self) -> Self {
+        let (mut listening, mut knowing) = (below.clone(), below.clone());
+        if self.listens() {
+            listening = self.clone();
+        }
+        if self.has_token() {
+            knowing = self.clone();
+        }
+        Self {
+            root: or_list(self.root, below.root),
+            read_only: self.read_only.or(below.read_only),
+            allow_hard_links: self.allow_hard_links.or(below.allow_hard_links),
+            tools: or_list(self.tools, below.tools),
+            // A prohibition in the file is not lifted by one on the command line.
+            allow: [self.allow, below.allow].concat(),
+            ask: [self.ask, below.ask].concat(),
+            deny: [self.deny, below.deny].concat(),
+            also_read: or_list(self.also_read, below.also_read),
+            shell: self.shell.or(below.shell),
+            searxng_url: self.searxng_url.or(below.searxng_url),
+            search_backend: self.search_backend.or(below.search_backend),
+            fetch_allow: or_list(self.fetch_allow, below.fetch_allow),
+            demo: self.demo.or(below.demo),
+            http: listening.http,
+            unix: listening.unix,
+            stdio: listening.stdio,
+            legacy_sse: self.legacy_sse.or(below.legacy_sse),
+            connections: self.connections.or(below.connections),
+            token_file: knowing.token_file,
+            token: knowing.token,
+            secret: knowing.secret,
+            conf: knowing.conf,
+            allow_host: or_list(self.allow_host, below.allow_host),
+            allow_origin: or_list(self.allow_origin, below.allow_origin),
+            allow_remote: self.allow_remote.or(below.allow_remote),
+            name: self.name.or(below.name),
+            state_dir: self.state_dir.or(below.state_dir),
+            config: self.config.or(below.config),
+        }
+    }
+}
+
+/// A path without links, as far as there is anything at it.
+fn real(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut there = absolute.ancestors();
+    there
+        .find_map(|ancestor| {
+            let found = ancestor.canonicalize().ok()?;
+            Some(found.join(absolute.strip_prefix(ancestor).ok()?))
+        })
+        .unwrap_or(absolute)
+}
+
+fn or_list<T>(here: Vec<T>, below: Vec<T>) -> Vec<T> {
+    if here.is_empty() { below } else { here }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Options {
+        file::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_above_wins_and_the_rest_comes_from_below() {
+        let above = said("name = 'above'\nread_only = false\nroot = ['/a']");
+        let below = said("name = 'below'\nread_only = true\nroot = ['/b', '/c']\ndemo = true");
+        let options = above.over(below);
+        assert_eq!(options.name.unwrap().0, "above");
+        assert_eq!((options.read_only, options.demo), (Some(false), Some(true)));
+        assert_eq!(options.root, [PathBuf::from("/a")]);
+    }
+
+    #[test]
+    fn where_to_listen_and_who_may_are_decided_as_a_whole() {
+        let options = said("unix = '/x'").over(said("http = '8080'\nstdio = true"));
+        assert_eq!((options.http.is_some(), options.stdio), (false, false));
+        let options = said("token_file = '/x'").over(said("[[token]]\nname = 'a'\nfile = '/y'"));
+        assert!(options.token.is_empty());
+    }
+
+    #[test]
+    fn rules_add_up() {
+        let options = said("allow = ['git']").over(said("allow = ['ls']\ndeny = ['rm']"));
+        assert_eq!((options.allow.len(), options.deny.len()), (2, 1));
+    }
+}

@@ -1,0 +1,40 @@
+//! Files that the operator wrote. One with a secret must be for its owner alone, or the secret is none.
+
+use std::{fs::File, io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
+
+use crate::report::Failure;
+
+/// More than anybody writes by hand.
+const MOST: u64 = 1 << 20;
+
+/// The text of a file that only its owner can read.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    let (file, text) = open(path)?;
+    expect(&file, path)?;
+    Ok(text)
+}
+
+/// A file and its text.
+pub(crate) fn open(path: &Path) -> Result<(File, String), Failure> {
+    let failed = |err| Failure::cannot(&format!("read {}", path.display()), err);
+    let file = File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    let read = (&file).take(MOST + 1).read_to_string(&mut text);
+    if read.map_err(failed)? as u64 > MOST {
+        let words = format!("{} has more than {MOST} bytes", path.display());
+        return Err(Failure::misuse(words));
+    }
+    Ok((file, text))
+}
+
+/// Refuses what others can read or change.
+pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let metadata = file.metadata();
+    let metadata = metadata.map_err(|err| Failure::cannot(&format!("read {shown}"), err))?;
+    if metadata.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let words = format!("{shown} has a token in it, and is not for its owner alone");
+    Err(Failure::misuse(words).hint(format!("chmod 600 {shown}")))
+}

@@ -1,0 +1,212 @@
+//! Who may over HTTP: whoever sends a token that the operator named.
+//!
+//! A place where a token was to be found, and is not, is a reason to stop. Nothing is tried instead, least of all to do
+//! without.
+
+use std::path::Path;
+
+use lmcp::{Server, http::HeaderMap};
+use ring::hmac::{self, HMAC_SHA256, Key, Tag};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use crate::{
+    options::{NamedToken, Options, Secret},
+    private,
+    report::Failure,
+};
+
+/// The key of the token in a file of `LMCP_CONF`.
+const CONF_KEY: &str = ".godparticle";
+
+/// The tokens that are good. They are kept as their tags under a key of this run, so that comparing takes the same time
+/// whatever was sent.
+pub(crate) struct Tokens {
+    key: Key,
+    known: Vec<Known>,
+}
+
+struct Known {
+    /// Who has it, if somebody in particular.
+    name: Option<String>,
+    tag: Tag,
+}
+
+impl Tokens {
+    /// Reads what the options name; `None` if they name nothing.
+    pub(crate) fn read(options: &Options) -> Result<Option<Self>, Failure> {
+        if !options.has_token() {
+            return Ok(None);
+        }
+        let named = options.token.iter().filter_map(|token| token.file.as_ref());
+        let files = [&options.token_file, &options.conf, &options.config];
+        for path in files.into_iter().flatten().chain(named) {
+            options.expect_outside(path)?;
+        }
+        // What stands in our environment is then for nobody else of the same user.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        let mut tokens = Self {
+            key: Key::new(HMAC_SHA256, &Server::random_key()),
+            known: Vec::new(),
+        };
+        if let Some(secret) = &options.secret {
+            tokens.add(None, &secret.0, "LMCP_TOKEN")?;
+        }
+        if let Some(path) = &options.token_file {
+            tokens.add_file(None, path)?;
+        }
+        if let Some(path) = &options.conf {
+            let text = private::read(path)?;
+            let token = in_conf(&text).ok_or_else(|| no_key(path))?;
+            tokens.add(None, token, &path.display().to_string())?;
+        }
+        for named in &options.token {
+            tokens.add_named(named)?;
+        }
+        Ok(Some(tokens))
+    }
+
+    /// Who sends these headers; or the words that refuse them.
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Option<String>, String> {
+        let Some(sent) = lmcp::http::bearer(headers) else {
+            return Err("a token is needed: `Authorization: Bearer TOKEN`".into());
+        };
+        // All of them are tried, so that the time says nothing about which.
+        let mut found = None;
+        for known in &self.known {
+            if hmac::verify(&self.key, sent.as_bytes(), known.tag.as_ref()).is_ok() {
+                found = Some(known.name.clone());
+            }
+        }
+        found.ok_or_else(|| "this token is not known here".into())
+    }
+
+    fn add_named(&mut self, named: &NamedToken) -> Result<(), Failure> {
+        let name = &named.name;
+        let taken = |known: &Known| known.name.as_ref() == Some(name);
+        if name.trim().is_empty() || self.known.iter().any(taken) {
+            let words = format!("`{name}` cannot be the name of a token");
+            return Err(Failure::misuse(words).hint("every [[token]] has a name of its own"));
+        }
+        match (&named.file, &named.secret) {
+            (Some(path), None) => self.add_file(Some(name), path),
+            (None, Some(Secret(token))) => {
+                self.add(Some(name), token, &format!("the token `{name}`"))
+            }
+            _ => Err(Failure::misuse(format!(
+                "the token `{name}` needs a `file` or a `secret`, and not both"
+            ))),
+        }
+    }
+
+    fn add_file(&mut self, name: Option<&str>, path: &Path) -> Result<(), Failure> {
+        let text = private::read(path)?;
+        self.add(name, &text, &path.display().to_string())
+    }
+
+    fn add(&mut self, name: Option<&str>, token: &str, place: &str) -> Result<(), Failure> {
+        let token = token.trim();
+        if token.is_empty() {
+            let failure = Failure::misuse(format!("{place} is empty, and was to be a token"));
+            return Err(failure.hint("`openssl rand -hex 32` makes one"));
+        }
+        // What else there may be in a header is read differently by different clients.
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let failure = Failure::misuse(format!("{place} is no token"));
+            return Err(failure.hint("a token is one word of ASCII characters"));
+        }
+        let tag = hmac::sign(&self.key, token.as_bytes());
+        let mut known = self.known.iter();
+        if known.any(|known| known.tag.as_ref() == tag.as_ref()) {
+            return Err(Failure::misuse(format!(
+                "{place} is the same as another token"
+            )));
+        }
+        self.known.push(Known {
+            name: name.map(str::to_owned),
+            tag,
+        });
+        Ok(())
+    }
+}
+
+/// The token among lines of `key = value`. The last one counts, as it does where such files come from.
+fn in_conf(text: &str) -> Option<&str> {
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    let mut named = lines.filter(|(key, _)| key.trim() == CONF_KEY);
+    let value = named.next_back()?.1.trim();
+    // Quotes are no part of a token.
+    let bare = value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'));
+    Some(bare.unwrap_or(value))
+}
+
+fn no_key(path: &Path) -> Failure {
+    let words = format!(
+        "{} has no line `{CONF_KEY} = TOKEN`, and LMCP_CONF says it has",
+        path.display()
+    );
+    Failure::misuse(words).hint("a file of options is named by LMCP_CONFIG")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(entries: &[(Option<&str>, &str)]) -> Tokens {
+        let mut tokens = Tokens {
+            key: Key::new(HMAC_SHA256, &[0; 32]),
+            known: Vec::new(),
+        };
+        for (name, token) in entries {
+            tokens.add(*name, token, "here").unwrap();
+        }
+        tokens
+    }
+
+    fn sent(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_token_is_known_whole_and_by_its_name() {
+        let tokens = tokens(&[(None, "first\n"), (Some("ann"), "second")]);
+        let identify = |value: &str| tokens.identify(&sent(value));
+        assert_eq!(identify("Bearer first"), Ok(None));
+        assert_eq!(identify("bearer second"), Ok(Some("ann".into())));
+        for value in [
+            "Bearer firs",
+            "Bearer first2",
+            "Bearer FIRST",
+            "Bearer firstsecond",
+            "Basic first",
+        ] {
+            assert!(identify(value).is_err(), "{value}");
+        }
+        assert!(tokens.identify(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let mut tokens = tokens(&[(None, "first")]);
+        for text in ["", " \n", "two words", "two\nlines", "é", "first"] {
+            assert!(tokens.add(None, text, "here").is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_conf_has_its_token_in_one_line() {
+        for (text, token) in [
+            ("a = b\n.godparticle = x=y\n", Some("x=y")),
+            (".godparticle=\"x\"", Some("x")),
+            (".godparticle = 1\n.godparticle = 2", Some("2")),
+            (".godparticle =", Some("")),
+            ("godparticle = x\n#.godparticle = x", None),
+            ("", None),
+        ] {
+            assert_eq!(in_conf(text), token, "{text}");
+        }
+    }
+}

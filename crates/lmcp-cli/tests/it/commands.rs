@@ -1,0 +1,54 @@
+//! Commands of a server that people run: what they find, and what stays when it goes.
+
+use serde_json::{Value, json};
+
+use crate::support::{folder, lmcp, post, start};
+
+fn call(address: &str, headers: &str, tool: &str, arguments: &Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    // Without it the answer is in the words of a revision that had no structured content.
+    let headers = format!("mcp-protocol-version: 2025-11-25\r\n{headers}");
+    let (status, answer) = post(address, &headers, &message);
+    assert_eq!(status, 200, "{answer}");
+    answer["result"]["structuredContent"].clone()
+}
+
+#[test]
+fn a_job_keeps_neither_the_port_nor_the_server() {
+    // L18: a child that had the listening socket kept the port when the server was gone.
+    let state = folder("port");
+    let command = |address: &str| {
+        lmcp(&[
+            "serve",
+            "--http",
+            address,
+            "--state-dir",
+            state.to_str().unwrap(),
+        ])
+    };
+    let (mut first, address, _) = start(command("127.0.0.1:0"));
+    let job = call(&address, "", "shell_bg", &json!({ "command": "sleep 300" }));
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
+    let (_second, again, _) = start(command(&address));
+    assert_eq!(again, address);
+    let jobs = call(&again, "", "jobs", &json!({}));
+    assert_eq!(jobs["jobs"][0]["state"], "running", "{jobs}");
+    let stopped = call(&again, "", "job_stop", &json!({ "id": job["id"] }));
+    assert_eq!(stopped["job"]["state"], "killed", "{stopped}");
+}
+
+#[test]
+fn a_command_does_not_find_the_token() {
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+    command.env("LMCP_TOKEN", "hush-hush").env("OTHER", "fine");
+    let (_running, address, _) = start(command);
+    let headers = "authorization: Bearer hush-hush\r\n";
+    let found = call(&address, headers, "shell", &json!({ "command": "env" }));
+    let found = found["stdout"].as_str().unwrap();
+    assert!(
+        found.contains("OTHER=fine") && !found.contains("hush"),
+        "{found}"
+    );
+}

@@ -1,0 +1,87 @@
+//! How it ends: the first signal is a request, the second an order.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::unix::process::ExitStatusExt as _,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::support::{Running, lmcp, start};
+
+fn send(running: &Running, signal: Signal) {
+    let pid = Pid::from_child(&running.0);
+    kill_process(pid, signal).expect("it runs");
+}
+
+/// A call that takes this long, begun: its first event was read.
+fn call(address: &str, seconds: u32) -> TcpStream {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": 1,
+    });
+    let params = json!({ "name": "wait", "arguments": { "seconds": seconds }, "_meta": meta });
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n\
+         mcp-method: tools/call\r\nmcp-name: wait\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    stream.read_exact(&mut [0; 12]).expect("it answers");
+    stream
+}
+
+#[test]
+fn the_first_signal_lets_running_calls_end() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
+        let mut stream = call(&address, 2);
+        send(&running, signal);
+        let mut rest = String::new();
+        stream
+            .read_to_string(&mut rest)
+            .expect("the answer is whole");
+        assert!(rest.contains("waited 2 s"), "{rest}");
+        assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn the_second_signal_does_not() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
+        let stream = call(&address, 300);
+        send(&running, signal);
+        // Its port is closed once it has heard of the first.
+        while TcpStream::connect(&address).is_ok() {}
+        send(&running, signal);
+        let status = running.0.wait().unwrap();
+        assert_eq!((status.code(), status.signal()), (Some(code), None));
+        drop(stream);
+    }
+}
+
+#[test]
+fn on_stdio_a_signal_ends_it() {
+    let mut child = lmcp(&["serve", "--demo", "--stdio"]).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"ping"}}"#).unwrap();
+    // It serves, so it listens for signals.
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0; 10])
+        .unwrap();
+    let mut running = Running(child);
+    send(&running, Signal::TERM);
+    assert_eq!(running.0.wait().unwrap().code(), Some(143));
+    drop(input);
+}
