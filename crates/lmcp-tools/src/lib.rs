@@ -9,12 +9,14 @@
 //! | `files` | `read_file`, `write_file`, `edit_file`, `list_dir`, `search_files` |
 //! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
 //! | `web` | `fetch`, `web_search` |
+//! | `image` | which pictures clients can show |
 //! | `host` | `systeminfo` |
 
 mod answer;
 mod blocking;
 mod files;
 mod host;
+mod image;
 mod process;
 mod room;
 mod roots;

@@ -1,12 +1,14 @@
 //! What a file is, by the way it begins.
 
+use crate::image;
+
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// As far as one can tell.
     Text,
-    /// A picture that models can look at, with its MIME type.
-    Image(&'static str),
+    /// It begins like a picture; whether models can look at it, all of it tells.
+    Image,
     /// Not for reading, and what it is.
     Binary(&'static str),
     /// Nothing but zeros: a hole, with perhaps text behind it.
@@ -19,8 +21,8 @@ pub(crate) const HEAD_BYTES: usize = 8192;
 impl Kind {
     /// By the first [`HEAD_BYTES`] of a file.
     pub(crate) fn of(head: &[u8]) -> Self {
-        if let Some(mime_type) = image(head) {
-            return Self::Image(mime_type);
+        if image::begins(head) {
+            return Self::Image;
         }
         let known = MAGIC.iter().find(|(magic, _)| head.starts_with(magic));
         if let Some((_, name)) = known {
@@ -34,30 +36,6 @@ impl Kind {
             return Self::Hole;
         }
         Self::Binary("binary data")
-    }
-}
-
-fn image(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
     }
 }
 
@@ -89,8 +67,9 @@ mod tests {
     fn files_are_known_by_how_they_begin() {
         assert_eq!(Kind::of(b""), Kind::Text);
         assert_eq!(Kind::of(b"GIF is a format"), Kind::Text);
-        assert_eq!(Kind::of(b"GIF89a..."), Kind::Image("image/gif"));
-        assert_eq!(Kind::of(b"RIFF\0\0\0\0WEBPVP8 "), Kind::Image("image/webp"));
+        assert_eq!(Kind::of(b"GIF89a is a format"), Kind::Text);
+        assert_eq!(Kind::of(b"GIF89a\x01\0"), Kind::Image);
+        assert_eq!(Kind::of(b"RIFF\0\0\0\0WEBPVP8 "), Kind::Image);
         assert_eq!(
             Kind::of(b"RIFF\0\0\0\0WAVEfmt "),
             Kind::Binary("binary data")

@@ -27,6 +27,7 @@ use crate::{
         kind::{HEAD_BYTES, Kind},
         text::{Encoding, LineEndings},
     },
+    image,
     room::{Room, json_length},
     roots::Place,
     time::rfc3339,
@@ -262,8 +263,8 @@ impl Reader {
                     return Err(is_binary(&place, "nothing but zeros", source.size()));
                 }
             }
-            Kind::Image(mime_type) => {
-                let image = self.image(&place, &mut source, mime_type)?;
+            Kind::Image => {
+                let (image, mime_type) = self.image(&place, &mut source)?;
                 read.hash = Some(hash::of(image));
                 read.mime_type = Some(mime_type.into());
             }
@@ -274,29 +275,33 @@ impl Reader {
         Ok(read)
     }
 
-    /// Keeps the image for the result, and returns its bytes.
+    /// Keeps the image for the result, and returns its bytes and MIME type.
     fn image<'a>(
         &mut self,
         place: &Place<'_>,
         source: &'a mut Source,
-        mime_type: &'static str,
-    ) -> ToolResult<&'a [u8]> {
+    ) -> ToolResult<(&'a [u8], &'static str)> {
+        let cannot = |err| cannot_read(place, err);
         let size = source.size();
-        if size > self.image_bytes {
+        let read = size.min(self.image_bytes);
+        let bytes = source.between(0, read).map_err(cannot)?;
+        let refused = |why: String| {
+            let what = image::describe(bytes, size);
             let shown = place.shown().display();
-            return Err(ToolError::new(format!(
-                "`{shown}` is an image ({mime_type}) of {size} bytes, and only {} more bytes of images fit",
-                self.image_bytes
-            ))
-            .hint("make a smaller copy and read that"));
+            ToolError::new(format!("`{shown}` ({what}) cannot be shown: {why}"))
+                .hint("make a whole and smaller copy and read that")
+        };
+        if size > read {
+            let left = self.image_bytes;
+            return Err(refused(format!(
+                "only {left} more bytes of images fit into this result"
+            )));
         }
+        let mime_type = image::check(bytes).map_err(refused)?;
         self.image_bytes -= size;
-        let bytes = source
-            .between(0, size)
-            .map_err(|err| cannot_read(place, err))?;
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
         self.images.push(Content::image(data, mime_type));
-        Ok(bytes)
+        Ok((bytes, mime_type))
     }
 
     fn answer(self, mut files: Vec<FileRead>, failed: bool) -> Answer<Files> {
@@ -367,5 +372,5 @@ const FACTS_BYTES: usize = 512;
 /// Of several files each shows this much, or none is worth showing.
 const LEAST_SHARE_BYTES: usize = 1024;
 
-/// Images of one call, together. Their Base64 must fit into what clients take as one message.
-const IMAGE_BYTES: u64 = 5 * 1024 * 1024;
+/// Images of one call, together.
+const IMAGE_BYTES: u64 = image::MOST_BYTES as u64;

@@ -101,12 +101,25 @@ impl FromStr for Allow {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
+        if let Some((address, port)) = address_or_port(text) {
+            return Err(Error::config(format!(
+                "`{text}` may mean a port or not: write [{address}]:{port} or [{text}]"
+            )));
+        }
         parse(text).ok_or_else(|| {
             Error::config(format!(
                 "`{text}` is no network, address or host to allow, like 10.0.0.0/8, 127.0.0.1:8080 or wiki.internal"
             ))
         })
     }
+}
+
+/// An address of IPv6 whose end could as well be a port: the two parts.
+fn address_or_port(text: &str) -> Option<(&str, u16)> {
+    text.parse::<Ipv6Addr>().ok()?;
+    let (address, port) = text.rsplit_once(':')?;
+    address.parse::<Ipv6Addr>().ok()?;
+    Some((address, port.parse().ok()?))
 }
 
 fn parse(text: &str) -> Option<Allow> {
@@ -120,6 +133,8 @@ fn parse(text: &str) -> Option<Allow> {
         return Some(Allow { to, port: None });
     }
     let (host, port) = match text.rsplit_once(':') {
+        // The address in brackets ends here, without a port.
+        Some(_) if text.ends_with(']') => (text, None),
         Some((host, port)) => (
             host,
             Some(port.parse::<u16>().ok().filter(|port| *port > 0)?),
@@ -208,6 +223,27 @@ mod tests {
             "http://a.example",
             "::ffff:127.0.0.1"
         ));
+    }
+
+    #[test]
+    fn a_port_behind_an_address_with_colons_needs_brackets() {
+        for text in ["::1:80", "fd00::1:8080", "::ffff:7f00:1"] {
+            let err = text.parse::<Allow>().unwrap_err().to_string();
+            assert!(err.contains(&format!("or [{text}]")), "{err}");
+        }
+        assert!(
+            "::1:80"
+                .parse::<Allow>()
+                .unwrap_err()
+                .to_string()
+                .contains("[::1]:80")
+        );
+        assert!(reaches("[::1:80]", "http://a.example:8080", "::1:80"));
+        assert!(!reaches("[::1]:80", "http://a.example:8080", "::1"));
+        assert!(reaches("::1", "http://a.example:8080", "::1"));
+        assert!(reaches("[::1]", "http://a.example:8080", "::1"));
+        assert!(reaches("fd00:0:0:0:0:0:0:1", "http://a.example", "fd00::1"));
+        assert!(reaches("fd00::a", "http://a.example", "fd00::a"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use lmcp_core::Error;
 
 use super::{allow::Allow, url::Url};
+use crate::image;
 
 /// What `fetch` and `web_search` may do, and with what.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub struct Web {
     pub ca_file: Option<PathBuf>,
     /// What is read of one page at most, decoded, in bytes. 8 MiB: more than any page for readers has.
     pub page_bytes: usize,
-    /// Largest picture, in bytes. 5 MiB: what models take.
+    /// Largest picture, in bytes. 3,932,160, and never more: as Base64 these are 5 MiB, what models take.
     pub image_bytes: usize,
     /// Pages that are kept for whoever reads on, together, in bytes. 8 MiB. At least one page of `page_bytes`, or that
     /// one is cut shorter.
@@ -80,7 +81,7 @@ impl Web {
     /// ```
     ///
     /// # Errors
-    /// A value cannot be read, or leaves open which backend is meant.
+    /// A value cannot be read, leaves open which backend is meant, or chooses one without its key or address.
     pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let lookup = |name: &str| {
             let value = lookup(name).map(|value| value.trim().to_owned());
@@ -119,7 +120,25 @@ impl Search {
             Some(name) => Backend::parse(&name)?,
             None => search.only_configured()?,
         };
+        search.expect_usable()?;
         Ok(search)
+    }
+
+    /// Better at the start than at every search.
+    fn expect_usable(&self) -> Result<(), Error> {
+        let (is_there, variable) = match self.backend {
+            Backend::DuckDuckGo => return Ok(()),
+            Backend::Searxng => (self.searxng_url.is_some(), "LMCP_SEARXNG_URL"),
+            Backend::Tavily => (self.tavily_key.is_some(), "LMCP_TAVILY_KEY"),
+            Backend::Brave => (self.brave_key.is_some(), "LMCP_BRAVE_KEY"),
+        };
+        if is_there {
+            return Ok(());
+        }
+        Err(Error::config(format!(
+            "{} is chosen to search, but {variable} is not set",
+            self.backend
+        )))
     }
 
     fn only_configured(&self) -> Result<Backend, Error> {
@@ -171,7 +190,7 @@ impl Default for Web {
             user_agent: concat!("lmcp-fetch/", env!("CARGO_PKG_VERSION")).into(),
             ca_file: None,
             page_bytes: 8 * 1024 * 1024,
-            image_bytes: 5 * 1024 * 1024,
+            image_bytes: image::MOST_BYTES,
             cache_bytes: 8 * 1024 * 1024,
             cache_time: Duration::from_secs(600),
             search: Search::default(),
@@ -231,6 +250,21 @@ mod tests {
         );
         let chosen = [two[0], two[1], ("LMCP_SEARCH_BACKEND", "Brave")];
         assert_eq!(from(&chosen).unwrap().search.backend, Backend::Brave);
+    }
+
+    #[test]
+    fn a_chosen_backend_needs_its_key_or_address() {
+        for (backend, variable, value) in [
+            ("searxng", "LMCP_SEARXNG_URL", "http://a.example"),
+            ("tavily", "LMCP_TAVILY_KEY", "k"),
+            ("brave", "LMCP_BRAVE_KEY", "k"),
+        ] {
+            let chosen = ("LMCP_SEARCH_BACKEND", backend);
+            let err = from(&[chosen, (variable, " ")]).unwrap_err().to_string();
+            assert!(err.contains(backend) && err.contains(variable), "{err}");
+            assert!(from(&[chosen, (variable, value)]).is_ok());
+        }
+        assert!(from(&[("LMCP_SEARCH_BACKEND", "duckduckgo")]).is_ok());
     }
 
     #[test]

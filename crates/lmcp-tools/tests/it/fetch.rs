@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use crate::picture::png;
 use crate::site::{Site, call, client, failure, loopback, send, text};
 use flate2::{
     Compression,
@@ -118,18 +119,48 @@ async fn json_is_indented_with_its_order_kept() {
 }
 
 #[tokio::test]
-async fn an_image_comes_as_one() {
-    let site = Site::of("image/png", b"\x89PNG\r\n\x1a\n123".to_vec());
+async fn an_image_comes_as_one_whatever_it_is_called() {
     let client = client(loopback());
+    for called in [
+        "image/png",
+        "image/jpeg",
+        "text/html",
+        "application/octet-stream",
+    ] {
+        let site = Site::of(called, png(3, 4, 60));
+        let (result, value) = call(&client, "fetch", json!({ "url": site.url("/") })).await;
+        let Content::Image(image) = &result.content[1] else {
+            panic!("no image: {result:?}");
+        };
+        assert_eq!(
+            (image.mime_type.as_str(), image.data.len()),
+            ("image/png", 80)
+        );
+        assert_eq!(value["bytes_read"], 60);
+    }
+}
+
+#[tokio::test]
+async fn what_no_client_can_show_does_not_come_as_an_image() {
+    let client = client(loopback());
+    let site = Site::of("image/png", "<!doctype html><p>Please <b>log in</b>");
     let (result, value) = call(&client, "fetch", json!({ "url": site.url("/") })).await;
-    let Content::Image(image) = &result.content[1] else {
-        panic!("no image: {result:?}");
-    };
     assert_eq!(
-        (image.mime_type.as_str(), image.data.as_str()),
-        ("image/png", "iVBORw0KGgoxMjM=")
+        (result.content.len(), &value["body"]),
+        (1, &json!("Please log in"))
     );
-    assert_eq!(value["bytes_read"], 11);
+    for (bytes, words) in [
+        (png(1, 1, 100)[..20].to_vec(), "(image/png, 20 bytes)"),
+        (
+            png(20_000, 2, 100),
+            "(image/png, 100 bytes, 20000x2 pixels)",
+        ),
+        (png(2, 2, 5 << 20), "(image/png, 5242880 bytes, 2x2 pixels)"),
+    ] {
+        let site = Site::of("image/png", bytes);
+        let text = failure(&client, "fetch", json!({ "url": site.url("/") })).await;
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 #[tokio::test]
@@ -279,7 +310,10 @@ async fn a_small_body_that_unpacks_to_a_huge_one_is_cut() {
     assert_eq!(value["bytes_read"], 1 << 20);
     assert_eq!(
         (&value["incomplete"], &value["truncated"]),
-        (&json!(true), &json!(true))
+        (
+            &json!("the page is longer than this server reads"),
+            &json!(true)
+        )
     );
 }
 
@@ -302,11 +336,11 @@ async fn a_broken_body_is_an_error() {
     assert!(text.contains("`br`"), "{text}");
     let site = Site::new(|_, stream| {
         stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
             .unwrap()
     });
     let text = failure(&client, "fetch", json!({ "url": site.url("/") })).await;
-    assert!(text.contains("ended after 3 bytes"), "{text}");
+    assert!(text.contains("ended after 0 bytes"), "{text}");
     let site = Site::new(|_, stream| stream.write_all(b"220 mail.example ESMTP\r\n").unwrap());
     let text = failure(&client, "fetch", json!({ "url": site.url("/") })).await;
     assert!(text.contains("no valid answer"), "{text}");
@@ -325,15 +359,14 @@ async fn an_endless_body_is_cut_and_its_connection_dropped() {
     let mut settings = loopback();
     settings.web.page_bytes = 100_000;
     let (_, value) = call(&client(settings), "fetch", json!({ "url": site.url("/") })).await;
-    assert_eq!(
-        (&value["bytes_read"], &value["incomplete"]),
-        (&json!(100_000), &json!(true))
-    );
+    assert_eq!(value["bytes_read"], 100_000);
+    assert!(value["incomplete"].is_string());
     is_gone.recv_timeout(Duration::from_secs(30)).unwrap();
 }
 
 #[tokio::test]
-async fn a_site_that_drips_is_ended_by_the_time_limit() {
+async fn what_came_before_the_time_limit_or_the_end_of_the_connection_is_kept() {
+    let client = client(loopback());
     let site = Site::new(|_, stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nabc")
@@ -341,16 +374,55 @@ async fn a_site_that_drips_is_ended_by_the_time_limit() {
         // Until the other side hangs up.
         let _ = stream.read(&mut [0]);
     });
-    let text = failure(
-        &client(loopback()),
-        "fetch",
-        json!({ "url": site.url("/"), "timeout_s": 1 }),
-    )
-    .await;
-    assert!(
-        text.contains("timed out after 1 s, 3 bytes into the body"),
-        "{text}"
+    let late = json!({ "url": site.url("/"), "timeout_s": 1 });
+    let (result, value) = call(&client, "fetch", late).await;
+    assert!(!result.is_error);
+    assert_eq!(
+        (&value["status"], &value["body"]),
+        (&json!(200), &json!("abc"))
     );
+    let why = value["incomplete"].as_str().unwrap();
+    assert!(
+        why.contains("timed out after 1 s, 3 bytes into the body"),
+        "{why}"
+    );
+    assert!(text(&result).contains(why));
+
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::none());
+    gzip.write_all(&[b'x'; 50_000]).unwrap();
+    let packed = gzip.finish().unwrap();
+    for (coding, body) in [
+        ("identity", vec![b'x'; 40_000]),
+        ("gzip", packed[..40_000].to_vec()),
+    ] {
+        let site = Site::new(move |_, stream| {
+            let head = format!(
+                "HTTP/1.1 500 No\r\nContent-Length: 90000\r\nContent-Type: text/html\r\nContent-Encoding: {coding}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&body).unwrap();
+        });
+        let (result, value) = call(&client, "fetch", json!({ "url": site.url("/") })).await;
+        assert!(result.is_error);
+        assert_eq!(
+            (&value["status"], &value["truncated"]),
+            (&json!(500), &json!(true))
+        );
+        assert!(
+            value["total_bytes"].as_u64().unwrap() > 30_000,
+            "{coding}: {value}"
+        );
+        let why = value["incomplete"].as_str().unwrap();
+        assert!(why.contains("ended after 40000 bytes"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_stray_zero_makes_no_page_binary() {
+    let site = Site::of("text/html", "<p>some\0thing</p>");
+    let client = client(loopback());
+    let (_, value) = call(&client, "fetch", json!({ "url": site.url("/") })).await;
+    assert_eq!(value["body"], "some\u{fffd}thing");
 }
 
 #[tokio::test]

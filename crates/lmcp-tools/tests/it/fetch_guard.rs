@@ -129,6 +129,9 @@ async fn a_redirect_is_checked_like_the_address_it_came_from() {
     settings.web.allow = vec![outer.address.to_string().parse().unwrap()];
     let text = failure(&client(settings), "fetch", json!({ "url": outer.url("/") })).await;
     assert!(text.contains("127.0.0.1 is a loopback address"), "{text}");
+    let way = format!("redirected from {} to {}", outer.url("/"), inner.url("/"));
+    assert!(text.contains(&way), "{text}");
+    assert!(text.contains("\nhint: only the operator"), "{text}");
     assert!(inner.asked().is_empty());
 }
 
@@ -142,6 +145,8 @@ async fn a_redirect_to_another_scheme_is_refused() {
     )
     .await;
     assert!(text.contains("scheme `file`"), "{text}");
+    let way = format!("redirected from {} to file:///etc/passwd", site.url("/"));
+    assert!(text.contains(&way), "{text}");
 }
 
 /// Redirects from /5 to /4 and so on; what it says at /0 is the end.

@@ -37,6 +37,7 @@ mod fetch_parts;
 mod fetch_tls;
 mod jobs;
 mod list_dir;
+mod picture;
 mod read_file;
 mod read_file_lines;
 mod rules;

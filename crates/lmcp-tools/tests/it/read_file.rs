@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use crate::picture::png;
 use lmcp_core::{Client, Server};
 use lmcp_tools::{HostTools, Settings};
 use lmcp_wire::CallToolResult;
@@ -404,26 +405,45 @@ async fn binary_files_are_refused_with_what_they_are() {
 #[tokio::test]
 async fn images_come_as_images_up_to_a_size() {
     let bench = Bench::new();
-    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
-    bench.file("a.png", &png);
-    let result = bench.call(json!({ "path": "a.png" })).await;
-    let image = serde_json::to_value(&result.content[1]).unwrap();
-    assert_eq!(
-        image,
-        json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" })
-    );
-    assert_eq!(
-        result.structured_content.unwrap()["files"][0]["mime_type"],
-        "image/png"
-    );
-    png.resize(5 * 1024 * 1024 + 1, 0);
-    bench.file("big.png", &png);
+    for bytes in [100, 3_932_160] {
+        bench.file("a.png", png(8000, 1, bytes));
+        let result = bench.call(json!({ "path": "a.png" })).await;
+        let image = serde_json::to_value(&result.content[1]).unwrap();
+        assert_eq!(
+            (&image["type"], &image["mimeType"]),
+            (&json!("image"), &json!("image/png"))
+        );
+        assert_eq!(image["data"].as_str().unwrap().len(), bytes.div_ceil(3) * 4);
+        let value = result.structured_content.unwrap();
+        assert_eq!(value["files"][0]["mime_type"], "image/png");
+    }
+    bench.file("big.png", png(10, 20, 5 * 1024 * 1024));
+    let refused = bench.refused(json!({ "path": "big.png" })).await;
     assert!(
-        bench
-            .refused(json!({ "path": "big.png" }))
-            .await
-            .contains("image/png")
+        refused.contains("(image/png, 5242880 bytes, 10x20 pixels)"),
+        "{refused}"
     );
+}
+
+#[tokio::test]
+async fn what_no_client_can_show_does_not_come_as_an_image() {
+    let bench = Bench::new();
+    for (bytes, words) in [
+        (&png(1, 1, 100)[..20], "image/png, 20 bytes"),
+        (&png(1, 1, 100)[..90], "image/png, 90 bytes, 1x1 pixels"),
+        (&png(20_000, 20_000, 100), "20000x20000 pixels"),
+        (&png(0, 1, 100), "0x1 pixels"),
+        (b"GIF89a\0\0", "image/gif, 8 bytes"),
+        (b"\xff\xd8\xff\xe0 words", "image/jpeg, 10 bytes"),
+        (b"RIFF\x09\0\0\0WEBPVP8 ", "image/webp, 16 bytes"),
+    ] {
+        bench.file("a", bytes);
+        let refused = bench.refused(json!({ "path": "a" })).await;
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    bench.file("a.txt", "GIF89a is a format\n");
+    let read = bench.read(json!({ "path": "a.txt" })).await;
+    assert_eq!(read["content"], "GIF89a is a format\n");
 }
 
 #[tokio::test]

@@ -56,6 +56,26 @@ async fn searxng_is_asked_in_its_words_at_a_private_address() {
 }
 
 #[tokio::test]
+async fn one_result_that_cannot_be_read_does_not_spoil_the_others() {
+    let good = json!({ "title": "One", "url": "https://one.example/" });
+    let bad = [json!({ "title": 5, "url": {} }), json!(null), json!("x")];
+    for backend in [Backend::Searxng, Backend::Brave, Backend::Tavily] {
+        let mut results = bad.to_vec();
+        results.push(good.clone());
+        let found = json!({ "results": results, "web": { "results": results } });
+        let site = Site::of("application/json", found.to_string());
+        let asked = json!({ "query": "x" });
+        let (_, value) = call(&client(at(&site, backend)), "web_search", asked.clone()).await;
+        assert_eq!(value["results"].as_array().unwrap().len(), 1, "{value}");
+        assert_eq!(value["results"][0]["url"], "https://one.example/");
+        let found = json!({ "results": bad, "web": { "results": bad } });
+        let site = Site::of("application/json", found.to_string());
+        let text = failure(&client(at(&site, backend)), "web_search", asked).await;
+        assert!(text.contains("no result that can be read"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn the_address_of_searxng_is_not_open_to_fetch() {
     let site = Site::of("application/json", "{}");
     let client = client(at(&site, Backend::Searxng));

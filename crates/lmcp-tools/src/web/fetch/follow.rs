@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::{Method, Render, kind::Kind};
 use crate::{
-    Host,
+    Host, image,
     web::{
         allow::Guard,
+        html::one_line,
         http::{Deadline, Request, Response},
         settings::Web,
         url::{Scheme, Url},
@@ -52,6 +53,7 @@ pub(super) async fn download(
     let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
         ToolError::new("the user agent cannot be sent").hint("use plain text on one line")
     })?;
+    let mut way = vec![url.to_string()];
     let mut redirects = Vec::new();
     let mut downgraded = false;
     loop {
@@ -64,8 +66,9 @@ pub(super) async fn download(
         let appetite = |status, headers: &HeaderMap| wanted(settings, status, headers);
         let response = request
             .send(guard, &host.web.tls, deadline, &appetite)
-            .await?;
-        let Some(next) = redirect(&url, &response)? else {
+            .await
+            .map_err(|err| on_the_way(&err, &way))?;
+        let Some(next) = redirect(&url, &response, &way)? else {
             return Ok(Download {
                 url,
                 method,
@@ -75,22 +78,41 @@ pub(super) async fn download(
             });
         };
         if redirects.len() == MOST_REDIRECTS {
-            return Err(ToolError::new(format!(
+            let err = ToolError::new(format!(
                 "more than {MOST_REDIRECTS} redirects, the last one to `{next}`"
             ))
-            .hint("they may go in a circle; fetch that address if not"));
+            .hint("they may go in a circle; fetch that address if not");
+            return Err(on_the_way(&err, &way));
         }
         downgraded |= (url.scheme(), next.scheme()) == (Scheme::Https, Scheme::Http);
         redirects.push(Redirect {
             status: response.status.as_u16(),
             url: next.to_string(),
         });
+        way.push(next.to_string());
         url = next;
     }
 }
 
+/// The same failure, and through which redirects it was met: nobody asked for the address it is about.
+fn on_the_way(err: &ToolError, way: &[String]) -> ToolError {
+    let words = err.to_string();
+    let (what, hint) = match words.split_once("\nhint: ") {
+        Some((what, hint)) => (what, Some(hint.to_owned())),
+        None => (words.as_str(), None),
+    };
+    let mut err = match way {
+        [_] => ToolError::new(what.to_owned()),
+        _ => ToolError::new(format!("{what}, redirected from {}", way.join(" to "))),
+    };
+    if let Some(hint) = hint {
+        err = err.hint(hint);
+    }
+    err
+}
+
 /// Where an answer leads, if it is a redirect.
-fn redirect(from: &Url, response: &Response) -> ToolResult<Option<Url>> {
+fn redirect(from: &Url, response: &Response, way: &[String]) -> ToolResult<Option<Url>> {
     if !is_redirect(response.status) {
         return Ok(None);
     }
@@ -99,7 +121,10 @@ fn redirect(from: &Url, response: &Response) -> ToolResult<Option<Url>> {
     };
     // Some servers write UTF-8 here, and browsers read it.
     let location = String::from_utf8_lossy(location.as_bytes());
-    let next = from.join(&location).map_err(|flaw| flaw.of(&location))?;
+    let next = from.join(&location).map_err(|flaw| {
+        let way = [way, &[one_line(&location)]].concat();
+        on_the_way(&flaw.of(&location), &way)
+    })?;
     Ok(Some(next.without_fragment()))
 }
 
@@ -114,7 +139,7 @@ fn wanted(settings: &Web, status: StatusCode, headers: &HeaderMap) -> usize {
     }
     match Kind::by_headers(headers) {
         Kind::Html | Kind::Json | Kind::Text | Kind::Unknown => settings.page_bytes,
-        Kind::Image => settings.image_bytes,
+        Kind::Image => settings.image_bytes.min(image::MOST_BYTES),
         Kind::Binary => 0,
     }
 }

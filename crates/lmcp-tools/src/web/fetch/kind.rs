@@ -1,8 +1,9 @@
-//! What a body is, by what its server says, and by what it begins with where the server does not know.
+//! What a body is, by what its server says, and by what it begins with.
 
 use ::http::{HeaderMap, header};
 
 use super::charset::is_utf8;
+use crate::image;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -21,23 +22,27 @@ impl Kind {
         Self::by_type(&media_type(headers))
     }
 
-    /// By the media type, or by the bytes where that says nothing. What has zeros in it is no text, whatever it says.
+    /// By the media type, as far as the bytes bear it out: what they are outweighs what somebody calls them.
     pub(super) fn of(headers: &HeaderMap, body: &[u8]) -> Self {
-        let kind = Self::by_headers(headers);
         let begin = &body[..body.len().min(1024)];
+        let cut = begin.len() < body.len();
+        if image::begins(begin) {
+            return Self::Image;
+        }
         let wide = begin.starts_with(&[0xff, 0xfe])
             || begin.starts_with(&[0xfe, 0xff])
             || content_type(headers)
                 .to_ascii_lowercase()
                 .contains("utf-16");
-        match kind {
-            Self::Binary | Self::Image => kind,
+        match Self::by_headers(headers) {
+            Self::Binary => Self::Binary,
             Self::Unknown if begin.contains(&0) && !wide => Self::Binary,
-            Self::Unknown if looks_like_html(begin) => Self::Html,
-            Self::Unknown if !wide && !is_utf8(begin, begin.len() < body.len()) => Self::Binary,
-            Self::Unknown => Self::Text,
-            Self::Html | Self::Json | Self::Text if begin.contains(&0) && !wide => Self::Binary,
-            Self::Html | Self::Json | Self::Text => kind,
+            Self::Image if controls(begin) > 0 || !is_utf8(begin, cut) => Self::Binary,
+            Self::Unknown | Self::Image if looks_like_html(begin) => Self::Html,
+            Self::Unknown if !wide && !is_utf8(begin, cut) => Self::Binary,
+            Self::Unknown | Self::Image => Self::Text,
+            Self::Html | Self::Json | Self::Text if is_binary(begin) && !wide => Self::Binary,
+            kind @ (Self::Html | Self::Json | Self::Text) => kind,
         }
     }
 
@@ -66,10 +71,21 @@ pub(super) fn content_type(headers: &HeaderMap) -> String {
 }
 
 /// The same without parameters, in lower case.
-pub(super) fn media_type(headers: &HeaderMap) -> String {
+fn media_type(headers: &HeaderMap) -> String {
     let whole = content_type(headers);
     let name = whole.split(';').next().unwrap_or_default();
     name.trim().to_ascii_lowercase()
+}
+
+/// Has it zeros, and more of these and their like than a slip leaves in a text?
+fn is_binary(begin: &[u8]) -> bool {
+    begin.contains(&0) && controls(begin) > 1 + begin.len() / 50
+}
+
+/// How many bytes mean nothing in a text.
+fn controls(begin: &[u8]) -> usize {
+    let means_nothing = |byte: &&u8| matches!(byte, 0..=8 | 0x0e..=0x1a | 0x1c..=0x1f);
+    begin.iter().filter(means_nothing).count()
 }
 
 fn looks_like_html(begin: &[u8]) -> bool {

@@ -1,6 +1,9 @@
 //! A download, made into what a model can take: text, or an image.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use ::http::{HeaderMap, header};
 use base64::Engine;
@@ -11,9 +14,16 @@ use super::{
     charset::decode,
     follow::{Download, Redirect},
     json,
-    kind::{Kind, content_type, media_type},
+    kind::{Kind, content_type},
 };
-use crate::web::html::{self, Style};
+use crate::{
+    image,
+    web::{
+        html::{self, Cut, Style},
+        http::{Deadline, Ending, Response},
+        url::Url,
+    },
+};
 
 /// What a fetch came to. Its parts are all cut from the same text.
 #[derive(Debug)]
@@ -30,22 +40,27 @@ pub(super) struct Page {
     pub(super) image: Option<Image>,
     /// Only the main part of the page.
     pub(super) main_only: bool,
-    /// There was more than this server reads.
-    pub(super) incomplete: bool,
+    /// Why its end is missing.
+    pub(super) incomplete: Option<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) base64: String,
-    pub(super) media_type: String,
+    pub(super) media_type: &'static str,
 }
 
 impl Page {
     /// Takes time: not on the thread that serves.
     ///
     /// # Errors
-    /// It is neither text nor an image that clients can show.
-    pub(super) fn make(download: Download, render: Render, limit: usize) -> ToolResult<Self> {
+    /// It is neither text nor an image that clients can show, or nothing of it arrived.
+    pub(super) fn make(
+        download: Download,
+        render: Render,
+        limit: usize,
+        deadline: Deadline,
+    ) -> ToolResult<Self> {
         let Download {
             url,
             method,
@@ -64,29 +79,40 @@ impl Page {
             text: String::new(),
             image: None,
             main_only: false,
-            incomplete: response.cut,
+            incomplete: match &response.ending {
+                Ending::Whole => None,
+                Ending::TooLong => Some(TOO_LONG.into()),
+                Ending::Broken(err) => Some(err.to_string().replace("\nhint: ", "; ")),
+            },
         };
         if method == Method::Head {
             page.text = header_lines(&response.headers);
             return Ok(page);
         }
         if response.body.is_empty() && !is_withheld(&response.headers) {
-            return Ok(page);
+            return match response.ending {
+                Ending::Broken(err) => page.fail(err),
+                Ending::Whole | Ending::TooLong => Ok(page),
+            };
         }
         match Kind::of(&response.headers, &response.body) {
-            Kind::Image if !response.cut => {
-                page.image = Some(Image {
-                    base64: base64::engine::general_purpose::STANDARD.encode(&response.body),
-                    media_type: media_type(&response.headers),
-                });
-            }
-            Kind::Image | Kind::Binary | Kind::Unknown => {
-                return page.refuse(&response.headers);
-            }
+            Kind::Image => return page.show(response),
+            Kind::Binary | Kind::Unknown => return page.refuse(&response.headers),
             kind @ (Kind::Html | Kind::Json | Kind::Text) => {
-                let text = decode(&response.body, &page.content_type, response.cut);
+                let cut = page.incomplete.is_some();
+                let text = decode(&response.body, &page.content_type, cut);
                 drop(response.body);
-                page.render(kind, text, render, &url, limit);
+                let text = match text.contains('\0') {
+                    true => text.replace('\0', "\u{fffd}"),
+                    false => text,
+                };
+                let deadline = deadline.at_least(RENDER_TIME);
+                page.render(kind, text, render, &url, limit, deadline);
+                if page.text.is_empty()
+                    && let Ending::Broken(err) = response.ending
+                {
+                    return page.fail(err);
+                }
             }
         }
         Ok(page)
@@ -97,9 +123,11 @@ impl Page {
         kind: Kind,
         text: String,
         render: Render,
-        url: &crate::web::url::Url,
+        url: &Url,
         limit: usize,
+        deadline: Deadline,
     ) {
+        let is_late = || deadline.is_over();
         let style = match render {
             Render::Markdown => Style::Markdown,
             Render::Plain | Render::Html | Render::Raw => Style::Plain,
@@ -108,13 +136,13 @@ impl Page {
             (_, Render::Raw) => text,
             (Kind::Json, _) => json::indent(&text, limit).unwrap_or(text),
             (Kind::Html, Render::Html) => {
-                let (stripped, cut) = html::strip(&text, limit);
-                self.incomplete |= cut;
+                let (stripped, cut) = html::strip(&text, limit, &is_late);
+                self.cut(cut);
                 stripped
             }
             (Kind::Html, Render::Plain | Render::Markdown) => {
-                let readable = html::readable(&text, url, style, limit);
-                self.incomplete |= readable.cut;
+                let readable = html::readable(&text, url, style, limit, &is_late);
+                self.cut(readable.cut);
                 self.title = readable.title;
                 self.main_only = readable.main_only;
                 readable.text
@@ -123,8 +151,18 @@ impl Page {
         };
         if self.text.len() > limit {
             self.text.truncate(self.text.floor_char_boundary(limit));
-            self.incomplete = true;
+            self.cut(Some(Cut::Length));
         }
+    }
+
+    /// Takes down why the end is missing; the first reason counts.
+    fn cut(&mut self, cut: Option<Cut>) {
+        let why = match cut {
+            None => return,
+            Some(Cut::Length) => TOO_LONG,
+            Some(Cut::Time) => "time ran out while the page was made readable",
+        };
+        self.incomplete.get_or_insert_with(|| why.into());
     }
 
     /// Tells two texts apart, to notice that a page has changed.
@@ -134,11 +172,42 @@ impl Page {
         hasher.finish()
     }
 
-    /// It cannot be shown. An error of the server matters more than that.
-    fn refuse(self, headers: &HeaderMap) -> ToolResult<Self> {
+    /// It begins like an image: one that clients cannot show would stop them for good.
+    fn show(mut self, response: Response) -> ToolResult<Self> {
+        let body = &response.body;
+        let (checked, size) = match response.ending {
+            Ending::Whole => (image::check(body), None),
+            Ending::TooLong => (
+                Err("it is too large".into()),
+                content_length(&response.headers),
+            ),
+            Ending::Broken(err) => return self.fail(err),
+        };
+        match checked {
+            Ok(media_type) => {
+                let base64 = base64::engine::general_purpose::STANDARD.encode(body);
+                self.image = Some(Image { base64, media_type });
+                Ok(self)
+            }
+            Err(why) => {
+                let what = image::describe(body, size.unwrap_or(body.len() as u64));
+                let url = &self.url;
+                let err = ToolError::new(format!("`{url}` ({what}) cannot be shown: {why}"));
+                self.fail(err.hint("download it with a command if you need it"))
+            }
+        }
+    }
+
+    /// Nothing of it can be shown. An error of the server matters more than that.
+    fn fail(self, err: ToolError) -> ToolResult<Self> {
         if self.status >= 400 {
             return Ok(self);
         }
+        Err(err)
+    }
+
+    /// It is of no kind that can be shown.
+    fn refuse(self, headers: &HeaderMap) -> ToolResult<Self> {
         let kind = match self.content_type.as_str() {
             "" => "data without a type",
             name => name,
@@ -147,11 +216,11 @@ impl Page {
             Some(size) => format!("{size} bytes"),
             None => "of unknown size".into(),
         };
-        Err(ToolError::new(format!(
+        let err = ToolError::new(format!(
             "`{}` is {kind}, {size}, and cannot be shown as text or image",
             self.url
-        ))
-        .hint("download it with a command if you need it"))
+        ));
+        self.fail(err.hint("download it with a command if you need it"))
     }
 }
 
@@ -178,3 +247,8 @@ fn header_lines(headers: &HeaderMap) -> String {
         .map(|(name, value)| format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
     lines.collect()
 }
+
+const TOO_LONG: &str = "the page is longer than this server reads";
+
+/// What a page has at least to be made readable, even if its time ran out while it was read.
+const RENDER_TIME: Duration = Duration::from_secs(2);

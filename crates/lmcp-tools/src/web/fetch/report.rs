@@ -44,9 +44,9 @@ pub(super) struct Fetched {
     next_start: Option<usize>,
     /// Is there more, either to read with `next_start` or lost because the page is too long?
     truncated: bool,
-    /// The page is longer than this server reads; its end is lost.
-    #[serde(skip_serializing_if = "is_false")]
-    incomplete: bool,
+    /// Why the end of the page is missing: too long, too slow, or broken off. Absent if it is all there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<String>,
     /// This part was cut from the download of an earlier call.
     cached: bool,
     /// Does this part fit to the one before?
@@ -75,7 +75,10 @@ pub(super) struct Part {
 
 /// The answer, and whether it is the whole page.
 pub(super) fn answer(page: &Page, part: Part, cx: &Cx) -> (Answer<Fetched>, bool) {
-    let mut room = Room::of(cx);
+    answer_in(Room::of(cx), page, part)
+}
+
+fn answer_in(mut room: Room, page: &Page, part: Part) -> (Answer<Fetched>, bool) {
     room.bytes = room.bytes.min(part.max_bytes);
     let start = page
         .text
@@ -99,20 +102,26 @@ pub(super) fn answer(page: &Page, part: Part, cx: &Cx) -> (Answer<Fetched>, bool
         start,
         total_bytes: page.text.len(),
         next_start,
-        truncated: next_start.is_some() || page.incomplete,
-        incomplete: page.incomplete,
+        truncated: next_start.is_some() || page.incomplete.is_some(),
+        incomplete: page.incomplete.clone(),
         cached: part.cached,
         continuity: part.continuity,
     };
     let mut text = fetched.summary(end);
-    if room.in_text && !body.is_empty() {
-        text.push_str("\n\n");
-        text.push_str(body);
-    }
     let failed = !fetched.ok;
+    // Clients that look at the structured part look at the text of an error.
+    let shown = match (room.in_text, failed) {
+        (true, _) => body,
+        (false, true) => &body[..body.floor_char_boundary(ERROR_BYTES)],
+        (false, false) => "",
+    };
+    if !shown.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(shown);
+    }
     let answer = Answer::new(fetched, text).failed_if(failed);
     let answer = match &page.image {
-        Some(image) => answer.with(Content::image(&image.base64, &image.media_type)),
+        Some(image) => answer.with(Content::image(&image.base64, image.media_type)),
         None => answer,
     };
     (answer, is_whole)
@@ -157,13 +166,58 @@ impl Fetched {
             self.next_start
                 .map(|next| format!("more with start {next}")),
         );
-        if self.incomplete {
-            lines.push("the page is longer than this server reads; its end is lost".into());
-        }
+        let incomplete = self.incomplete.as_ref();
+        lines.extend(incomplete.map(|why| format!("its end is missing: {why}")));
         lines.join("\n")
     }
 }
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// How much of an error's body everybody is shown.
+const ERROR_BYTES: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use lmcp_core::tool::IntoToolOutput;
+
+    use super::*;
+
+    fn text_of(status: u16) -> String {
+        let page = Page {
+            status,
+            url: "http://a.example/".into(),
+            content_type: "text/plain".into(),
+            bytes_read: 5000,
+            redirects: Vec::new(),
+            downgraded: false,
+            title: None,
+            text: "é".repeat(2500),
+            image: None,
+            main_only: false,
+            incomplete: None,
+        };
+        let part = Part {
+            start: 0,
+            max_bytes: 65536,
+            cached: false,
+            continuity: Continuity::Same,
+        };
+        let room = Room {
+            in_text: false,
+            ..Room::UNKNOWN
+        };
+        let result = answer_in(room, &page, part).0.into_output().unwrap();
+        assert_eq!(result.structured_content.unwrap()["body"], page.text);
+        result.content[0].as_text().unwrap().to_owned()
+    }
+
+    #[test]
+    fn an_error_has_the_beginning_of_its_body_in_the_text_for_everybody() {
+        assert!(!text_of(200).contains('é'));
+        let text = text_of(500);
+        assert_eq!(text.matches('é').count(), 1024, "{text}");
+    }
 }

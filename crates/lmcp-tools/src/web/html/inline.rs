@@ -25,6 +25,10 @@ pub(super) enum Kind {
     Strong,
     Emphasis,
     Code,
+    /// Above the line, like a power.
+    Raised,
+    /// Below it, like an index.
+    Lowered,
     /// With where it leads.
     Link(String),
 }
@@ -105,17 +109,33 @@ impl Inline {
         };
         let start = mark.at + (content.len() - content.trim_start().len());
         let end = mark.at + content.trim_end().len();
-        if self.style == Style::Plain || mark.again || start >= end {
+        if start >= end {
+            return;
+        }
+        let content = &self.text[start..end];
+        if let Some(sign) = mark.kind.sign() {
+            let (before, after) = match is_one_word(content) {
+                // A note is what it looks like.
+                _ if content.starts_with('[') => return,
+                true => (sign.into(), ""),
+                false => (format!("{sign}("), ")"),
+            };
+            self.text.insert_str(end, after);
+            self.text.insert_str(start, &before);
+            return;
+        }
+        if self.style == Style::Plain || mark.again {
             return;
         }
         let (before, after) = match &mark.kind {
             Kind::Strong => ("**".into(), "**".into()),
             Kind::Emphasis => ("*".into(), "*".into()),
             Kind::Code => {
-                let ticks = fence(&self.text[start..end], 1);
+                let ticks = fence(content, 1);
                 (ticks.clone(), ticks)
             }
             Kind::Link(to) => ("[".into(), format!("]({to})")),
+            Kind::Raised | Kind::Lowered => return,
         };
         self.text.insert_str(end, &after);
         self.text.insert_str(start, &before);
@@ -128,9 +148,25 @@ impl Inline {
 }
 
 impl Kind {
+    /// What tells a power from one more digit, even in plain text.
+    fn sign(&self) -> Option<&'static str> {
+        match self {
+            Self::Raised => Some("^"),
+            Self::Lowered => Some("_"),
+            Self::Strong | Self::Emphasis | Self::Code | Self::Link(_) => None,
+        }
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
+}
+
+/// Is it clear without brackets where it ends?
+fn is_one_word(text: &str) -> bool {
+    let text = text.trim_start_matches(['+', '-', '−']);
+    text.chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '.' | ',' | '+' | '-' | '−' | '*' | '†' | '′'))
 }
 
 /// More backticks than there are in a row within.

@@ -4,6 +4,8 @@
 //! errors of nesting are met where they hurt. A tree would bring forty crates and be thrown away at once.
 
 mod inline;
+mod math;
+mod open;
 mod reader;
 mod strip;
 mod table;
@@ -20,6 +22,21 @@ pub(crate) enum Style {
     Markdown,
     Plain,
 }
+
+/// Why a text is not all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// There was more than the limit.
+    Length,
+    /// Time ran out.
+    Time,
+}
+
+/// Is it time to stop? Asked now and then.
+pub(crate) type IsLate<'a> = &'a dyn Fn() -> bool;
+
+/// How many tokens are read between two looks at the clock.
+const TOKENS_AT_ONCE: usize = 256;
 
 /// The text of a piece of HTML, in one line.
 pub(crate) fn text_of(html: &str) -> String {

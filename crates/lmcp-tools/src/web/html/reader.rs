@@ -5,9 +5,11 @@
 //! shown instead.
 
 use super::{
-    Style,
+    Cut, IsLate, Style, TOKENS_AT_ONCE,
     inline::Kind,
+    math::Math,
     one_line,
+    open::{Effect, Open},
     token::{Tag, Token, tokens},
     writer::Writer,
 };
@@ -20,17 +22,23 @@ pub(crate) struct Readable {
     pub(crate) title: Option<String>,
     /// Something was left out that was around the main part.
     pub(crate) main_only: bool,
-    /// There was more than the limit.
-    pub(crate) cut: bool,
+    /// Why it is not all of it.
+    pub(crate) cut: Option<Cut>,
 }
 
 /// Makes a page readable, as at most so many bytes. Links lead to where they lead from `base`.
-pub(crate) fn readable(html: &str, base: &Url, style: Style, limit: usize) -> Readable {
-    let main = Reader::new(base, style, limit, Scope::Main).read(html);
+pub(crate) fn readable(
+    html: &str,
+    base: &Url,
+    style: Style,
+    limit: usize,
+    is_late: IsLate<'_>,
+) -> Readable {
+    let main = Reader::new(base, style, limit, Scope::Main).read(html, is_late);
     if main.text.len() >= LEAST_TEXT {
         return main;
     }
-    let all = Reader::new(base, style, limit, Scope::All).read(html);
+    let all = Reader::new(base, style, limit, Scope::All).read(html, is_late);
     if all.text.len() > main.text.len() * 2 {
         all
     } else {
@@ -51,7 +59,9 @@ struct Reader {
     writer: Writer,
     title: String,
     in_title: bool,
-    skipping: Option<Nested>,
+    open: Open,
+    /// The formula that is being read.
+    math: Option<Math>,
     left_out: bool,
     /// What all links together came to, in bytes.
     linked: usize,
@@ -84,7 +94,8 @@ impl Reader {
             writer: Writer::new(style, limit),
             title: String::new(),
             in_title: false,
-            skipping: None,
+            open: Open::default(),
+            math: None,
             left_out: false,
             linked: 0,
             main: Part::default(),
@@ -92,25 +103,30 @@ impl Reader {
         }
     }
 
-    fn read(mut self, html: &str) -> Readable {
-        for token in tokens(html) {
+    fn read(mut self, html: &str, is_late: IsLate<'_>) -> Readable {
+        let mut cut = None;
+        for (at, token) in tokens(html).enumerate() {
             if self.writer.is_full() {
+                break;
+            }
+            if at % TOKENS_AT_ONCE == 0 && is_late() {
+                cut = Some(Cut::Time);
                 break;
             }
             match token {
                 Token::Start(tag) => self.on_start(&tag),
                 Token::End(name) => self.on_end(&name),
                 Token::Text(text) if self.in_title => self.title.push_str(&text),
-                Token::Text(text) if self.skipping.is_none() => self.writer.text(&text),
+                Token::Text(text) if !self.open.is_skipped() => self.writer.text(&text),
                 Token::Text(_) => {}
             }
         }
-        self.finish()
+        self.finish(cut)
     }
 
-    fn finish(mut self) -> Readable {
+    fn finish(mut self, cut: Option<Cut>) -> Readable {
         self.writer.finish();
-        let cut = self.writer.is_full();
+        let cut = cut.or(self.writer.is_full().then_some(Cut::Length));
         let out = std::mem::take(&mut self.writer.out);
         let parts = [self.main, self.article];
         let chosen = parts.iter().find_map(|part| part.of(&out));
@@ -125,12 +141,18 @@ impl Reader {
     }
 
     fn on_start(&mut self, tag: &Tag) {
-        if let Some(skipping) = &mut self.skipping {
-            skipping.start(&tag.name);
+        let is_open = self.open.start(tag);
+        if self.open.is_skipped() {
             return;
         }
         if self.is_skipped(tag) {
-            self.skipping = Some(Nested::new(&tag.name));
+            if is_open {
+                self.open.skip(&tag.name);
+            }
+            return;
+        }
+        if tag.name == "math" || self.math.is_some() {
+            self.start_math(tag);
             return;
         }
         self.start_parts(tag);
@@ -141,8 +163,8 @@ impl Reader {
                     self.base = base;
                 }
             }
-            "a" | "b" | "strong" | "i" | "em" | "code" | "kbd" | "samp" | "tt" => {
-                self.start_mark(tag)
+            "a" | "b" | "strong" | "i" | "em" | "code" | "kbd" | "samp" | "tt" | "sup" | "sub" => {
+                self.start_mark(tag);
             }
             "img" => self.image(tag),
             "br" => self.writer.line_break(),
@@ -174,9 +196,12 @@ impl Reader {
     }
 
     fn on_end(&mut self, name: &str) {
-        if let Some(skipping) = &mut self.skipping {
-            if skipping.end(name) {
-                self.skipping = None;
+        if self.open.end(name) == Effect::Skipped {
+            return;
+        }
+        if let Some(math) = &mut self.math {
+            if math.end() || name == "math" {
+                self.math = None;
             }
             return;
         }
@@ -186,6 +211,8 @@ impl Reader {
             "b" | "strong" => self.writer.inline.close(&Kind::Strong),
             "i" | "em" => self.writer.inline.close(&Kind::Emphasis),
             "code" | "kbd" | "samp" | "tt" => self.writer.inline.close(&Kind::Code),
+            "sup" => self.writer.inline.close(&Kind::Raised),
+            "sub" => self.writer.inline.close(&Kind::Lowered),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.writer.end_heading(),
             "blockquote" => self.writer.end_quote(),
             "ul" | "ol" | "menu" | "dir" => self.writer.end_list(),
@@ -200,7 +227,11 @@ impl Reader {
 
     fn start_mark(&mut self, tag: &Tag) {
         if self.writer.is_pre() {
-            self.writer.set_language(language(tag));
+            match tag.name.as_str() {
+                "sup" => self.writer.text("^"),
+                "sub" => self.writer.text("_"),
+                _ => self.writer.set_language(language(tag)),
+            }
             return;
         }
         let kind = match tag.name.as_str() {
@@ -214,9 +245,19 @@ impl Reader {
             }
             "b" | "strong" => Kind::Strong,
             "i" | "em" => Kind::Emphasis,
+            "sup" => Kind::Raised,
+            "sub" => Kind::Lowered,
             _ => Kind::Code,
         };
         self.writer.inline.open(kind);
+    }
+
+    fn start_math(&mut self, tag: &Tag) {
+        if tag.self_closing {
+            return;
+        }
+        let sign = self.math.get_or_insert_default().start(&tag.name);
+        self.writer.text(sign);
     }
 
     fn image(&mut self, tag: &Tag) {
@@ -255,16 +296,16 @@ impl Reader {
     fn is_skipped(&mut self, tag: &Tag) -> bool {
         let never_text = match tag.name.as_str() {
             "script" | "style" | "template" | "iframe" | "object" | "audio" | "video"
-            | "canvas" => true,
-            // These two alone may end where they begin.
-            "svg" | "math" => !tag.self_closing,
-            _ => false,
+            | "canvas" | "svg" => true,
+            // What a formula was made from, once more.
+            "annotation" | "annotation-xml" => true,
+            _ => is_hidden(tag),
         };
         let around = self.scope == Scope::Main
             && match tag.name.as_str() {
                 "noscript" | "select" | "datalist" | "button" | "textarea" | "dialog" => true,
                 "nav" | "footer" | "aside" => true,
-                name => has_end_tag(name) && (is_hidden(tag) || is_around(tag)),
+                name => has_end_tag(name) && is_around(tag),
             };
         self.left_out |= around && matches!(tag.name.as_str(), "nav" | "footer" | "aside");
         never_text || around
@@ -338,9 +379,28 @@ impl Part {
     }
 }
 
+/// Does nobody see it? What is written there would be for models alone.
 fn is_hidden(tag: &Tag) -> bool {
-    let style = tag.get("style").unwrap_or_default().to_ascii_lowercase();
-    tag.get("hidden").is_some() || style.replace(' ', "").contains("display:none")
+    // Pages that show themselves by a script hide all of it first.
+    if matches!(tag.name.as_str(), "html" | "head" | "body") {
+        return false;
+    }
+    // A picture of a formula is kept from those who hear the page, who have the formula itself.
+    let unheard = tag.name != "img" && tag.is("aria-hidden", "true");
+    unheard || tag.get("hidden").is_some() || tag.get("style").is_some_and(hides)
+}
+
+fn hides(style: &str) -> bool {
+    let mut plain = String::new();
+    for (at, piece) in style.split("/*").enumerate() {
+        plain.push_str(match at {
+            0 => piece,
+            _ => piece.split_once("*/").map_or("", |(_, after)| after),
+        });
+    }
+    plain.retain(|character| !character.is_whitespace());
+    let plain = plain.to_ascii_lowercase();
+    plain.contains("display:none") || plain.contains("visibility:hidden")
 }
 
 fn is_around(tag: &Tag) -> bool {

@@ -1,15 +1,22 @@
 //! A page without what runs and what paints: scripts, styles, handlers, comments.
 
-use super::token::{Tag, Token, tokens};
+use super::{
+    Cut, IsLate, TOKENS_AT_ONCE,
+    token::{Tag, Token, tokens},
+};
 
-/// The same page, at most so many bytes of it, and whether that is less than all.
-pub(crate) fn strip(html: &str, limit: usize) -> (String, bool) {
+/// The same page, at most so many bytes of it, and why that is not all.
+pub(crate) fn strip(html: &str, limit: usize, is_late: IsLate<'_>) -> (String, Option<Cut>) {
     let mut out = String::new();
     let mut inside: Option<String> = None;
-    for token in tokens(html) {
+    let mut cut = None;
+    for (at, token) in tokens(html).enumerate() {
         if out.len() > limit {
-            out.truncate(out.floor_char_boundary(limit));
-            return (out, true);
+            break;
+        }
+        if at % TOKENS_AT_ONCE == 0 && is_late() {
+            cut = Some(Cut::Time);
+            break;
         }
         match token {
             Token::End(name) if inside.as_ref() == Some(&name) => inside = None,
@@ -22,7 +29,9 @@ pub(crate) fn strip(html: &str, limit: usize) -> (String, bool) {
             Token::Text(text) => push_escaped(&mut out, &text),
         }
     }
-    let cut = out.len() > limit;
+    if out.len() > limit {
+        cut = Some(Cut::Length);
+    }
     out.truncate(out.floor_char_boundary(limit));
     (out, cut)
 }

@@ -1,16 +1,35 @@
 //! Tables of data. Tables that only lay out a page are not kept as such.
 
-use super::Style;
+use super::{Style, inline::fence, one_line};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
+    /// In how many quotes, lists and items it stands.
+    pub(super) depth: usize,
     cells: usize,
     /// Of all cells together.
     bytes: usize,
 }
 
+type Cell = Vec<Piece>;
+
+/// What a cell holds, or a block where a table turned out to be none.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Text(String),
+    Code { language: String, code: String },
+}
+
 impl Table {
+    /// One that stands in so many quotes, lists and items.
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            depth,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn start_row(&mut self) {
         self.rows.push(Vec::new());
     }
@@ -20,22 +39,31 @@ impl Table {
             self.start_row();
         }
         if let Some(row) = self.rows.last_mut() {
-            row.push(String::new());
+            row.push(Cell::new());
             self.cells += 1;
         }
     }
 
-    /// More text for the cell that was begun last; false if there is none.
-    pub(super) fn push(&mut self, text: &str) -> bool {
+    /// More for the cell that was begun last; given back if there is none.
+    pub(super) fn push(&mut self, piece: Piece) -> Option<Piece> {
         let Some(cell) = self.rows.last_mut().and_then(|row| row.last_mut()) else {
-            return false;
+            return Some(piece);
         };
-        if !cell.is_empty() {
-            cell.push(' ');
-        }
-        cell.push_str(text);
-        self.bytes += text.len();
-        true
+        self.bytes += match &piece {
+            Piece::Text(text) => text.len(),
+            Piece::Code { code, .. } => code.len(),
+        };
+        cell.push(piece);
+        None
+    }
+
+    /// Code beside the numbers of its lines, say: one row is no table.
+    pub(super) fn lays_out_code(&self) -> bool {
+        let mut rows = self.rows.iter().filter(|row| has_text(row));
+        let is_code =
+            |piece: &Piece| matches!(piece, Piece::Code { code, .. } if code.contains('\n'));
+        let has_code = |row: &Vec<Cell>| row.iter().flatten().any(is_code);
+        rows.next().is_some_and(has_code) && rows.next().is_none()
     }
 
     /// Is it larger than anything that is meant as a table?
@@ -53,41 +81,69 @@ impl Table {
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let mut out = String::new();
         for (at, row) in rows.iter().enumerate() {
+            let row: Vec<_> = row.iter().map(|cell| line(cell, style)).collect();
             if at > 0 {
                 out.push('\n');
             }
             match style {
                 Style::Markdown if columns > 1 => {
-                    push_row(&mut out, row);
+                    push_row(&mut out, &row);
                     if at == 0 {
                         out.push_str(&" |".repeat(columns - row.len()));
                         out.push_str(&format!("\n|{}", " --- |".repeat(columns)));
                     }
                 }
-                Style::Markdown | Style::Plain => out.push_str(&row.join(" | ").replace('\n', " ")),
+                Style::Markdown | Style::Plain => out.push_str(&row.join(" | ")),
             }
         }
         out
     }
 
-    /// Every row as one block, for what turned out to be no table.
-    pub(super) fn into_blocks(self) -> impl Iterator<Item = String> {
-        let rows = self.rows.into_iter().filter(|row| has_text(row));
-        rows.map(|row| {
-            let cells = row.into_iter().filter(|cell| !cell.is_empty());
-            cells.collect::<Vec<_>>().join(" ")
-        })
+    /// Every row as one block, for what turned out to be no table. Code stays by itself.
+    pub(super) fn into_blocks(self) -> Vec<Piece> {
+        let mut blocks = Vec::new();
+        for row in self.rows {
+            let mut words = String::new();
+            for piece in row.into_iter().flatten() {
+                match piece {
+                    Piece::Text(text) if words.is_empty() => words = text,
+                    Piece::Text(text) => {
+                        words.push(' ');
+                        words.push_str(&text);
+                    }
+                    Piece::Code { .. } => {
+                        blocks.push(Piece::Text(std::mem::take(&mut words)));
+                        blocks.push(piece);
+                    }
+                }
+            }
+            blocks.push(Piece::Text(words));
+        }
+        blocks
     }
 }
 
-fn has_text(row: &[String]) -> bool {
+fn has_text(row: &[Cell]) -> bool {
     row.iter().any(|cell| !cell.is_empty())
+}
+
+/// What a cell holds, in one line.
+fn line(cell: &Cell, style: Style) -> String {
+    let pieces = cell.iter().map(|piece| match (piece, style) {
+        (Piece::Text(text), _) => text.replace('\n', " "),
+        (Piece::Code { code, .. }, Style::Plain) => one_line(code),
+        (Piece::Code { code, .. }, Style::Markdown) => {
+            let ticks = fence(code, 1);
+            format!("{ticks}{}{ticks}", one_line(code))
+        }
+    });
+    pieces.collect::<Vec<_>>().join(" ")
 }
 
 fn push_row(out: &mut String, row: &[String]) {
     out.push('|');
     for cell in row {
-        let cell = cell.replace('|', "\\|").replace('\n', " ");
+        let cell = cell.replace('|', "\\|");
         out.push_str(&format!(" {cell} |"));
     }
 }

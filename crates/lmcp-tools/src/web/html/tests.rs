@@ -1,4 +1,4 @@
-use super::{Style, readable, strip, text_of};
+use super::{Cut, Style, readable, strip, text_of};
 use crate::web::url::Url;
 
 const LIMIT: usize = 20_000;
@@ -7,8 +7,12 @@ fn base() -> Url {
     Url::parse("http://a.example/b/c").unwrap()
 }
 
+fn in_time() -> bool {
+    false
+}
+
 fn markdown(html: &str) -> String {
-    readable(html, &base(), Style::Markdown, LIMIT).text
+    readable(html, &base(), Style::Markdown, LIMIT, &in_time).text
 }
 
 #[test]
@@ -91,6 +95,115 @@ fn links_follow_the_base_of_the_page() {
 }
 
 #[test]
+fn what_nobody_sees_is_not_told() {
+    for html in [
+        "<div hidden>EVIL</div>",
+        "<p hidden>EVIL<p>",
+        "<p hidden>EVIL<div>ok</div>",
+        "<ul><li hidden>EVIL<ul><li>EVIL</ul>EVIL<li>ok</ul>",
+        "<table><tr><td hidden>EVIL<table><tr><td>EVIL</table>EVIL<td>ok</table>",
+        "<table><tr hidden><td>EVIL<td>EVIL<tr><td>ok</table>",
+        "<dl><dt hidden>EVIL<dd>ok</dl>",
+        "<b aria-hidden=TRUE>EVIL</b>",
+        "<label aria-hidden='true'>EVIL <i>EVIL</i></label>",
+        "<em style='color:red; DISPLAY : none'>EVIL</em>",
+        "<h2 style='visibility:hidden !important'>EVIL</h2>",
+        "<code style='display:/* x */none'>EVIL</code>",
+        "<div hidden></section></p></b></table>EVIL</div>",
+        "<div hidden><p>EVIL</div>",
+        "<section><div hidden><table><tr><td></div>EVIL</table>EVIL</div></section>",
+        "<div style=display:none><nav>EVIL</nav>EVIL<svg/>EVIL<br/>EVIL</div>",
+        "<img hidden alt=EVIL src=x><input hidden>",
+        "<div><span hidden>EVIL</div>",
+    ] {
+        for style in [Style::Markdown, Style::Plain] {
+            let html = format!("{html}<p>ok");
+            let text = readable(&html, &base(), style, LIMIT, &in_time).text;
+            assert!(
+                text.ends_with("ok") && !text.contains("EVIL"),
+                "{html}: {text}"
+            );
+        }
+    }
+    let deep = format!(
+        "<div hidden>{}EVIL{}EVIL</div>ok",
+        "<div>".repeat(900),
+        "</div>".repeat(900)
+    );
+    assert_eq!(markdown(&deep), "ok");
+    let stray = format!(
+        "<div hidden>{}{}{}EVIL",
+        "<div>".repeat(900),
+        "</b>".repeat(900),
+        "</div>".repeat(900)
+    );
+    assert_eq!(markdown(&stray), "");
+    let inner = format!(
+        "{}<div hidden>EVIL<div>EVIL</div>EVIL</div>ok<p hidden>EVIL</p>",
+        "<div>".repeat(900)
+    );
+    assert_eq!(markdown(&inner), "ok");
+    assert_eq!(markdown("<body style='display:none'>ok"), "ok");
+}
+
+#[test]
+fn powers_and_indices_are_no_digits() {
+    assert_eq!(markdown("10<sup>6</sup> H<sub>2</sub>O"), "10^6 H_2O");
+    assert_eq!(
+        markdown("2<sup>2<sup>n</sup></sup> e<sup>-x</sup>"),
+        "2^(2^n) e^-x"
+    );
+    assert_eq!(markdown("a<sub>i j</sub><sup></sup>"), "a_(i j)");
+    assert_eq!(markdown("so<sup><a href=#n>[1]</a></sup>"), "so[1]");
+    assert_eq!(markdown("<pre>10<sup>6</sup></pre>"), "```\n10^6\n```");
+    let plain = readable("10<sup>6</sup>", &base(), Style::Plain, LIMIT, &in_time);
+    assert_eq!(plain.text, "10^6");
+}
+
+#[test]
+fn a_formula_keeps_its_text() {
+    assert_eq!(
+        markdown(
+            "<p>Let <math><semantics><mi>x</mi><mo>=</mo><mn>2</mn><annotation>x=2</annotation></semantics></math> be"
+        ),
+        "Let x=2 be"
+    );
+    assert_eq!(
+        markdown(
+            "<math><msup><mi>x</mi><mn>2</mn></msup><mspace/><mo>+</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math><b>!</b>"
+        ),
+        "x^2+a/b**!**"
+    );
+    assert_eq!(
+        markdown(
+            "<math><msubsup><mi>x</mi><mrow><mi>i</mi><mi>j</mi></mrow><mn>2</mn></msubsup><msqrt><mn>3</mn></msqrt></math>"
+        ),
+        "x_ij^2√3"
+    );
+}
+
+#[test]
+fn a_list_or_code_in_a_cell_leaves_the_table_one() {
+    assert_eq!(
+        markdown(
+            "<table><tr><th>a<th>b<tr><td><ul><li>one<li>two</ul>end<td><pre>x  =\n  1</pre><tr><td>c<td><blockquote>d</blockquote></table>after"
+        ),
+        "| a | b |\n| --- | --- |\n| - one - two end | `x = 1` |\n| c | d |\n\nafter"
+    );
+    // How sites lay out code: the numbers of its lines beside it.
+    assert_eq!(
+        markdown(
+            "<table><tr><td><pre>1\n2</pre><td><pre><code class=language-c>a\nb</code></pre></table>"
+        ),
+        "```\n1\n2\n```\n\n```c\na\nb\n```"
+    );
+    assert_eq!(
+        markdown("<ul><li><table><tr><th>a<th>b<tr><td>1<td><ol><li>x</ol></table><li>next</ul>"),
+        "- | a | b |\n  | --- | --- |\n  | 1 | 1. x |\n- next"
+    );
+}
+
+#[test]
 fn output_is_bounded_whatever_comes_in() {
     let long = format!("<base href='/{}/'>", "p".repeat(5000));
     for html in [
@@ -107,17 +220,31 @@ fn output_is_bounded_whatever_comes_in() {
         format!("<table><tr>{}", "<td>a".repeat(60_000)),
     ] {
         for style in [Style::Markdown, Style::Plain] {
-            assert!(readable(&html, &base(), style, LIMIT).text.len() <= LIMIT);
+            assert!(readable(&html, &base(), style, LIMIT, &in_time).text.len() <= LIMIT);
         }
-        assert!(strip(&html, LIMIT).0.len() <= LIMIT);
+        assert!(strip(&html, LIMIT, &in_time).0.len() <= LIMIT);
     }
+}
+
+#[test]
+fn a_page_that_takes_too_long_is_left_where_it_is() {
+    let html = "<p>words".repeat(LIMIT / 100);
+    let asked = std::cell::Cell::new(0);
+    let late_soon = || asked.replace(asked.get() + 1) > 0;
+    let page = readable(&html, &base(), Style::Plain, LIMIT, &late_soon);
+    assert_eq!(page.cut, Some(Cut::Time));
+    assert!(page.text.starts_with("words") && page.text.len() < html.len());
+    asked.set(0);
+    let html = "<p>words".repeat(LIMIT / 10);
+    let (text, cut) = strip(&html, html.len(), &late_soon);
+    assert!(text.starts_with("<p>words<p>") && cut == Some(Cut::Time));
 }
 
 #[test]
 fn what_runs_is_taken_out_and_the_rest_stays() {
     let html = "<p onclick=x style=y title='a\"b'>1 &lt; 2</p><SCRIPT>if (a < b) {}</script><a href=' JavaScript:x'>l</a>";
     assert_eq!(
-        strip(html, LIMIT).0,
+        strip(html, LIMIT, &in_time).0,
         "<p title=\"a&quot;b\">1 &lt; 2</p><a>l</a>"
     );
 }
@@ -134,14 +261,14 @@ proptest::proptest! {
             "<b>", "</b>", "<a href=x>", "</a>", "<p>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</table>",
             "<pre>", "</pre>", "<code>", "</code>", "<h1>", "</h1>", "<nav>", "</nav>", "<main>", "</main>", "<br>",
             "<blockquote>", "</blockquote>", "text", " é ", "<article>", "</article>", "<img alt=i src=s>", "<", "&amp",
-            "<div hidden>", "</div>", "<title>", "</title>", "<svg/>", "<script>", "</script>", "<!--", "-->", "\n",
+            "<div hidden>", "</div>", "<p hidden>", "<sup>", "</sup>", "<math>", "<msup>", "</math>", "<li hidden>", "<title>", "</title>", "<svg/>", "<script>", "</script>", "<!--", "-->", "\n",
         ]), 0..60))
     {
         let html = pieces.concat();
         for style in [Style::Markdown, Style::Plain] {
-            let text = readable(&html, &base(), style, 500).text;
+            let text = readable(&html, &base(), style, 500, &in_time).text;
             proptest::prop_assert!(text.len() <= 500);
         }
-        strip(&html, 500);
+        strip(&html, 500, &in_time);
     }
 }

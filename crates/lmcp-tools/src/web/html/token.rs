@@ -28,6 +28,12 @@ impl Tag {
         std::str::from_utf8(value).ok()
     }
 
+    /// Has an attribute this value? Letters may be large or small.
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name)
+            .is_some_and(|own| own.trim().eq_ignore_ascii_case(value))
+    }
+
     /// Is this one of its classes?
     pub(crate) fn has_class(&self, class: &str) -> bool {
         let classes = self.get("class").unwrap_or_default();

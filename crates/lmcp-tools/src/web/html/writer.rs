@@ -3,7 +3,7 @@
 use super::{
     Style,
     inline::{Inline, fence, is_invisible},
-    table::Table,
+    table::{Piece, Table},
 };
 
 #[derive(Debug)]
@@ -96,11 +96,9 @@ impl Writer {
         if text.is_empty() {
             return;
         }
-        if let Some(table) = &mut self.table
-            && table.push(&text)
-        {
+        let Some(text) = self.push_cell(text) else {
             return;
-        }
+        };
         match (self.style, self.heading) {
             (Style::Markdown, level @ 1..) => {
                 self.write(&format!(
@@ -110,6 +108,24 @@ impl Writer {
                 ));
             }
             _ => self.write(&text),
+        }
+    }
+
+    /// Puts a block into the cell that is open, behind the marker of its item; gives it back if there is no cell.
+    fn push_cell(&mut self, mut text: String) -> Option<String> {
+        let Some(table) = &mut self.table else {
+            return Some(text);
+        };
+        let within = self.frames.get_mut(table.depth..).unwrap_or_default();
+        if let Some(Frame::Item { marker, written }) = within.last_mut()
+            && !*written
+        {
+            *written = true;
+            text.insert_str(0, marker);
+        }
+        match table.push(Piece::Text(text))? {
+            Piece::Text(text) => Some(text),
+            Piece::Code { .. } => None,
         }
     }
 
@@ -133,7 +149,6 @@ impl Writer {
 
     pub(super) fn start_quote(&mut self) {
         self.end_block();
-        self.leave_table();
         self.push(Frame::Quote);
     }
 
@@ -144,7 +159,6 @@ impl Writer {
 
     pub(super) fn start_list(&mut self, first: Option<u32>) {
         self.end_block();
-        self.leave_table();
         self.push(Frame::List(first));
     }
 
@@ -189,7 +203,6 @@ impl Writer {
 
     pub(super) fn start_pre(&mut self, language: &str) {
         self.end_block();
-        self.leave_table();
         self.pre = Some(Pre {
             language: language.to_owned(),
             code: String::new(),
@@ -211,14 +224,17 @@ impl Writer {
         let Some(Pre { language, code }) = self.pre.take() else {
             return;
         };
-        let code = code.trim_end().trim_start_matches('\n');
-        match self.style {
-            _ if code.is_empty() => {}
-            Style::Plain => self.write(code),
-            Style::Markdown => {
-                let fence = fence(code, 3);
-                self.write(&format!("{fence}{language}\n{code}\n{fence}"));
-            }
+        let code = code.trim_end().trim_start_matches('\n').to_owned();
+        if code.is_empty() {
+            return;
+        }
+        let piece = Piece::Code { language, code };
+        let left = match &mut self.table {
+            Some(table) => table.push(piece),
+            None => Some(piece),
+        };
+        if let Some(piece) = left {
+            self.write_piece(piece);
         }
     }
 
@@ -226,12 +242,13 @@ impl Writer {
     pub(super) fn start_table(&mut self) {
         self.end_block();
         self.leave_table();
-        self.table = Some(Table::default());
+        self.table = Some(Table::new(self.frames.len()));
     }
 
     pub(super) fn start_row(&mut self) {
         self.end_block();
         if let Some(table) = &mut self.table {
+            self.frames.truncate(table.depth);
             table.start_row();
         }
     }
@@ -241,6 +258,7 @@ impl Writer {
         let Some(table) = &mut self.table else {
             return;
         };
+        self.frames.truncate(table.depth);
         table.start_cell();
         if table.is_huge() {
             self.leave_table();
@@ -249,7 +267,11 @@ impl Writer {
 
     pub(super) fn end_table(&mut self) {
         self.end_block();
+        if self.table.as_ref().is_some_and(Table::lays_out_code) {
+            self.leave_table();
+        }
         if let Some(table) = self.table.take() {
+            self.frames.truncate(table.depth);
             let text = table.render(self.style);
             self.write(&text);
         }
@@ -266,7 +288,18 @@ impl Writer {
     fn leave_table(&mut self) {
         if let Some(table) = self.table.take() {
             for block in table.into_blocks() {
-                self.write(&block);
+                self.write_piece(block);
+            }
+        }
+    }
+
+    fn write_piece(&mut self, piece: Piece) {
+        match (piece, self.style) {
+            (Piece::Text(text), _) => self.write(&text),
+            (Piece::Code { code, .. }, Style::Plain) => self.write(&code),
+            (Piece::Code { language, code }, Style::Markdown) => {
+                let fence = fence(&code, 3);
+                self.write(&format!("{fence}{language}\n{code}\n{fence}"));
             }
         }
     }

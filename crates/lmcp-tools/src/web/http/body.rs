@@ -8,28 +8,58 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use lmcp_core::{ToolError, ToolResult};
 
-use super::Deadline;
+use super::{Deadline, Ending};
 
-/// The body and whether there was more. Once the limit is met nothing more is read.
+/// The body, and how it ended. Once the limit is met nothing more is read.
 pub(super) async fn read(
-    mut incoming: Incoming,
+    incoming: Incoming,
     headers: &HeaderMap,
     limit: usize,
     host: &str,
     deadline: Deadline,
-) -> ToolResult<(Vec<u8>, bool)> {
+) -> ToolResult<(Vec<u8>, Ending)> {
     if limit == 0 {
-        return Ok((Vec::new(), false));
+        return Ok((Vec::new(), Ending::Whole));
     }
     let mut decoder = Decoder::new(headers, limit)?;
-    let mut received = 0;
-    let broken = |err: io::Error| {
-        ToolError::new(format!("the compressed body from `{host}` is broken")).source(err)
+    let taken = take(incoming, &mut decoder, limit, host, deadline).await;
+    // What came before the end that was not expected is still of use.
+    let finished = decoder.finish();
+    let ending = match taken {
+        Err(err) => Ending::Broken(err),
+        Ok(Taken::TooMuch) => Ending::TooLong,
+        Ok(_) if decoder.is_full() => Ending::TooLong,
+        // An empty body is nothing that was compressed, but servers say so.
+        Ok(Taken::Nothing) => Ending::Whole,
+        Ok(Taken::All) => match finished {
+            Ok(()) => Ending::Whole,
+            Err(err) => Ending::Broken(is_broken(host, err)),
+        },
     };
+    Ok((decoder.into_bytes(), ending))
+}
+
+enum Taken {
+    Nothing,
+    All,
+    TooMuch,
+}
+
+async fn take(
+    mut incoming: Incoming,
+    decoder: &mut Decoder,
+    limit: usize,
+    host: &str,
+    deadline: Deadline,
+) -> ToolResult<Taken> {
+    let mut received = 0;
     loop {
         let step = format!("{received} bytes into the body from `{host}`");
         let Some(frame) = deadline.limit(&step, incoming.frame()).await? else {
-            break;
+            return Ok(match received {
+                0 => Taken::Nothing,
+                _ => Taken::All,
+            });
         };
         let frame = frame.map_err(|err| {
             ToolError::new(format!(
@@ -41,18 +71,16 @@ pub(super) async fn read(
             continue;
         };
         received += data.len();
-        let full = decoder.write(&data).map_err(broken)?;
+        let full = decoder.write(&data).map_err(|err| is_broken(host, err))?;
         // Data that decodes to nothing could go on for ever.
         if full || received > limit {
-            return Ok((decoder.into_bytes(), true));
+            return Ok(Taken::TooMuch);
         }
     }
-    // An empty body is nothing that was compressed, but servers say so.
-    if received > 0 {
-        decoder.finish().map_err(broken)?;
-    }
-    let cut = decoder.is_full();
-    Ok((decoder.into_bytes(), cut))
+}
+
+fn is_broken(host: &str, err: io::Error) -> ToolError {
+    ToolError::new(format!("the compressed body from `{host}` is broken")).source(err)
 }
 
 enum Decoder {

@@ -20,6 +20,18 @@ impl Deadline {
         }
     }
 
+    /// The same, or in so much time if that is later: to make the best of what is there already.
+    pub(crate) fn at_least(self, time: Duration) -> Self {
+        Self {
+            at: self.at.max(Instant::now() + time),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
     /// Does a step, unless time runs out.
     pub(crate) async fn limit<T>(
         &self,

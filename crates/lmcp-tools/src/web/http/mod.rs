@@ -37,8 +37,18 @@ pub(crate) struct Response {
     pub(crate) headers: HeaderMap,
     /// Decoded.
     pub(crate) body: Vec<u8>,
+    /// Is that all of it?
+    pub(crate) ending: Ending,
+}
+
+/// How a body ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Whole,
     /// There was more than the limit.
-    pub(crate) cut: bool,
+    TooLong,
+    /// Time ran out, the connection broke, or what was compressed is broken.
+    Broken(ToolError),
 }
 
 /// How much of a body is wanted, by what its head says. Nothing is read if that is 0.
@@ -103,12 +113,12 @@ impl Request {
                 incoming,
             ) = answer.into_parts();
             let limit = appetite(status, &headers);
-            let (body, cut) = body::read(incoming, &headers, limit, &host, deadline).await?;
+            let (body, ending) = body::read(incoming, &headers, limit, &host, deadline).await?;
             Ok(Response {
                 status,
                 headers,
                 body,
-                cut,
+                ending,
             })
         };
         tokio::pin!(exchange);

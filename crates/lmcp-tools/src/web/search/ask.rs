@@ -3,13 +3,14 @@
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_core::{ToolError, ToolResult};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     Host,
     web::{
         allow::{Allow, Guard},
         html::one_line,
-        http::{Deadline, Request, Response},
+        http::{Deadline, Ending, Request, Response},
         settings::{Backend, Search, Secret},
         url::Url,
     },
@@ -74,10 +75,11 @@ impl<'a> Asker<'a> {
         if let Some(key) = key {
             redact(&mut response.body, key.reveal().as_bytes());
         }
-        if response.cut {
-            return Err(self.error("sent more than any list of results holds"));
+        match &response.ending {
+            Ending::Whole => Ok(response),
+            Ending::TooLong => Err(self.error("sent more than any list of results holds")),
+            Ending::Broken(err) => Err(self.error("could not be asked").source_text(err)),
         }
-        Ok(response)
     }
 
     /// What came with 200, as JSON.
@@ -85,6 +87,23 @@ impl<'a> Asker<'a> {
         self.expect_ok(response)?;
         serde_json::from_slice(&response.body)
             .map_err(|err| self.error("sent no JSON that can be read").source(err))
+    }
+
+    /// Each result by itself: one that cannot be read is left out, and only if none can, that is an error.
+    pub(super) fn each<T: DeserializeOwned>(&self, results: Vec<Value>) -> ToolResult<Vec<T>> {
+        let (mut read, mut failed) = (Vec::with_capacity(results.len()), None);
+        for result in results {
+            match serde_json::from_value(result) {
+                Ok(result) => read.push(result),
+                Err(err) => failed = Some(err),
+            }
+        }
+        match failed {
+            Some(err) if read.is_empty() => {
+                Err(self.error("sent no result that can be read").source(err))
+            }
+            _ => Ok(read),
+        }
     }
 
     /// Anything but 200 is no answer.

@@ -3,6 +3,7 @@
 use ::http::{HeaderName, HeaderValue, header};
 use lmcp_core::ToolResult;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
 use crate::web::http::Request;
@@ -17,7 +18,7 @@ struct Answer {
 #[derive(Default, Deserialize)]
 struct Web {
     #[serde(default)]
-    results: Vec<Found>,
+    results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +69,7 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
         .header(HeaderName::from_static("x-subscription-token"), token);
     let response = asker.ask(request, Some(key)).await?;
     let answer: Answer = asker.json(&response)?;
-    let hits = answer.web.results.into_iter();
+    let hits = asker.each::<Found>(answer.web.results)?.into_iter();
     let hits = hits.filter_map(|found| {
         Hit::from_html(&found.title, &found.url, &found.description, found.age)
     });

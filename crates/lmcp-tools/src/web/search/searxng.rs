@@ -3,13 +3,14 @@
 use ::http::{HeaderValue, header};
 use lmcp_core::ToolResult;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
 use crate::web::{http::Request, url::Url};
 
 #[derive(Deserialize)]
 struct Answer {
-    results: Vec<Found>,
+    results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +53,8 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
         ));
     }
     let answer: Answer = asker.json(&response)?;
-    let hits = answer.results.into_iter().filter_map(|found| {
+    let hits = asker.each::<Found>(answer.results)?.into_iter();
+    let hits = hits.filter_map(|found| {
         let (title, snippet) = (
             found.title.unwrap_or_default(),
             found.content.unwrap_or_default(),

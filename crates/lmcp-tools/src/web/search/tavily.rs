@@ -3,14 +3,14 @@
 use ::http::{HeaderValue, Method, header};
 use lmcp_core::ToolResult;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Hit, Query, ask::Asker};
 use crate::web::http::Request;
 
 #[derive(Deserialize)]
 struct Answer {
-    results: Vec<Found>,
+    results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
             .hint("the operator must raise the limit of the key"));
     }
     let answer: Answer = asker.json(&response)?;
-    let hits = answer.results.into_iter();
+    let hits = asker.each::<Found>(answer.results)?.into_iter();
     let hits = hits.filter_map(|found| {
         Hit::new(
             &found.title,
