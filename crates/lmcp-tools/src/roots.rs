@@ -33,6 +33,8 @@ struct Root {
 /// Something that a path names, and how it may be reached.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
+    roots: &'a Roots,
+    /// The one it is below.
     root: Option<&'a Root>,
     /// Below the root; or the path itself where there are no roots.
     below: PathBuf,
@@ -68,35 +70,52 @@ impl Roots {
         let path = expand_home(path);
         let Some(first) = self.roots.first() else {
             return Ok(Place {
+                roots: self,
                 root: None,
                 below: path.clone(),
                 shown: std::path::absolute(&path).unwrap_or(path),
             });
         };
-        if path.is_relative() {
-            let shown = first.names[0].join(&path);
-            return Ok(first.place(&path, shown));
+        let path = first.names[0].join(path);
+        let mut places = self
+            .roots
+            .iter()
+            .filter_map(|root| self.below(root, &path))
+            .peekable();
+        while let Some(place) = places.next() {
+            // A path may lead out of one root and still be below another that holds it.
+            let is_last = places.peek().is_none();
+            if is_last || place.open(OFlags::PATH, Mode::empty()).err() != Some(Errno::XDEV) {
+                return Ok(place);
+            }
         }
-        let found = self.roots.iter().find_map(|root| {
-            let below = root
-                .names
-                .iter()
-                .find_map(|name| path.strip_prefix(name).ok())?;
-            Some(root.place(below, path.clone()))
-        });
-        found.ok_or_else(|| self.outside(&path))
+        Err(ToolError::new(format!(
+            "`{}` is outside of what this server may touch",
+            path.display()
+        ))
+        .hint(self.advice()))
     }
 
-    fn outside(&self, path: &Path) -> ToolError {
+    fn below<'a>(&'a self, root: &'a Root, path: &Path) -> Option<Place<'a>> {
+        let below = root
+            .names
+            .iter()
+            .find_map(|name| path.strip_prefix(name).ok())?;
+        let is_root = below.as_os_str().is_empty();
+        Some(Place {
+            roots: self,
+            root: Some(root),
+            below: if is_root { Path::new(".") } else { below }.to_owned(),
+            shown: path.to_owned(),
+        })
+    }
+
+    fn advice(&self) -> String {
         let roots: Vec<_> = self
             .paths()
             .map(|root| root.display().to_string())
             .collect();
-        ToolError::new(format!(
-            "`{}` is outside of what this server may touch",
-            path.display()
-        ))
-        .hint(format!("stay below {}", roots.join(", ")))
+        format!("stay below {}", roots.join(" or "))
     }
 }
 
@@ -125,19 +144,6 @@ impl Root {
             dir,
         })
     }
-
-    fn place(&self, below: &Path, shown: PathBuf) -> Place<'_> {
-        let below = if below.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            below.to_owned()
-        };
-        Place {
-            root: Some(self),
-            below,
-            shown,
-        }
-    }
 }
 
 impl Place<'_> {
@@ -154,9 +160,9 @@ impl Place<'_> {
     /// A name in this folder.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
         Self {
-            root: self.root,
             below: self.below.join(&name),
             shown: self.shown.join(&name),
+            ..*self
         }
     }
 
@@ -214,9 +220,9 @@ impl Place<'_> {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
         let parent = Self {
-            root: self.root,
             below: below.unwrap_or(Path::new(".")).to_owned(),
             shown: self.shown.parent().unwrap_or(Path::new("/")).to_owned(),
+            ..*self
         };
         Some((parent, name))
     }
@@ -247,12 +253,23 @@ impl Place<'_> {
     pub(crate) fn failed(&self, what: &str, err: Errno) -> ToolError {
         let shown = self.shown.display();
         match err {
-            Errno::NOENT => ToolError::new(format!("`{shown}` does not exist"))
-                .hint("list_dir shows what is there"),
+            Errno::NOENT => {
+                let error = ToolError::new(format!("`{shown}` does not exist"));
+                match self.nearest_folder() {
+                    Some(folder) => error.hint(format!(
+                        "`{}` exists, list_dir shows what is in it",
+                        folder.display()
+                    )),
+                    None => error,
+                }
+            }
             Errno::XDEV => ToolError::new(format!(
                 "`{shown}` leads outside of what this server may touch"
             ))
-            .hint("links to absolute paths are not followed, name what they lead to"),
+            .hint(format!(
+                "{}; links to absolute paths are not followed, name what they lead to",
+                self.roots.advice()
+            )),
             Errno::LOOP => ToolError::new(format!(
                 "`{shown}` goes through links that lead nowhere or may not be followed"
             )),
@@ -261,6 +278,15 @@ impl Place<'_> {
             )),
             err => ToolError::new(format!("cannot {what} `{shown}`")).source(err),
         }
+    }
+
+    /// The nearest folder above it that exists.
+    fn nearest_folder(&self) -> Option<PathBuf> {
+        let (mut above, _) = self.parent()?;
+        while above.open_dir().is_err() {
+            above = above.parent()?.0;
+        }
+        Some(above.shown)
     }
 
     /// The root's directory.

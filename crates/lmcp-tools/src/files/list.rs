@@ -18,6 +18,7 @@ use crate::{
     Host,
     answer::Answer,
     blocking::blocking,
+    files::escape::escaped,
     room::{Room, json_length},
     roots::Place,
 };
@@ -80,6 +81,8 @@ struct Listing {
     entry_count: usize,
     /// Is left out what `.gitignore` and `.ignore` say?
     ignore: bool,
+    /// Was something left out for that, in the folders of this page?
+    left_out: bool,
     /// There is more: pass this as `cursor`. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -157,12 +160,13 @@ fn page(host: &Host, args: &Args, room: Room, cx: &Cx) -> ToolResult<Answer<List
         return Err(ToolError::new("cancelled"));
     }
     let next_cursor = walk.more.then(|| walk.last.encode(args.sort));
-    let text = render(&walk.found, next_cursor.as_deref(), error.as_deref(), room);
+    let text = render(&walk, next_cursor.as_deref(), error.as_deref(), room);
     let listing = Listing {
         path: place.shown().display().to_string(),
         entry_count: walk.found.len(),
         entries: room.in_structured.then_some(walk.found),
         ignore,
+        left_out: walk.left_out,
         next_cursor,
         error,
     };
@@ -188,16 +192,18 @@ fn reason(err: Errno) -> String {
     }
 }
 
-fn render(entries: &[Entry], next: Option<&str>, error: Option<&str>, room: Room) -> String {
+fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>, room: Room) -> String {
     let mut text = String::new();
     if room.in_text {
-        entries
-            .iter()
-            .for_each(|entry| text.push_str(&entry.line()));
+        let lines = walk.found.iter().map(Entry::line);
+        text.extend(lines);
     }
-    let count = entries.len();
+    let count = walk.found.len();
     let plural = if count == 1 { "entry" } else { "entries" };
     text.push_str(&format!("[{count} {plural}"));
+    if walk.left_out {
+        text.push_str(", without ignored ones (`ignore: false` shows them)");
+    }
     if let Some(error) = error {
         text.push_str(&format!(", not all: {error}"));
     }
@@ -215,18 +221,19 @@ impl Entry {
         let size = self.size_bytes.map_or("-".into(), |size| size.to_string());
         let mtime = self.mtime.as_deref().unwrap_or("-");
         // A name may hold a line break, and must not look like two entries.
-        let path = self.path.replace('\n', "\\n");
+        let path = escaped(&self.path);
         let mut line = format!("{mode} {size:>9} {mtime} {path}");
         match (self.r#type, &self.target) {
             (EntryType::Dir, _) => line.push('/'),
-            (EntryType::Link, Some(target)) => {
-                line.push_str(&format!(" -> {}", target.replace('\n', "\\n")))
-            }
+            (EntryType::Link, Some(target)) => line.push_str(&format!(" -> {}", escaped(target))),
             (EntryType::Link, None) => line.push('@'),
             (EntryType::Fifo, _) => line.push('|'),
             (EntryType::Socket, _) => line.push('='),
             (EntryType::Device, _) => line.push_str(" (device)"),
             (EntryType::File | EntryType::Unknown, _) => {}
+        }
+        if self.lossy_name {
+            line.push_str(" (name is not UTF-8)");
         }
         if let Some(error) = &self.error {
             line.push_str(&format!(" ({error})"));

@@ -2,6 +2,7 @@
 
 mod atomic;
 pub(crate) mod edit;
+mod escape;
 mod hash;
 mod kind;
 pub(crate) mod list;

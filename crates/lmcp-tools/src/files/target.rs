@@ -139,7 +139,8 @@ impl<'a> Target<'a> {
             return Err(ToolError::new(format!(
                 "`{}` is larger than {limit} bytes, too large for this",
                 self.place.shown().display()
-            )));
+            ))
+            .hint("change it with a command such as sed, or split it first"));
         }
         Ok(Some(Found { bytes, stat }))
     }
@@ -170,6 +171,14 @@ impl<'a> Target<'a> {
     }
 
     pub(super) fn failed(&self, err: Errno) -> ToolError {
+        if err == Errno::NOENT {
+            // The name is free or taken, both were handled: it is the folder that makes no file.
+            return ToolError::new(format!(
+                "cannot write `{}`: its folder takes no new files, or is gone",
+                self.place.shown().display()
+            ))
+            .hint("files of the system, as in /proc, can only be written by a command");
+        }
         self.place.failed("write", err)
     }
 

@@ -6,7 +6,7 @@ use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     commands::owner,
@@ -124,7 +124,15 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         state.dropped = dropped_now(&job).await;
     }
     // Once more: it may have ended while we waited.
-    let job = store.find(&args.id, &owner)?;
+    let mut job = store.find(&args.id, &owner)?;
+    for _ in 0..20 {
+        // A guard that was killed lets go of its socket a moment before its lock.
+        if !state.guard_gone || job.state != State::Running {
+            break;
+        }
+        sleep(Duration::from_millis(5)).await;
+        job = store.find(&args.id, &owner)?;
+    }
     state.dropped = job.end.as_ref().map_or(state.dropped, |end| end.dropped);
     let room = Room::of(&cx);
     let page = Page::of(&args, &room);
@@ -161,6 +169,8 @@ fn regex(pattern: &str) -> ToolResult<Regex> {
 struct Waited {
     matched: Option<String>,
     dropped: Option<(u64, u64)>,
+    /// The guard of a job that ran went away.
+    guard_gone: bool,
 }
 
 impl Waited {
@@ -184,6 +194,7 @@ impl Waited {
                 None => Ok(None),
             };
             let over = matches!(word, Ok(Some(Word::Ended(_)) | None) | Err(_));
+            waited.guard_gone = link.is_some() && matches!(word, Ok(None));
             if let Ok(Some(Word::Grown { dropped, bytes })) = word {
                 waited.dropped = dropped;
                 progress.step(format!("{bytes} bytes of output"));

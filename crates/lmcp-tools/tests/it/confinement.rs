@@ -497,3 +497,37 @@ async fn a_file_that_turns_into_a_fifo_meanwhile_holds_nobody_up() {
     }
     drop(swapper);
 }
+
+#[tokio::test]
+async fn what_leads_outside_is_told_with_the_roots() {
+    let bench = Bench::new();
+    let error = bench.read("folder/../../outside/secret").await.unwrap_err();
+    let root = bench.path("root");
+    assert!(
+        error.contains(&format!("stay below {}", root.display())),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_path_below_two_roots_may_go_wherever_one_of_them_allows() {
+    for order in [["root/folder", "root"], ["root", "root/folder"]] {
+        let bench = Bench::new();
+        bench.link("../mine", "root/folder/up");
+        bench.link(bench.path("outside"), "root/folder/out");
+        let mut settings = Settings::default();
+        settings.roots = order.iter().map(|root| bench.path(root)).collect();
+        let client = client(settings);
+        for path in [
+            "root/folder/../mine",
+            "root/folder/up",
+            "root/folder/mine",
+            "root/mine",
+        ] {
+            assert_eq!(read(&client, bench.path(path)).await.unwrap(), "inside");
+        }
+        for path in ["root/folder/../../outside/secret", "root/folder/out/secret"] {
+            read(&client, bench.path(path)).await.unwrap_err();
+        }
+    }
+}

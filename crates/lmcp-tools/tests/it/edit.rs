@@ -513,3 +513,33 @@ async fn a_diff_larger_than_the_room_is_cut_and_says_so() {
     assert!(file["diff"].as_str().unwrap().len() <= 24 * 1024);
     assert!(done.text.contains("the diff goes on"));
 }
+
+#[tokio::test]
+async fn a_new_text_without_carriage_returns_does_not_mix_line_endings() {
+    let bench = Bench::open();
+    let path = bench.file("file", "one\r\ntwo\r\nthree\r\n");
+    bench
+        .edit(&path, "two\r\n", "2a\n2b\n", json!({}))
+        .await
+        .ok();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "one\r\n2a\r\n2b\r\nthree\r\n"
+    );
+}
+
+#[tokio::test]
+async fn too_much_is_refused_with_what_to_do() {
+    let bench = Bench::open();
+    let path = bench.file("many", "x".repeat(100_001));
+    let all = json!({ "replace_all": true });
+    bench
+        .edit(&path, "x", "y", all)
+        .await
+        .refused("make `old_string` longer");
+    let path = bench.file("large", "x".repeat((32 << 20) + 1));
+    bench
+        .edit(&path, "x", "y", json!({}))
+        .await
+        .refused("a command such as sed");
+}

@@ -49,7 +49,7 @@ fn same(a: Glyph, b: Glyph) -> bool {
 }
 
 /// Where `old` begins, without overlaps.
-fn places(file: &[Glyph], old: &[Glyph]) -> Vec<usize> {
+fn places(file: &[Glyph], old: &[Glyph], same: impl Fn(Glyph, Glyph) -> bool) -> Vec<usize> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at + old.len() <= file.len() {
         if file[at..at + old.len()]
@@ -115,14 +115,25 @@ fn dress(file: &[Glyph], at: usize, old: &[Glyph], new: &[Glyph]) -> Text {
 /// The file after an edit; `None` if it must not be touched.
 fn model(file: &str, old: &str, new: &str, all: bool) -> Option<String> {
     let (file, old_text, new_text) = (parse(file), parse(old), parse(new));
-    let found = places(&file, &old_text);
+    let mut found = Vec::new();
+    if old_text.contains(&Glyph::Break(true)) {
+        found = places(&file, &old_text, |a, b| a == b);
+    }
+    if found.is_empty() {
+        found = places(&file, &old_text, same);
+    }
     if old == new || found.is_empty() || found.len() > 1 && !all {
         return None;
     }
     let (mut edited, mut from) = (Vec::new(), 0);
     for at in found {
         edited.extend_from_slice(&file[from..at]);
-        edited.extend(dress(&file, at, &old_text, &new_text));
+        let exact = file[at..at + old_text.len()] == old_text;
+        if exact && new_text.contains(&Glyph::Break(true)) {
+            edited.extend_from_slice(&new_text);
+        } else {
+            edited.extend(dress(&file, at, &old_text, &new_text));
+        }
         from = at + old_text.len();
     }
     edited.extend_from_slice(&file[from..]);
@@ -142,8 +153,10 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
+/// Mostly with `\n` alone, as models write.
 fn snippet() -> impl Strategy<Value = String> {
-    prop::collection::vec(line(), 0..5).prop_map(|lines| lines.join("\n"))
+    let ends = select(&["\n", "\n", "\n", "\r\n"][..]);
+    (prop::collection::vec(line(), 0..5), ends).prop_map(|(lines, end)| lines.join(end))
 }
 
 /// One edit: a part of the file, by two places in it, or anything; what to put there; all of them?
@@ -153,27 +166,35 @@ struct Edit {
     old: String,
     new: String,
     all: bool,
+    /// With the line ends of the file, not with `\n` alone?
+    ends: bool,
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
     let part = prop::option::weighted(0.8, any::<(prop::sample::Index, prop::sample::Index)>());
-    (part, snippet(), snippet(), any::<bool>()).prop_map(|(part, old, new, all)| Edit {
+    let flags = any::<(bool, bool)>();
+    (part, snippet(), snippet(), flags).prop_map(|(part, old, new, (all, ends))| Edit {
         part,
         old,
         new,
         all,
+        ends,
     })
 }
 
 impl Edit {
-    /// The text to look for, as a model writes it: with `\n` alone, and without a byte order mark.
+    /// The text to look for, as a model writes it: often with `\n` alone, and without a byte order mark.
     fn old(&self, file: &str) -> String {
         let Some((a, b)) = &self.part else {
             return self.old.clone();
         };
         let glyphs = parse(file.trim_start_matches('\u{feff}'));
         let (a, b) = (a.index(glyphs.len() + 1), b.index(glyphs.len() + 1));
-        print(&glyphs[a.min(b)..a.max(b)]).replace("\r\n", "\n")
+        let part = print(&glyphs[a.min(b)..a.max(b)]);
+        if self.ends {
+            return part;
+        }
+        part.replace("\r\n", "\n")
     }
 }
 

@@ -241,7 +241,9 @@ async fn of_a_long_end_the_end_is_shown() {
 #[tokio::test]
 async fn a_running_job_is_not_started_a_second_time() {
     let host = Host::new();
-    let id = job(&host, "trap '' USR1; sleep 300").await;
+    let id = job(&host, "trap '' USR1; echo ready; sleep 300").await;
+    host.value("job_output", json!({"id": id, "wait_for": "ready"}))
+        .await;
     let args = json!({"id": id, "signal": "USR1", "restart": true});
     let refused = host.call("job_stop", args).await;
     assert!(

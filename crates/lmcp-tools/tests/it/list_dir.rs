@@ -246,6 +246,16 @@ async fn what_is_hidden_or_ignored_is_left_out_unless_asked_for() {
         "src/top",
     ];
     assert_eq!(bench.paths(json!({ "depth": 4 })).await, deep);
+    // Who reads only the text learns it too.
+    let told = async |arguments| {
+        bench.call(arguments).await.content[0]
+            .as_text()
+            .unwrap()
+            .contains("without ignored ones")
+    };
+    assert!(told(json!({ "depth": 4 })).await);
+    assert!(!told(json!({ "depth": 4, "ignore": false })).await);
+    assert!(!told(json!({ "path": "src/deep", "depth": 1 })).await);
     // The rules of the folders above count too.
     let below = ["debug.log", "deep", "keep.log", "top"];
     assert_eq!(
@@ -296,7 +306,10 @@ async fn odd_names_are_shown_and_marked() {
     fs::write(bench.folder.path().join(OsStr::from_bytes(b"bad\xff")), "").unwrap();
     bench.file("line\nbreak", "");
     let result = bench.call(json!({})).await;
-    assert_eq!(result.content[0].as_text().unwrap().lines().count(), 3);
+    let text = result.content[0].as_text().unwrap();
+    assert_eq!(text.lines().count(), 3);
+    assert!(text.contains("bad\u{fffd} (name is not UTF-8)\n"), "{text}");
+    assert!(text.contains("line\\nbreak\n"), "{text}");
     let listing = result.structured_content.unwrap();
     assert_eq!(paths(&listing), ["bad\u{fffd}", "line\nbreak"]);
     assert_eq!(listing["entries"][0]["lossy_name"], true);
@@ -335,6 +348,16 @@ async fn what_is_no_folder_is_refused() {
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_told_with_the_nearest_one_that_exists() {
+    let bench = Bench::new();
+    bench.file("here/file", "");
+    let result = bench.call(json!({ "path": "here/none/deeper" })).await;
+    let text = result.content[0].as_text().unwrap();
+    let nearest = format!("`{}` exists", bench.path("here").display());
+    assert!(result.is_error && text.contains(&nearest), "{text}");
 }
 
 proptest! {

@@ -105,7 +105,14 @@ async fn a_small_file_comes_whole_with_what_is_known_of_it() {
         "encoding": "utf-8", "bom": false, "line_endings": "lf", "hash": "058053d87c818d699cde0f00d670bca0",
     });
     assert_eq!(file, expected);
-    assert!(text(&result).starts_with("one\ntwo\nthree\n[lines 1-3 of 3, hash "));
+    // The text needs the newline that the file does not have.
+    let footer = "[lines 1-3 of 3, no newline at the end, hash ";
+    assert!(text(&result).starts_with(&format!("one\ntwo\nthree\n{footer}")));
+    bench.file("a.txt", "one\ntwo\n");
+    for limit in [1, 2] {
+        let result = bench.call(json!({ "path": "a.txt", "limit": limit })).await;
+        assert!(!text(&result).contains("no newline"));
+    }
 }
 
 #[tokio::test]

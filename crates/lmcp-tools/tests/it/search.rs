@@ -331,3 +331,32 @@ async fn a_file_that_is_named_is_searched_even_if_it_is_ignored() {
         .await;
     assert!(message.contains("is a file"), "{message}");
 }
+
+#[tokio::test]
+async fn names_that_do_not_fit_are_counted_and_a_plain_word_gets_a_hint() {
+    let host = Host::with(&[("spawn.rs", ""), ("a/respawn.c", ""), ("a/b/other", "")]);
+    let args = |pattern: &str| json!({ "pattern": pattern, "mode": "names" });
+    let none = host.search(args("spawn")).await;
+    assert_eq!(
+        (&none["found"], &none["searched_files"]),
+        (&json!(0), &json!(3))
+    );
+    assert!(text(&host.call(args("spawn")).await).contains("`*spawn*`"));
+    let some = host.search(args("*spawn*")).await;
+    assert_eq!(
+        (&some["found"], &some["searched_files"]),
+        (&json!(2), &json!(3))
+    );
+    assert!(some["hint"].is_null());
+}
+
+#[tokio::test]
+async fn names_with_control_characters_stay_on_one_line() {
+    let host = Host::with(&[("line\nbreak\u{1b}", "x")]);
+    for mode in ["content", "files", "count", "names"] {
+        let pattern = if mode == "names" { "*" } else { "x" };
+        let result = host.call(json!({ "pattern": pattern, "mode": mode })).await;
+        let text = text(&result);
+        assert!(text.contains("line\\nbreak\\u{1b}"), "{mode}: {text}");
+    }
+}

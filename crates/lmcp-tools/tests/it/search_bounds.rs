@@ -415,3 +415,30 @@ proptest! {
         prop_assert_eq!(seen, expected);
     }
 }
+
+#[tokio::test]
+async fn a_line_too_long_to_search_is_skipped_and_told_in_words() {
+    let host = Host::with(&[("small", "needle\n")]);
+    host.write("long", "x".repeat(65 << 20));
+    for (path, multiline) in [(".", false), ("long", false), (".", true), ("long", true)] {
+        let arguments = json!({ "pattern": "needle", "path": path, "multiline": multiline });
+        let result = host.call(arguments).await;
+        let found = result.structured_content.as_ref().unwrap();
+        let is_folder = path == ".";
+        assert_eq!(found["skipped"]["too_large_files"], 1);
+        assert_eq!(found["skipped"]["unreadable"], 0);
+        assert_eq!(found["searched_files"], u64::from(is_folder));
+        assert_eq!(found["complete"], false);
+        let text = text(&result);
+        let words = if multiline {
+            "too large for a multiline search"
+        } else {
+            "has a line too long to search"
+        };
+        let name = if is_folder { "./long" } else { "long" };
+        assert!(
+            text.lines().any(|line| line == format!("{words}: {name}")),
+            "{text}"
+        );
+    }
+}

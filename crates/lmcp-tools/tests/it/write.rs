@@ -520,3 +520,14 @@ async fn a_file_that_cannot_be_replaced_is_written_in_place_but_never_below_a_ro
         }
     }
 }
+
+#[tokio::test]
+async fn a_folder_that_makes_no_files_is_told_as_such() {
+    let bench = Bench::open();
+    let arguments = json!({ "path": "/proc/self/comm", "content": "x" });
+    let text = bench
+        .call("write_file", arguments)
+        .await
+        .refused("takes no new files");
+    assert!(!text.contains("does not exist"), "{text}");
+}

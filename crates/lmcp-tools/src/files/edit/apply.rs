@@ -86,7 +86,9 @@ impl<'a> Wish<'a> {
         }
         let bytes = self.replace(file, &found, new)?;
         if bytes == file {
-            return Err(self.error("the edit changes nothing: both texts are the same but for line endings, which are kept"));
+            return Err(self
+                .error("the edit changes nothing: both texts are the same but for line endings, which are kept")
+                .hint("to change line endings write the whole file with write_file"));
         }
         let kind = found
             .iter()
@@ -109,7 +111,9 @@ impl<'a> Wish<'a> {
             bytes.extend(replacement::bytes(&mut ends, one, self.old.as_bytes(), new));
             from = one.range.end;
             if bytes.len() as u64 > MOST_BYTES {
-                return Err(self.error(format!("the file would be larger than {MOST_BYTES} bytes")));
+                return Err(self
+                    .error(format!("the file would be larger than {MOST_BYTES} bytes"))
+                    .hint("replace fewer places, or put the text into another file"));
             }
         }
         bytes.extend_from_slice(&file[from..]);
@@ -124,9 +128,11 @@ impl<'a> Wish<'a> {
         };
         match (found.len(), self.count) {
             (0, _) => Err(self.not_found(file, &path.to_string())),
-            (number, _) if number > MOST_MATCHES => Err(self.error(format!(
-                "`old_string` occurs more than {MOST_MATCHES} times in `{path}`"
-            ))),
+            (number, _) if number > MOST_MATCHES => Err(self
+                .error(format!(
+                    "`old_string` occurs more than {MOST_MATCHES} times in `{path}`; nothing was written"
+                ))
+                .hint("make `old_string` longer, so that it occurs less often")),
             (1, Count::Once) | (_, Count::Any) => Ok(()),
             (number, Count::Exactly(expected)) if number == expected => Ok(()),
             (_, Count::Exactly(expected)) => Err(self.error(format!(

@@ -63,13 +63,24 @@ pub(super) fn find(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
 }
 
 fn find_exactly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
-    memmem::find_iter(file, old)
-        .take(limit)
-        .map(|start| Match {
-            range: start..start + old.len(),
+    let finder = memmem::Finder::new(old);
+    let (mut found, mut from) = (Vec::new(), 0);
+    while found.len() < limit
+        && let Some(at) = finder.find(&file[from..])
+    {
+        let range = from + at..from + at + old.len();
+        // A `\n` that is half of a line ending is none of its own.
+        if old.starts_with(b"\n") && file[..range.start].ends_with(b"\r") {
+            from = range.start + 1;
+            continue;
+        }
+        from = range.end;
+        found.push(Match {
+            range,
             kind: Kind::Exact,
-        })
-        .collect()
+        });
+    }
+    found
 }
 
 /// The first tolerance under which whole lines match, and all its matches. At most `limit`.
@@ -244,6 +255,10 @@ mod tests {
             [(0..4, Kind::LineEndings), (5..8, Kind::Exact)]
         );
         assert_eq!(ranges(&find(file, b"a\r\nb", 9)), [(0..4, Kind::Exact)]);
+        assert_eq!(
+            ranges(&find(b"\r\na\r\n\na\r\n", b"\na\r\n", 9)),
+            [(5..9, Kind::Exact)]
+        );
         assert_eq!(
             ranges(&find(b"a\nb", b"a\r\nb", 9)),
             [(0..3, Kind::LineEndings)]

@@ -1,10 +1,12 @@
 //! The places that are most like a text which was not found.
 //!
-//! In two steps, so that a large file costs no more than reading it: first every stretch of lines is rated by the
-//! three-byte sequences it shares with the text, then the few best ones are compared character by character.
+//! In two steps, so that a large file costs little more than reading it: first every stretch of lines is rated by the
+//! three-byte sequences it shares with the text and by the lines that are the same at the same place in it, then the
+//! best ones are compared character by character.
 
 use std::{
     cmp::Reverse,
+    collections::HashMap,
     fmt::Write as _,
     time::{Duration, Instant},
 };
@@ -15,22 +17,27 @@ use super::lines;
 
 /// A few lines about the most similar places, or nothing if none is similar.
 pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
-    let text = clip(old);
-    let candidates = candidates(file, old);
-    let deadline = Instant::now() + TIME;
-    let mut places: Vec<Near> = candidates
+    let text = clip(lines::without_break(old));
+    let mut places: Vec<Near> = candidates(file, old)
         .into_iter()
-        .filter_map(|unit| Near::compare(file, unit, &text, deadline))
+        .filter_map(|unit| Near::compare(file, unit, &text))
         .collect();
-    places.sort_by_key(|near| (Reverse(near.percent), near.line));
-    places.truncate(SHOWN);
-    let mut told = String::new();
+    places.sort_by_key(|near| (Reverse((near.likeness, near.unit.same)), near.unit.start));
+    let mut shown: Vec<Near> = Vec::new();
     for near in places {
-        // Writing to a string cannot fail.
+        if shown.len() < SHOWN && !shown.iter().any(|better| better.unit.overlaps(&near.unit)) {
+            shown.push(near);
+        }
+    }
+    let mut told = String::new();
+    for near in shown {
+        // Writing to a string cannot fail. 100 is for what is the same.
         let _ = write!(
             told,
             "\nline {}, {} % similar:\n{}",
-            near.line, near.percent, near.difference
+            near.line(file),
+            (near.likeness * 100 / WHOLE).min(99),
+            difference(&text, &near.here, &near.ops)
         );
     }
     if !told.is_empty() {
@@ -42,7 +49,7 @@ pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
     told
 }
 
-/// A stretch of the file, at most a line.
+/// A stretch of the file, at most a line; or several of them.
 #[derive(Clone, Copy)]
 struct Unit {
     start: usize,
@@ -50,17 +57,26 @@ struct Unit {
     /// Sequences in it, and how many of them the text has too.
     sequences: usize,
     shared: usize,
+    /// Bytes of the lines that stand at the same place in the text.
+    same: u32,
 }
 
-/// The best stretches of as many lines as the text has, without those that overlap a better one.
+impl Unit {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// The best stretches of as many lines as the text has, without those that overlap a better one; and each as it is with
+/// lines that are missing or too many.
 fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
-    let old = &old[..old.len().min(MOST_BYTES)];
+    let old = lines::without_break(&old[..old.len().min(MOST_BYTES)]);
     let wanted = Sequences::of(old);
     let units = units(file, old.len(), &wanted);
-    let height = lines::pieces(lines::without_break(old))
-        .0
-        .len()
-        .min(units.len());
+    let (pieces, _) = lines::pieces(old);
+    let height = pieces.len().min(units.len());
+    let same = same_lines(file, &units, &pieces);
+    let most_same: usize = pieces.iter().map(|line| line.trim_ascii().len()).sum();
     let mut rated: Vec<(u64, usize, Unit)> = Vec::new();
     let (mut sequences, mut shared) = (0, 0);
     for (at, last) in units.iter().enumerate() {
@@ -74,19 +90,23 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
             end: last.end,
             sequences,
             shared,
+            same: same[first],
         };
         sequences -= units[first].sequences;
         shared -= units[first].shared;
-        // Twice what is shared, by what there is in both: 1000 if they are the same.
-        let score = 2000 * unit.shared as u64 / (unit.sequences + wanted.count).max(1) as u64;
+        // Twice what is shared, by what there is in both: 1000 if they are the same. A stretch that begins a few lines
+        // off shares almost as much, so lines at their place count as much again.
+        let score = 2000 * unit.shared as u64 / (unit.sequences + wanted.count).max(1) as u64
+            + 1000 * u64::from(unit.same) / most_same.max(1) as u64;
         if score >= 100 {
             rated.push((score, first, unit));
         }
     }
     rated.sort_by_key(|(score, first, _)| (Reverse(*score), *first));
+    let compared = (COMPARED_BYTES / old.len().max(1)).clamp(LEAST_COMPARED, MOST_COMPARED);
     let mut best: Vec<(usize, Unit)> = Vec::new();
     for (_, first, unit) in rated.into_iter().take(MOST_RATED) {
-        if best.len() < COMPARED
+        if best.len() < compared
             && best
                 .iter()
                 .all(|(other, _)| other.abs_diff(first) >= height)
@@ -94,7 +114,66 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
             best.push((first, unit));
         }
     }
-    best.into_iter().map(|(_, unit)| unit).collect()
+    best.into_iter()
+        .flat_map(|(first, unit)| [Some(unit), aligned(file, &units, &pieces, first, unit)])
+        .flatten()
+        .collect()
+}
+
+/// The stretch that really stands for the text, if lines are missing or too many in one of them: from where its first
+/// known line says that it begins to where its last one says that it ends.
+fn aligned(file: &[u8], units: &[Unit], old: &[&[u8]], first: usize, unit: Unit) -> Option<Unit> {
+    let margin = MARGIN.min(old.len());
+    let from = first.saturating_sub(margin);
+    let to = (first + old.len() + margin).min(units.len());
+    let here: Vec<&[u8]> = units[from..to]
+        .iter()
+        .map(|unit| file[unit.start..unit.end].trim_ascii())
+        .collect();
+    let old: Vec<&[u8]> = old.iter().map(|line| line.trim_ascii()).collect();
+    let deadline = Some(Instant::now() + TIME);
+    let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &here, deadline);
+    let known = |op: &&DiffOp| match op {
+        DiffOp::Equal { old_index, len, .. } => {
+            let bytes: usize = old[*old_index..old_index + len]
+                .iter()
+                .map(|line| line.len())
+                .sum();
+            bytes >= SAYS_SOMETHING
+        }
+        DiffOp::Delete { .. } | DiffOp::Insert { .. } | DiffOp::Replace { .. } => false,
+    };
+    let (top, bottom) = (ops.iter().find(known)?, ops.iter().rfind(known)?);
+    let above = top.old_range().start;
+    let below = old.len() - bottom.old_range().end;
+    let start = (from + top.new_range().start).saturating_sub(above);
+    let last = (from + bottom.new_range().end + below).min(units.len()) - 1;
+    let (start, end) = (units[start].start, units[last].end);
+    ((start, end) != (unit.start, unit.end)).then_some(Unit { start, end, ..unit })
+}
+
+/// For each stretch as the first of a place: bytes of the lines that the text has at the same distance from its own
+/// first line. Blanks around lines do not count.
+fn same_lines(file: &[u8], units: &[Unit], old: &[&[u8]]) -> Vec<u32> {
+    let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (at, line) in old.iter().enumerate() {
+        let places = known.entry(line.trim_ascii()).or_default();
+        // Lines like `}` are everywhere, and say little.
+        if places.len() < MOST_REPEATED {
+            places.push(at);
+        }
+    }
+    known.remove(&b""[..]);
+    let mut same = vec![0; units.len()];
+    for (at, unit) in units.iter().enumerate() {
+        let line = file[unit.start..unit.end].trim_ascii();
+        for below in known.get(line).into_iter().flatten() {
+            if let Some(first) = at.checked_sub(*below) {
+                same[first] += u32::try_from(line.len()).unwrap_or(0);
+            }
+        }
+    }
+    same
 }
 
 /// The file in stretches: its lines, and long ones in parts that overlap.
@@ -142,6 +221,7 @@ impl Sequences {
             end,
             sequences: 0,
             shared: 0,
+            same: 0,
         };
         each(&file[start..end], |hash| {
             unit.sequences += 1;
@@ -166,27 +246,29 @@ fn each(text: &[u8], mut take: impl FnMut(usize)) {
 
 /// A place that is like the text.
 struct Near {
-    line: usize,
-    percent: u32,
-    difference: String,
+    unit: Unit,
+    here: Vec<char>,
+    /// What makes one the other, without what the file has before and behind: the text may be a part of a line.
+    ops: Vec<DiffOp>,
+    /// Where in `here` they begin.
+    from: usize,
+    /// What is the same, of [`WHOLE`].
+    likeness: usize,
 }
 
 impl Near {
-    fn compare(file: &[u8], unit: Unit, old: &[char], deadline: Instant) -> Option<Self> {
+    fn compare(file: &[u8], unit: Unit, old: &[char]) -> Option<Self> {
         let here = clip(lines::without_break(&file[unit.start..unit.end]));
-        let mut ops =
-            similar::capture_diff_slices_deadline(Algorithm::Myers, old, &here, Some(deadline));
-        // What the file has before and behind is no difference: the text may be a part of a line.
+        let deadline = Some(Instant::now() + TIME);
+        let mut ops = similar::capture_diff_slices_deadline(Algorithm::Myers, old, &here, deadline);
         let mut from = 0;
         if let Some(DiffOp::Insert { new_len, .. }) = ops.first() {
             from = *new_len;
             ops.remove(0);
         }
-        let to = match ops.last() {
-            Some(DiffOp::Insert { new_index, .. }) => *new_index,
-            _ => here.len(),
-        };
-        if to < here.len() {
+        let mut to = here.len();
+        if let Some(DiffOp::Insert { new_index, .. }) = ops.last() {
+            to = *new_index;
             ops.pop();
         }
         let same: usize = ops
@@ -196,18 +278,20 @@ impl Near {
                 DiffOp::Delete { .. } | DiffOp::Insert { .. } | DiffOp::Replace { .. } => None,
             })
             .sum();
-        let all = old.len() + to.saturating_sub(from);
-        let percent = u32::try_from(200 * same / all.max(1)).unwrap_or(0);
-        let breaks = here[..from.min(here.len())]
-            .iter()
-            .filter(|c| **c == '\n')
-            .count();
-        (percent >= LEAST_PERCENT).then(|| Self {
-            line: lines::number(file, unit.start) + breaks,
-            // 100 is for what is the same.
-            percent: percent.min(99),
-            difference: difference(old, &here, &ops),
+        let likeness = 2 * WHOLE * same / (old.len() + to - from).max(1);
+        (likeness >= LEAST_LIKENESS).then_some(Self {
+            unit,
+            here,
+            ops,
+            from,
+            likeness,
         })
+    }
+
+    fn line(&self, file: &[u8]) -> usize {
+        let before = &self.here[..self.from];
+        let breaks = before.iter().filter(|c| **c == '\n').count();
+        lines::number(file, self.unit.start) + breaks
     }
 }
 
@@ -261,16 +345,25 @@ fn clip(bytes: &[u8]) -> Vec<char> {
         .collect()
 }
 
-/// For comparing characters, all places together.
-const TIME: Duration = Duration::from_millis(100);
+/// For comparing one place; what is like the text takes far less.
+const TIME: Duration = Duration::from_millis(20);
 const SHOWN: usize = 3;
-const COMPARED: usize = 6;
+/// How many places are compared: more if the text is short, because a typo changes most of it.
+const COMPARED_BYTES: usize = 16 << 10;
+const LEAST_COMPARED: usize = 6;
+const MOST_COMPARED: usize = 500;
+const MOST_REPEATED: usize = 16;
+/// Lines around a place that may belong to it.
+const MARGIN: usize = 8;
+/// Bytes of lines that are hardly the same by chance.
+const SAYS_SOMETHING: usize = 4;
 /// Of a file with more lines only the beginning is looked at.
 const MOST_UNITS: usize = 500_000;
 const MOST_RATED: usize = 10_000;
 const MOST_BYTES: usize = 64 << 10;
-const MOST_CHARS: usize = 2000;
-const LEAST_PERCENT: u32 = 40;
+const MOST_CHARS: usize = 16_000;
+const WHOLE: usize = 1_000_000;
+const LEAST_LIKENESS: usize = WHOLE * 40 / 100;
 const SET_BITS: usize = 1 << 16;
 /// How much of a place is told, in bytes.
 const MOST_TOLD: usize = 1200;
@@ -279,6 +372,8 @@ const CONTEXT: usize = 40;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -304,5 +399,72 @@ mod tests {
     fn nothing_similar_is_nothing_told() {
         assert_eq!(describe(b"alpha\nbeta\n", b"0123456789"), "");
         assert_eq!(describe(b"", b"a"), "");
+    }
+
+    /// The line of the first place that is told.
+    fn first(told: &str) -> Option<usize> {
+        let (_, rest) = told.split_once("\nline ")?;
+        rest.split_once(',')?.0.parse().ok()
+    }
+
+    #[test]
+    fn a_place_a_few_lines_off_does_not_hide_the_right_one() {
+        let file = "fn a() {\n    one();\n    two();\n}\nfn b() {\n    one();\n    tow();\n}\n";
+        let told = describe(file.as_bytes(), b"fn b() {\n    one();\n    two();\n}\n");
+        assert_eq!(first(&told), Some(5), "{told}");
+        assert!(told.contains("line 1, "), "{told}");
+    }
+
+    #[test]
+    fn a_line_too_few_or_too_many_does_not_move_the_place() {
+        let file: String = (0..200)
+            .map(|n| format!("fn f{n}() {{\n    one();\n    let x = {n};\n    two(x);\n}}\n\n"))
+            .collect();
+        let without = "fn f77() {\n    let x = 77;\n    two(x);\n}\n";
+        let with = "fn f77() {\n    one();\n    more();\n    let x = 77;\n    two(x);\n}\n";
+        for old in [without, with] {
+            let told = describe(file.as_bytes(), old.as_bytes());
+            assert_eq!(first(&told), Some(77 * 6 + 1), "{told}");
+        }
+    }
+
+    /// Lines as in source code: few words, many repetitions.
+    fn source() -> impl Strategy<Value = Vec<String>> {
+        let body = "(let (item|place) = (next|find)[1-9]\\(\\);|(one|two|three)\\(\\);|return (item|place)[1-9];|// [a-z]{3} [a-z]{4})";
+        let body = prop::collection::vec(body, 1..9);
+        let function = ("[a-z]{2,5}[0-9]", body).prop_map(|(name, body)| {
+            let body = body.into_iter().map(|line| format!("    {line}"));
+            let head = [format!("fn {name}() {{")];
+            let tail = ["}".to_owned(), String::new()];
+            head.into_iter().chain(body).chain(tail).collect::<Vec<_>>()
+        });
+        prop::collection::vec(function, 10..30).prop_map(|functions| functions.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_text_with_one_wrong_character_is_found_where_it_was_taken_from(
+            lines in source(),
+            at: prop::sample::Index,
+            height in 3..16_usize,
+            wrong: prop::sample::Index,
+            character in "[a-z0-9]",
+        ) {
+            let at = at.index(lines.len() - height);
+            let taken = lines[at..at + height].join("\n");
+            let wrong = wrong.index(taken.len());
+            let mut old = taken.clone();
+            old.replace_range(wrong..=wrong, &character);
+            // It may begin with a blank line, or differ in a blank only.
+            prop_assume!(!lines[at].is_empty() && !taken[wrong..].starts_with([' ', '\n']));
+            // Somewhere else it may be as near.
+            let wanted: Vec<&str> = old.lines().collect();
+            let differing = |window: &[String]| window.iter().zip(&wanted).filter(|(a, b)| a != b).count();
+            prop_assume!(lines.windows(height).filter(|window| differing(window) <= 1).count() == 1);
+            let told = describe(lines.join("\n").as_bytes(), old.as_bytes());
+            prop_assert_eq!(first(&told), Some(at + 1), "{} in {}", told, lines.join("\n"));
+        }
     }
 }

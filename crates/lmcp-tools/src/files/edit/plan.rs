@@ -22,7 +22,7 @@ pub(super) struct Args {
     path: Option<String>,
     /// The text to replace, exactly as it stands in the file; line endings do not matter. It must occur once.
     old_string: Option<String>,
-    /// The text to put in its place.
+    /// The text to put in its place. Its lines end like those they replace, unless it has `\r\n` itself.
     new_string: Option<String>,
     /// Replace every occurrence.
     #[serde(default)]

@@ -1,9 +1,11 @@
 //! What stands in a file after an edit, in place of a match.
 //!
 //! Lines that the edit only quotes, at the beginning and end of both texts, keep the file's own bytes. The others take
-//! the line endings of the lines they replace, one by one.
+//! the line endings of the lines they replace, one by one, unless the new text writes `\r\n` out.
 
 use std::ops::Range;
+
+use memchr::memmem;
 
 use super::{
     indent::Shift,
@@ -14,7 +16,7 @@ use super::{
 /// The bytes for one match of `old` in `file`.
 pub(super) fn bytes(ends: &mut Ends<'_>, found: &Match, old: &[u8], new: &[u8]) -> Vec<u8> {
     let file = ends.file;
-    let written_out = old.contains(&b'\r') || new.contains(&b'\r');
+    let written_out = memmem::find(new, b"\r\n").is_some();
     if found.kind == Kind::Exact && written_out {
         return new.to_vec();
     }
@@ -123,6 +125,10 @@ mod tests {
         assert_eq!(edit("a\r\nb\nc", "a\nb", "x\ny\nz"), "x\r\ny\nz\nc");
         assert_eq!(edit("a\r\nb", "b", "b\nc"), "a\r\nb\r\nc");
         assert_eq!(edit("a", "a", "a\nb"), "a\nb");
+        assert_eq!(
+            edit("one\r\ntwo\r\nthree\r\n", "two\r\n", "2a\n2b\n"),
+            "one\r\n2a\r\n2b\r\nthree\r\n"
+        );
     }
 
     #[test]
@@ -136,8 +142,8 @@ mod tests {
 
     #[test]
     fn line_ends_that_are_written_out_are_meant() {
-        assert_eq!(edit("a\r\nb", "a\r\n", "a\n"), "a\nb");
         assert_eq!(edit("a\nb", "a\n", "a\r\n"), "a\r\nb");
+        assert_eq!(edit("a\r\nb", "a\r\n", "x\r\ny\n"), "x\r\ny\nb");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct Walk<'a> {
     pub(super) last: Trail,
     /// Did something not fit?
     pub(super) more: bool,
+    /// Did the rules leave something out?
+    pub(super) left_out: bool,
     /// Where the walk is.
     here: Vec<Step>,
 }
@@ -77,6 +79,7 @@ impl<'a> Walk<'a> {
             found: Vec::new(),
             last: Trail::default(),
             more: false,
+            left_out: false,
             here: Vec::new(),
         }
     }
@@ -202,7 +205,12 @@ impl<'a> Walk<'a> {
     }
 
     /// The entries of a folder that the page can take, in order, from the trail on.
-    fn children(&self, dir: &mut Dir, path: &[u8], from: Option<&Step>) -> Result<Children, Errno> {
+    fn children(
+        &mut self,
+        dir: &mut Dir,
+        path: &[u8],
+        from: Option<&Step>,
+    ) -> Result<Children, Errno> {
         // One more shows that there is more, and one may be the folder on the trail.
         let most = self.limit - self.found.len() + 2;
         let mut first = BinaryHeap::new();
@@ -221,7 +229,11 @@ impl<'a> Walk<'a> {
                 continue;
             };
             let is_past = from.is_some_and(|from| child.step < *from);
-            if is_past || self.is_ignored(path, &child) {
+            if is_past {
+                continue;
+            }
+            if self.is_ignored(path, &child) {
+                self.left_out = true;
                 continue;
             }
             first.push(child);

@@ -51,9 +51,19 @@ fn facts(file: &FileRead) -> Vec<String> {
     {
         facts.push(endings.name().into());
     }
+    if ends_open(file) {
+        facts.push("no newline at the end".into());
+    }
     facts.extend(file.hash.as_ref().map(|hash| format!("hash {hash}")));
     facts.extend(file.note.clone());
     facts
+}
+
+/// Does the file end here in a line that nothing ends? The footer hides it.
+fn ends_open(file: &FileRead) -> bool {
+    let is_end = file.next.is_none() && file.byte_end.is_some() && file.byte_end == file.size_bytes;
+    let content = file.content.as_deref().unwrap_or_default();
+    is_end && file.encoding.is_some() && !content.is_empty() && !content.ends_with('\n')
 }
 
 /// Which part of the file this is.

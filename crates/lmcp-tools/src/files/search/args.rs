@@ -23,7 +23,8 @@ pub(crate) struct Args {
     #[serde(default = "here")]
     pub(super) path: String,
     /// `content`: matching lines. `files`: paths of files with a match. `count`: matching lines per file. `names`: paths
-    /// of files whose name fits the glob in `pattern`; with a `/` in it, the path below `path` must fit.
+    /// of files whose whole name fits the glob in `pattern`, so `*spawn*` for names with `spawn` in them; with a `/` in
+    /// it, the path below `path` must fit.
     #[serde(default)]
     pub(super) mode: Mode,
     /// Take `pattern` as it is, not as a regular expression.
@@ -108,6 +109,15 @@ impl Args {
             )
             .hint("give only `pattern`")),
         }
+    }
+
+    /// What to try if nothing is found.
+    pub(super) fn hint(&self) -> Option<String> {
+        let pattern = self.pattern().ok()?;
+        let is_name = !pattern.contains(['*', '?', '[', '{', '/']);
+        (self.mode == Mode::Names && is_name).then(|| {
+            format!("no file is called `{pattern}`; `*{pattern}*` finds names that contain it")
+        })
     }
 
     /// Lines of context before a match.

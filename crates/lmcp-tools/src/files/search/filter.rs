@@ -53,11 +53,15 @@ impl Filter {
     /// Is a file searched?
     pub(super) fn wants(&self, rules: &Rules, path: &[u8], below: &[u8]) -> bool {
         self.takes(rules, path, below, false)
-            && self.names.as_ref().is_none_or(|names| {
-                names
-                    .matched(OsStr::from_bytes(below), false)
-                    .is_whitelist()
-            })
+    }
+
+    /// Does its name fit what is looked for, in mode `names`?
+    pub(super) fn fits(&self, below: &[u8]) -> bool {
+        self.names.as_ref().is_none_or(|names| {
+            names
+                .matched(OsStr::from_bytes(below), false)
+                .is_whitelist()
+        })
     }
 
     // Ripgrep's order: globs decide over everything; then ignore files, types, and the dot.

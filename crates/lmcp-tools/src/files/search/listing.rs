@@ -31,6 +31,8 @@ pub(super) struct Listing {
     /// All names, one after the other.
     names: Vec<u8>,
     pub(super) files: Vec<Name>,
+    /// In mode `names`: files whose names were looked at and do not fit.
+    pub(super) unfit: u64,
     pub(super) folders: Vec<Name>,
     pub(super) rules: Arc<Rules>,
     /// If the first file is the cursor's: the line after which it goes on.
@@ -70,6 +72,7 @@ impl Listing {
             path: folder.path.clone(),
             names: Vec::new(),
             files: Vec::new(),
+            unfit: 0,
             folders: Vec::new(),
             rules: folder.rules.clone(),
             resume_after: None,
@@ -116,6 +119,10 @@ impl Listing {
         };
         self.files
             .retain(|name| whole(*name, &|path| filter.wants(rules, path, tree.below(path))));
+        let looked_at = self.files.len();
+        self.files
+            .retain(|name| whole(*name, &|path| filter.fits(tree.below(path))));
+        self.unfit = (looked_at - self.files.len()) as u64;
         self.folders
             .retain(|name| whole(*name, &|path| filter.enters(rules, path, tree.below(path))));
         let by_name = |name: &Name| &names[name.range()];

@@ -162,8 +162,9 @@ impl Page {
             .stop
             .and(reached)
             .map(|after| Cursor { after, seen }.write(args.fingerprint()));
-        let complete =
-            self.stop.is_none() && self.skipped.unreadable + self.skipped.hard_linked_files == 0;
+        let skipped = &self.skipped;
+        let left_out = skipped.unreadable + skipped.hard_linked_files + skipped.too_large_files;
+        let complete = self.stop.is_none() && left_out == 0;
         let mut found = Found {
             mode: args.mode,
             matches: (args.mode == Mode::Content).then(Vec::new),
@@ -175,6 +176,7 @@ impl Page {
             skipped: self.skipped,
             complete,
             stopped_by: self.stop,
+            hint: args.hint().filter(|_| seen == 0),
             next_cursor,
         };
         for Entry { file, kept } in self.entries {

@@ -292,6 +292,14 @@ fn pieces(listing: &Arc<Listing>, open: OwnedFd) -> Vec<Task> {
             open: open.take(),
         }));
     }
+    if count == 0 && listing.unfit > 0 {
+        // Nothing to do, but somebody has to count them.
+        pieces.push(Task::Files(Files {
+            listing: listing.clone(),
+            range: 0..0,
+            open: open.take(),
+        }));
+    }
     for (at, name) in listing.folders.iter().enumerate() {
         let name = listing.name(*name);
         let mut path = Vec::with_capacity(listing.path.len() + name.len() + 1);

@@ -66,6 +66,12 @@ impl Query {
     }
 }
 
+/// Is this what the searcher says about a line, or in multiline searches a file, of more than [`HEAP_BYTES`]?
+pub(super) fn is_too_large(err: &std::io::Error) -> bool {
+    // It has no kind of its own.
+    err.to_string().contains("allocation limit")
+}
+
 fn matcher(args: &Args) -> ToolResult<RegexMatcher> {
     // Names are matched by a glob; see `Filter`.
     let pattern = match args.mode {

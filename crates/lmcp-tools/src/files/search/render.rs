@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::room::Room;
+use crate::{files::escape::escaped, room::Room};
 
 use super::{
     args::{Args, Mode},
@@ -21,10 +21,10 @@ pub(super) fn render(found: &Found, args: &Args, room: Room) -> String {
     }
     write_matches(&mut text, found.matches.as_deref().unwrap_or_default());
     for path in found.files.iter().flatten() {
-        let _ = write!(text, "\n{path}");
+        let _ = write!(text, "\n{}", escaped(path));
     }
     for count in found.counts.iter().flatten() {
-        let _ = write!(text, "\n{}:{}", count.path, count.lines);
+        let _ = write!(text, "\n{}:{}", escaped(&count.path), count.lines);
     }
     text
 }
@@ -43,13 +43,24 @@ fn summary(found: &Found, args: &Args) -> String {
     let left_out = [
         (skipped.binary_files, "binary"),
         (skipped.hard_linked_files, "with another name elsewhere"),
+        (skipped.too_large_files, "skipped as too large"),
         (skipped.unreadable, "unreadable"),
     ];
     for (count, what) in left_out.iter().filter(|(count, _)| *count > 0) {
         let _ = write!(text, ", {count} {what}");
     }
+    let too_large = match args.multiline {
+        true => "too large for a multiline search",
+        false => "has a line too long to search",
+    };
+    for example in &skipped.too_large_examples {
+        let _ = write!(text, "\n{too_large}: {}", escaped(example));
+    }
     for example in &skipped.unreadable_examples {
-        let _ = write!(text, "\nunreadable: {example}");
+        let _ = write!(text, "\nunreadable: {}", escaped(example));
+    }
+    if let Some(hint) = &found.hint {
+        let _ = write!(text, "\n{}", escaped(hint));
     }
     let why = match found.stopped_by {
         None => return text,
@@ -80,7 +91,7 @@ fn write_matches(text: &mut String, matches: &[Match]) {
         match last.filter(|last| last.path == found.path) {
             None => {
                 let gap = if last.is_some() { "\n" } else { "" };
-                let _ = write!(text, "{gap}\n{}", found.path);
+                let _ = write!(text, "{gap}\n{}", escaped(&found.path));
             }
             Some(last) if has_context && last_line(last) + 1 < first_line => text.push_str("\n--"),
             Some(_) => {}

@@ -35,6 +35,9 @@ pub(crate) struct Found {
     /// (`time`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stopped_by: Option<Stop>,
+    /// Why nothing may have been found, and what to try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
     /// Pass it as `cursor` for what comes after this answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
@@ -87,6 +90,11 @@ pub(crate) struct Skipped {
     pub(super) binary_files: u64,
     /// Files with another name, perhaps outside of what this server may touch.
     pub(super) hard_linked_files: u64,
+    /// Files with a line of more than 64 MiB, which is too long to search; in multiline searches, files of that size.
+    pub(super) too_large_files: u64,
+    /// Some of those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) too_large_examples: Vec<String>,
     /// Files and folders that could not be read.
     pub(super) unreadable: u64,
     /// Some of those, with the reason.
@@ -105,7 +113,7 @@ impl Found {
 }
 
 impl Skipped {
-    /// How many unreadable things are named.
+    /// How many unreadable or too large things are named.
     const EXAMPLES: usize = 5;
 
     pub(super) fn unreadable(
@@ -119,7 +127,18 @@ impl Skipped {
         }
     }
 
+    pub(super) fn too_large(&mut self, path: impl FnOnce() -> String) {
+        self.too_large_files += 1;
+        if self.too_large_examples.len() < Self::EXAMPLES {
+            self.too_large_examples.push(path());
+        }
+    }
+
     pub(super) fn add(&mut self, other: Self) {
+        self.too_large_files += other.too_large_files;
+        let left = Self::EXAMPLES.saturating_sub(self.too_large_examples.len());
+        self.too_large_examples
+            .extend(other.too_large_examples.into_iter().take(left));
         self.binary_files += other.binary_files;
         self.hard_linked_files += other.hard_linked_files;
         self.unreadable += other.unreadable;

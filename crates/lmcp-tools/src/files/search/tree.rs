@@ -132,7 +132,11 @@ impl Tree {
 
     /// A path of this search, for messages.
     pub(super) fn shown(&self, path: &[u8]) -> String {
-        let below = Path::new(std::ffi::OsStr::from_bytes(self.below(path)));
+        let below = self.below(path);
+        if below.is_empty() {
+            return self.shown.display().to_string();
+        }
+        let below = Path::new(std::ffi::OsStr::from_bytes(below));
         self.shown.join(below).display().to_string()
     }
 }

@@ -21,7 +21,7 @@ use super::{
     filter::Filter,
     listing::{BUFFER_BYTES, Folder, Listing},
     page::{Budget, End, Entry, Kept, Outcome},
-    query::Query,
+    query::{Query, is_too_large},
     rules::Rules,
     sink::Collector,
     tree::{Refused, Tree},
@@ -139,6 +139,9 @@ impl<'a> Worker<'a> {
                 return outcome;
             }
         };
+        if range.start == 0 {
+            outcome.searched += listing.unfit;
+        }
         let mut resume_after = listing.resume_after.filter(|_| range.start == 0);
         let mut last_whole = None;
         for name in &listing.files[range] {
@@ -230,12 +233,13 @@ impl<'a> Worker<'a> {
             .searcher
             .search_reader(&self.matcher, reader, &mut sink);
         let stopped = done.is_err() && self.flags.is_set();
-        outcome.searched += 1;
         outcome.skipped.binary_files += u64::from(sink.is_binary);
-        if let Err(err) = done
-            && !stopped
-        {
-            outcome.skipped.unreadable(|| tree.shown(&self.path), &err);
+        match done {
+            Err(err) if !stopped && is_too_large(&err) => {
+                outcome.skipped.too_large(|| tree.shown(&self.path));
+            }
+            Err(err) if !stopped => outcome.skipped.unreadable(|| tree.shown(&self.path), &err),
+            Ok(()) | Err(_) => outcome.searched += 1,
         }
         if !sink.kept.is_empty() {
             let file: Arc<[u8]> = tree.below(&self.path).into();

@@ -1,3 +1,5 @@
+//! What pages come to, tag by tag.
+
 use super::{Cut, Style, readable, strip, text_of};
 use crate::web::url::Url;
 

@@ -1,3 +1,5 @@
+//! Addresses as people write them, and what they mean.
+
 use super::*;
 
 fn parse(text: &str) -> String {
