@@ -78,7 +78,7 @@ pub(crate) fn enforced(settings: &Settings) -> Vec<String> {
         format!("the tools stay below {}", roots.join(" and "))
     } else {
         format!(
-            "file tools and commands stay below {}; commands may also read installed programs",
+            "file tools and commands open nothing outside of {}, but for installed programs; the network is open to them",
             roots.join(" and ")
         )
     };
