@@ -22,7 +22,7 @@
 //! | roots by string prefix (L9) | `confinement`, `write_confined`, `fence` |
 //! | children inherit descriptors (L18) | `shell::a_command_finds_nothing_open_but_its_own_three`, and in lmcp-cli |
 //! | cancelling leaves the process (L19) | `ending` |
-//! | a FIFO or a huge file blocks everyone (L24) | `read_file::what_is_no_file_is_refused_without_waiting` |
+//! | a FIFO or a huge file blocks everyone (L24) | `read_file_kinds::what_is_no_file_is_refused_without_waiting` |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -39,6 +39,7 @@ mod jobs;
 mod list_dir;
 mod picture;
 mod read_file;
+mod read_file_kinds;
 mod read_file_lines;
 mod rules;
 mod search;

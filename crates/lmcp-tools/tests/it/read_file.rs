@@ -3,24 +3,21 @@
 use std::{
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
-    os::unix::net::UnixListener,
-    path::Path,
 };
 
-use crate::picture::png;
 use lmcp_core::{Client, Server};
 use lmcp_tools::{HostTools, Settings};
 use lmcp_wire::CallToolResult;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-struct Bench {
+pub(crate) struct Bench {
     client: Client,
     folder: TempDir,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let mut settings = Settings::default();
         settings.roots = vec![folder.path().into()];
@@ -30,26 +27,26 @@ impl Bench {
         }
     }
 
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         fs::write(self.path(name), content).unwrap();
         self
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
 
-    async fn call(&self, arguments: Value) -> CallToolResult {
+    pub(crate) async fn call(&self, arguments: Value) -> CallToolResult {
         self.client.call_tool("read_file", arguments).await.unwrap()
     }
 
-    async fn read(&self, arguments: Value) -> Value {
+    pub(crate) async fn read(&self, arguments: Value) -> Value {
         let result = self.call(arguments).await;
         assert!(!result.is_error, "{}", text(&result));
         result.structured_content.unwrap()["files"][0].clone()
     }
 
-    async fn refused(&self, arguments: Value) -> String {
+    pub(crate) async fn refused(&self, arguments: Value) -> String {
         let result = self.call(arguments).await;
         assert!(result.is_error, "{}", text(&result));
         text(&result)
@@ -80,14 +77,14 @@ impl Bench {
     }
 }
 
-fn client(settings: Settings) -> Client {
+pub(crate) fn client(settings: Settings) -> Client {
     let server = HostTools::new(settings)
         .unwrap()
         .add_to(Server::new("t", "0"));
     server.start().unwrap().client()
 }
 
-fn text(result: &CallToolResult) -> String {
+pub(crate) fn text(result: &CallToolResult) -> String {
     result.content[0].as_text().unwrap().to_owned()
 }
 
@@ -376,134 +373,6 @@ async fn a_character_on_the_edge_of_every_chunk_stays_whole() {
 }
 
 #[tokio::test]
-async fn binary_files_are_refused_with_what_they_are() {
-    let bench = Bench::new();
-    bench
-        .file("elf", b"\x7fELF\x02\x01\x01")
-        .file("zeros", "a\0b")
-        .file("pdf", "%PDF-1.4\n");
-    assert!(
-        bench
-            .refused(json!({ "path": "elf" }))
-            .await
-            .contains("an ELF program or library, 7 bytes")
-    );
-    assert!(
-        bench
-            .refused(json!({ "path": "zeros" }))
-            .await
-            .contains("binary data, 3 bytes")
-    );
-    assert!(
-        bench
-            .refused(json!({ "path": "pdf" }))
-            .await
-            .contains("a PDF document")
-    );
-    bench.file("hole", [0; 9000]);
-    assert!(
-        bench
-            .refused(json!({ "path": "hole" }))
-            .await
-            .contains("nothing but zeros")
-    );
-}
-
-#[tokio::test]
-async fn images_come_as_images_up_to_a_size() {
-    let bench = Bench::new();
-    for bytes in [100, 3_932_160] {
-        bench.file("a.png", png(8000, 1, bytes));
-        let result = bench.call(json!({ "path": "a.png" })).await;
-        let image = serde_json::to_value(&result.content[1]).unwrap();
-        assert_eq!(
-            (&image["type"], &image["mimeType"]),
-            (&json!("image"), &json!("image/png"))
-        );
-        assert_eq!(image["data"].as_str().unwrap().len(), bytes.div_ceil(3) * 4);
-        let value = result.structured_content.unwrap();
-        assert_eq!(value["files"][0]["mime_type"], "image/png");
-    }
-    bench.file("big.png", png(10, 20, 5 * 1024 * 1024));
-    let refused = bench.refused(json!({ "path": "big.png" })).await;
-    assert!(
-        refused.contains("(image/png, 5242880 bytes, 10x20 pixels)"),
-        "{refused}"
-    );
-}
-
-#[tokio::test]
-async fn what_no_client_can_show_does_not_come_as_an_image() {
-    let bench = Bench::new();
-    for (bytes, words) in [
-        (&png(1, 1, 100)[..20], "image/png, 20 bytes"),
-        (&png(1, 1, 100)[..90], "image/png, 90 bytes, 1x1 pixels"),
-        (&png(20_000, 20_000, 100), "20000x20000 pixels"),
-        (&png(0, 1, 100), "0x1 pixels"),
-        (b"GIF89a\0\0", "image/gif, 8 bytes"),
-        (b"\xff\xd8\xff\xe0 words", "image/jpeg, 10 bytes"),
-        (b"RIFF\x09\0\0\0WEBPVP8 ", "image/webp, 16 bytes"),
-    ] {
-        bench.file("a", bytes);
-        let refused = bench.refused(json!({ "path": "a" })).await;
-        assert!(refused.contains(words), "{words}: {refused}");
-    }
-    bench.file("a.txt", "GIF89a is a format\n");
-    let read = bench.read(json!({ "path": "a.txt" })).await;
-    assert_eq!(read["content"], "GIF89a is a format\n");
-}
-
-#[tokio::test]
-async fn what_is_no_file_is_refused_without_waiting() {
-    let bench = Bench::new();
-    rustix_mkfifo(&bench.path("fifo"));
-    let _socket = UnixListener::bind(bench.path("socket")).unwrap();
-    fs::create_dir(bench.path("folder")).unwrap();
-    assert!(
-        bench
-            .refused(json!({ "path": "fifo" }))
-            .await
-            .contains("is a FIFO")
-    );
-    assert!(
-        bench
-            .refused(json!({ "path": "socket" }))
-            .await
-            .contains("is a socket")
-    );
-    assert!(
-        bench
-            .refused(json!({ "path": "folder" }))
-            .await
-            .contains("is a folder")
-    );
-    assert!(
-        bench
-            .refused(json!({ "path": "none" }))
-            .await
-            .contains("does not exist")
-    );
-    let free = client(Settings::default());
-    let result = free
-        .call_tool("read_file", json!({ "path": "/dev/null" }))
-        .await
-        .unwrap();
-    assert!(result.is_error && text(&result).contains("is a device"));
-}
-
-#[tokio::test]
-async fn files_that_the_kernel_makes_up_are_read() {
-    let free = client(Settings::default());
-    let result = free
-        .call_tool("read_file", json!({ "path": "/proc/self/status" }))
-        .await
-        .unwrap();
-    let file = result.structured_content.unwrap()["files"][0].clone();
-    assert!(file["content"].as_str().unwrap().starts_with("Name:"));
-    assert_eq!(file["size_bytes"], file["byte_end"]);
-}
-
-#[tokio::test]
 async fn one_of_several_files_that_fails_does_not_spoil_the_others() {
     let bench = Bench::new();
     bench
@@ -595,9 +464,4 @@ async fn it_changes_nothing_and_says_so() {
                 < 40
         );
     }
-}
-
-fn rustix_mkfifo(path: &Path) {
-    let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }
