@@ -10,6 +10,17 @@ use crate::{
     read::Object,
 };
 
+/// Are there references, or definitions to refer to? Looked for everywhere, be it a schema there or not.
+pub(crate) fn has_references(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            name.starts_with('$') || name == "definitions" || has_references(value)
+        }),
+        Value::Array(items) => items.iter().any(has_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// Replaces references inside the schema, but for those that lead back to themselves.
 pub(crate) fn inline(mut schema: Value) -> Value {
     let source = schema.clone();

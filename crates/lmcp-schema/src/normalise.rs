@@ -55,6 +55,14 @@ fn rewrite(schema: Value, nulls: Nulls) -> Value {
         root.remove("$schema");
         root.remove("title");
     }
+    if !inline::has_references(&schema) {
+        // Nothing that goes can have held on to anything else, so once is enough.
+        if nulls == Nulls::MeanAbsent {
+            nullable::forbid_null(&mut schema);
+        }
+        tidy(&mut schema, nulls);
+        return schema;
+    }
     // What goes may have held the last reference to something else; what `schemars` makes is stable after one pass.
     for _ in 0..MAX_PASSES {
         let before = schema.clone();

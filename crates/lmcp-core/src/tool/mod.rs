@@ -52,6 +52,8 @@ pub struct Tool<S = (), E = Said> {
     spec: wire::Tool,
     /// What arguments are checked against, where that is not what is shown.
     exact: Option<Value>,
+    /// Somebody wrote the output schema: one that a type made needs no checking.
+    output_written: bool,
     run: Unbound<S, Value, CallToolResult>,
     deadline: Option<Duration>,
     task: TaskUse,
@@ -133,6 +135,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
         Self {
             spec,
             exact,
+            output_written: false,
             run,
             deadline: None,
             task: TaskUse::Never,
@@ -166,6 +169,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
         let Self {
             spec,
             exact,
+            output_written,
             run,
             deadline,
             task,
@@ -174,6 +178,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
         Tool {
             spec,
             exact,
+            output_written,
             run,
             deadline,
             task,
@@ -240,6 +245,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.spec.output_schema = Some(schema);
+        self.output_written = true;
         self
     }
 
@@ -289,6 +295,7 @@ impl<S, E> fmt::Debug for Tool<S, E> {
 pub(crate) struct AnyTool {
     pub(crate) spec: wire::Tool,
     exact: Option<Value>,
+    output_written: bool,
     run: Bound<Value, CallToolResult>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
@@ -300,6 +307,7 @@ impl AnyTool {
         Self {
             spec: tool.spec,
             exact: tool.exact,
+            output_written: tool.output_written,
             run,
             deadline: tool.deadline,
             task: tool.task,
@@ -311,6 +319,7 @@ impl AnyTool {
         let Self {
             spec,
             exact,
+            output_written,
             run,
             deadline,
             task,
@@ -319,7 +328,7 @@ impl AnyTool {
         check_name(&spec.name).map_err(&wrong)?;
         let shown = Schema::compile_input(spec.input_schema.clone())
             .map_err(|err| wrong(format!("its input schema, {err}")))?;
-        if let Some(output) = &spec.output_schema {
+        if let Some(output) = spec.output_schema.as_ref().filter(|_| output_written) {
             Schema::compile(output.clone())
                 .map_err(|err| wrong(format!("its output schema, {err}")))?;
         }
