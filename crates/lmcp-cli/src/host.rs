@@ -111,7 +111,13 @@ pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
         });
     if let Some(name) = unknown {
         let failure = Failure::misuse(format!("there is no tool `{name}` to be offered"));
-        return Err(failure.hint(format!("there are {}", offered.join(", "))));
+        let ours = offered.iter().any(|name| NAMES.contains(&&**name));
+        let all = if ours {
+            NAMES.join(", ")
+        } else {
+            offered.join(", ")
+        };
+        return Err(failure.hint(format!("there are {all}")));
     }
     for name in &offered {
         if !is_picked(picks, name) {
