@@ -30,7 +30,7 @@ class Http:
 
     def request(self, method, params):
         call = self.calls.open(self)
-        call.socket = None
+        call.socket, call.cancelled = None, False
         message = wire.request(call.id, method, params, self.era)
         threading.Thread(target=self._exchange, args=(call, message), daemon=True).start()
         return call
@@ -39,7 +39,10 @@ class Http:
         """By a message in the legacy era; in the modern one, by going away."""
         if self.era == wire.LEGACY:
             self.cancel_id(call.id)
-        elif call.socket:
+            return
+        # A call that has no connection yet finds this when it has one.
+        call.cancelled = True
+        if call.socket:
             # Unlike close(), this reaches the peer while another thread is reading. It fails if all is over.
             with contextlib.suppress(OSError):
                 call.socket.shutdown(socket.SHUT_RDWR)
@@ -73,6 +76,8 @@ class Http:
         with contextlib.closing(self._connect()) as connection:
             connection.connect()
             call.socket = connection.sock
+            if call.cancelled:
+                raise OSError("cancelled before it was sent")
             connection.request("POST", self.url.path or "/", wire.encode(message), self._headers(message))
             response = connection.getresponse()
             self.session = response.headers.get("Mcp-Session-Id", self.session)
