@@ -1,5 +1,18 @@
 //! Points in time as people and machines write them.
 
+use std::time::{Duration, SystemTime};
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_secs())
+}
+
+/// A time in whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// RFC 3339 in UTC; with a fraction where there is one.
 pub(crate) fn rfc3339(seconds: i64, nanos: u32) -> String {
     let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));

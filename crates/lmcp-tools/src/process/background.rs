@@ -12,7 +12,7 @@ use super::{
     store::State,
     words::{Size, Stdin},
 };
-use crate::{Host, answer::Answer};
+use crate::{Host, answer::Answer, time::millis};
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("shell_bg", shell_bg)
@@ -83,7 +83,7 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         env: args.env,
         stdin: Stdin::Open,
         tty: args.tty.then_some(size),
-        timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: timeout.map(millis),
         keep: true,
         log: args.log,
     };

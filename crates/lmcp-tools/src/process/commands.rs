@@ -20,10 +20,10 @@ use super::{
     helper::Helper,
     link::Link,
     rules::{self, Line, Request},
-    store::{About, Kept, Store, now, random_name},
+    store::{About, Kept, Store, random_name},
     words::{Ask, End, Fence, Order, Size, Stdin, Word},
 };
-use crate::{Host, settings::Settings};
+use crate::{Host, settings::Settings, time::now};
 
 /// Everything about commands that outlives one call.
 #[derive(Debug)]

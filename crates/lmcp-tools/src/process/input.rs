@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     commands::owner,
     exit::signal_number,
-    link::Link,
-    store::{Job, State},
+    jobs::reach,
+    store::State,
     words::{Ask, Size},
 };
 use crate::{Host, answer::Answer};
@@ -56,7 +56,11 @@ struct Sent {
 
 async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sent>> {
     let job = host.commands()?.store.find(&args.id, &owner(&cx))?;
-    let (mut link, job) = reach(job).await?;
+    if job.state != State::Running {
+        return Err(ToolError::new(format!("job `{}` has ended", job.id))
+            .hint("job_output tells how, job_stop with restart starts it again"));
+    }
+    let mut link = reach(&job).await?;
     let refused = |err| ToolError::new(format!("job `{}` does not take that", args.id)).source(err);
     match (args.rows, args.cols) {
         (Some(rows), Some(cols)) => {
@@ -97,18 +101,6 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     }
     let text = format!("sent {bytes} bytes to job {}", args.id);
     Ok(Answer::new(Sent { id: args.id, bytes }, text))
-}
-
-/// The guard of a job that runs.
-async fn reach(job: Job) -> ToolResult<(Link, Job)> {
-    if job.state != State::Running {
-        return Err(ToolError::new(format!("job `{}` has ended", job.id))
-            .hint("job_output tells how, job_stop with restart starts it again"));
-    }
-    match Link::find(&job).await {
-        Ok(link) => Ok((link, job)),
-        Err(err) => Err(ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err)),
-    }
 }
 
 /// What a key means.

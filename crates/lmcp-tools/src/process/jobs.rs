@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use lmcp_core::{Cx, NoArgs, Tool, ToolResult};
+use lmcp_core::{Cx, NoArgs, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -107,6 +107,12 @@ pub(super) async fn fresh(mut job: Job) -> Job {
         end.left_running.clear();
     }
     job
+}
+
+/// The guard of a job.
+pub(super) async fn reach(job: &Job) -> ToolResult<Link> {
+    let found = Link::find(job).await;
+    found.map_err(|err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err))
 }
 
 async fn ask(job: &Job) -> Option<End> {

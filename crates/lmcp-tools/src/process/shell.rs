@@ -15,7 +15,7 @@ use super::{
     spool::Record,
     words::{End, Size, Stdin, Word},
 };
-use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
 
 /// When nothing is said about it.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -113,9 +113,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
         env: args.env,
         stdin: args.stdin.map_or(Stdin::Closed, Stdin::Given),
         tty: args.tty.then_some(Size { rows: 24, cols: 80 }),
-        timeout_ms: times
-            .timeout
-            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: times.timeout.map(millis),
         keep: false,
         log: None,
     };
@@ -310,7 +308,7 @@ fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<An
         signal: None,
         timed_out: false,
         cancelled: false,
-        duration_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+        duration_ms: millis(after),
         stdout: room.structured_copy(&shown.stdout),
         stderr: room.structured_copy(&shown.stderr),
         truncated: shown.omitted > 0,

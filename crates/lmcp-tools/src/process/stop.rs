@@ -10,13 +10,12 @@ use tokio::time::timeout;
 use super::{
     commands::owner,
     exit::signal_number,
-    jobs::{Listed, fresh, how},
-    link::Link,
+    jobs::{Listed, fresh, how, reach},
     shell::seconds,
     store::{Job, State},
     words::Ask,
 };
-use crate::{Host, answer::Answer};
+use crate::{Host, answer::Answer, time::millis};
 
 /// After KILL, everything is gone at once; unless the kernel itself holds it.
 const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -118,7 +117,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
 /// Ends everything of a job, and waits until it is gone.
 async fn end(job: &Job, grace: Duration) -> ToolResult<()> {
     let mut link = reach(job).await?;
-    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    let grace_ms = millis(grace);
     let gone = async {
         if link.ask(&Ask::Stop { grace_ms }).await.is_ok() {
             // The guard goes when nothing is left.
@@ -134,10 +133,4 @@ async fn end(job: &Job, grace: Duration) -> ToolResult<()> {
 async fn signal(job: &Job, number: i32) -> ToolResult<()> {
     let sent = reach(job).await?.ask(&Ask::Signal { number }).await;
     sent.map_err(|err| ToolError::new(format!("job `{}` cannot be signalled", job.id)).source(err))
-}
-
-async fn reach(job: &Job) -> ToolResult<Link> {
-    Link::find(job)
-        .await
-        .map_err(|err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err))
 }

@@ -8,7 +8,7 @@ use std::{
     io::{self, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use lmcp_core::{Error, ToolError, ToolResult};
@@ -285,10 +285,4 @@ pub(crate) fn random_name() -> String {
         .filter_map(|byte| LETTERS.get(usize::from(byte % 32)))
         .map(|letter| char::from(*letter))
         .collect()
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |time| time.as_secs())
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use nix::sys::{
@@ -14,6 +14,8 @@ use rustix::{
     io::Errno,
     process::{Signal, WaitOptions, wait},
 };
+
+use crate::time::{millis, now};
 
 use super::{
     super::{
@@ -118,7 +120,7 @@ impl Guard {
             timed_out: self.timed_out,
             stopped: !matches!(self.stop, Stop::No) && !self.timed_out,
             duration_ms: millis(self.started.elapsed()),
-            ended_at: seconds_now(),
+            ended_at: now(),
             ..End::default()
         });
         if self.listener.is_some() {
@@ -164,13 +166,4 @@ impl Guard {
             let _ = self.write_end(&self.end_now(&end));
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn seconds_now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |time| time.as_secs())
 }
