@@ -69,6 +69,15 @@ impl Headers {
     }
 }
 
+/// Is there an annotation anywhere, or what looks like one?
+pub(crate) fn occurs(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(occurs),
+        Value::Object(object) => object.contains_key(KEYWORD) || object.values().any(occurs),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// Specification, `server/tools`: integers in headers stay within what a double represents exactly.
 pub(crate) fn is_mirrored_integer(schema: &Object) -> bool {
     schema.contains_key(KEYWORD) && schema.get("type").and_then(Value::as_str) == Some("integer")

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     compile::Compiler,
     error::SchemaError,
-    header::HeaderParam,
+    header::{self, HeaderParam},
     mismatch::Mismatches,
     node::{Node, ROOT},
     text,
@@ -39,35 +39,29 @@ impl Schema {
     /// # Errors
     /// As [`Schema::compile`], and the rules above.
     pub fn compile_input(schema: Value) -> Result<Self, SchemaError> {
-        let Value::Object(root) = &schema else {
-            let rule = format!(
-                "the schema of arguments is an object, not {}",
-                text::kind(&schema)
-            );
-            return Err(SchemaError::new("", rule));
-        };
-        match root.get("type") {
-            Some(Value::String(name)) if name == "object" => {}
-            Some(other) => {
-                let rule = format!(
-                    "the arguments of a tool have type \"object\", not {}",
-                    text::shown(other)
-                );
-                return Err(SchemaError::new("/type", rule));
-            }
-            None => {
-                return Err(SchemaError::new(
-                    "",
-                    "the schema of arguments needs `\"type\": \"object\"`",
-                ));
-            }
-        }
+        input_root(&schema)?;
         let (nodes, header_params) = Compiler::for_input(&schema)?.run()?;
         Ok(Self {
             value: schema,
             nodes,
             header_params,
         })
+    }
+
+    /// The properties that HTTP clients mirror into headers, of an `inputSchema` that [`normalise_input`] made of one
+    /// that compiles: it is not checked again but for the rules of an input.
+    ///
+    /// # Errors
+    /// The root does not have `"type": "object"`, or `x-mcp-header` stands where it may not.
+    ///
+    /// [`normalise_input`]: crate::normalise_input
+    pub fn header_params_of(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> {
+        input_root(schema)?;
+        if header::occurs(schema) {
+            Ok(Compiler::for_input(schema)?.run()?.1)
+        } else {
+            Ok(Box::default())
+        }
     }
 
     /// The schema as it was given.
@@ -97,6 +91,31 @@ impl Schema {
     /// The properties that HTTP clients mirror into headers.
     pub fn header_params(&self) -> &[HeaderParam] {
         &self.header_params
+    }
+}
+
+/// Arguments are an object, and the schema says so.
+fn input_root(schema: &Value) -> Result<(), SchemaError> {
+    let Value::Object(root) = schema else {
+        let rule = format!(
+            "the schema of arguments is an object, not {}",
+            text::kind(schema)
+        );
+        return Err(SchemaError::new("", rule));
+    };
+    match root.get("type") {
+        Some(Value::String(name)) if name == "object" => Ok(()),
+        Some(other) => {
+            let rule = format!(
+                "the arguments of a tool have type \"object\", not {}",
+                text::shown(other)
+            );
+            Err(SchemaError::new("/type", rule))
+        }
+        None => Err(SchemaError::new(
+            "",
+            "the schema of arguments needs `\"type\": \"object\"`",
+        )),
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`settings`] | what the operator decides; nothing a tool can change |
 //! | `roots` | where the file tools may go, by the kernel's own resolution |
+//! | `at_hand` | which files can be read without waiting |
 //! | `room` | how much a client can take, and where it looks for it |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
 //! | `files` | `read_file`, `write_file`, `edit_file`, `list_dir`, `search_files` |
@@ -13,6 +14,7 @@
 //! | `host` | `systeminfo` |
 
 mod answer;
+mod at_hand;
 mod blocking;
 mod files;
 mod host;

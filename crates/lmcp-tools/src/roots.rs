@@ -96,6 +96,23 @@ impl Roots {
         .hint(self.advice()))
     }
 
+    /// Where a path begins, for a look that must not wait: the root, the path below it, and how to resolve that.
+    /// `None` where that alone would need the disk, as with several roots.
+    pub(crate) fn unresolved(
+        &self,
+        path: &str,
+    ) -> Option<(Option<BorrowedFd<'_>>, PathBuf, ResolveFlags)> {
+        let path = expand_home(path);
+        match self.roots.as_slice() {
+            [] => Some((None, path, ResolveFlags::empty())),
+            [root] => {
+                let place = self.below(root, &root.names[0].join(path))?;
+                Some((Some(root.dir.as_fd()), place.below, BENEATH))
+            }
+            _ => None,
+        }
+    }
+
     fn below<'a>(&'a self, root: &'a Root, path: &Path) -> Option<Place<'a>> {
         let below = root
             .names

@@ -326,20 +326,24 @@ impl AnyTool {
         } = self;
         let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
         check_name(&spec.name).map_err(&wrong)?;
-        let shown = Schema::compile_input(spec.input_schema.clone())
-            .map_err(|err| wrong(format!("its input schema, {err}")))?;
+        let wrong_input = |err| wrong(format!("its input schema, {err}"));
+        let shown = &spec.input_schema;
+        // What is mirrored is what clients were shown.
+        let (arguments, mirrored) = match exact {
+            Some(exact) => (
+                Schema::compile(exact).map_err(wrong_input)?,
+                Schema::header_params_of(shown).map_err(wrong_input)?,
+            ),
+            None => {
+                let schema = Schema::compile_input(shown.clone()).map_err(wrong_input)?;
+                let mirrored = schema.header_params().into();
+                (schema, mirrored)
+            }
+        };
         if let Some(output) = spec.output_schema.as_ref().filter(|_| output_written) {
             Schema::compile(output.clone())
                 .map_err(|err| wrong(format!("its output schema, {err}")))?;
         }
-        // What is mirrored is what clients were shown.
-        let mirrored = shown.header_params().to_vec();
-        let arguments = match exact {
-            Some(exact) => {
-                Schema::compile(exact).map_err(|err| wrong(format!("its input schema, {err}")))?
-            }
-            None => shown,
-        };
         Ok(CheckedTool {
             spec,
             arguments,
@@ -362,7 +366,7 @@ pub(crate) struct CheckedTool {
     pub(crate) spec: wire::Tool,
     pub(crate) arguments: Schema,
     /// The arguments that HTTP clients repeat in headers.
-    pub(crate) mirrored: Vec<HeaderParam>,
+    pub(crate) mirrored: Box<[HeaderParam]>,
     run: Bound<Value, CallToolResult>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,

@@ -164,11 +164,11 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
         images: Vec::new(),
         image_bytes: IMAGE_BYTES,
     };
-    blocking(move || match wanted {
-        Wanted::One(path) => reader.read_one(path),
-        Wanted::Many(paths) => Ok(reader.read_many(paths)),
-    })
-    .await
+    match wanted {
+        Wanted::One(path) if reader.host.roots.is_at_hand(&path) => reader.read_one(path),
+        Wanted::One(path) => blocking(move || reader.read_one(path)).await,
+        Wanted::Many(paths) => blocking(move || Ok(reader.read_many(paths))).await,
+    }
 }
 
 enum Wanted {

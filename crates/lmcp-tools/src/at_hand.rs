@@ -1,0 +1,91 @@
+//! Can a file be read without waiting for a disk or a network? Then reading it at once costs less than handing the
+//! work to another thread.
+
+use std::{io::IoSliceMut, os::fd::OwnedFd};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags},
+    io::{Errno, ReadWriteFlags},
+};
+
+use crate::roots::Roots;
+
+/// Files up to this size are read where the call is served.
+const SMALL_BYTES: u64 = 32 << 10;
+
+impl Roots {
+    /// Is this a small file, all of which the kernel has in memory? A "no" is always right.
+    pub(crate) fn is_at_hand(&self, path: &str) -> bool {
+        self.hold_in_memory(path).unwrap_or(false)
+    }
+
+    fn hold_in_memory(&self, path: &str) -> Result<bool, Errno> {
+        let Some((base, below, beneath)) = self.unresolved(path) else {
+            return Ok(false);
+        };
+        // Fails with EAGAIN where a name would have to be looked up anywhere but in memory.
+        let open = |flags| -> Result<OwnedFd, Errno> {
+            let resolve = beneath | ResolveFlags::CACHED;
+            rustix::fs::openat2(base.unwrap_or(CWD), &below, flags, Mode::empty(), resolve)
+        };
+        let found = open(OFlags::PATH | OFlags::CLOEXEC)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(&found, "", flags, StatxFlags::BASIC_STATS)?;
+        let is_file = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile;
+        // Major 0: no block device below it. A network, perhaps, where the open alone may take for ever.
+        if !is_file || stat.stx_size > SMALL_BYTES || stat.stx_dev_major == 0 {
+            return Ok(false);
+        }
+        let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?;
+        let mut bytes = vec![0; stat.stx_size as usize];
+        let length = rustix::io::preadv2(
+            &file,
+            &mut [IoSliceMut::new(&mut bytes)],
+            0,
+            ReadWriteFlags::NOWAIT,
+        )?;
+        Ok(length as u64 == stat.stx_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Where files lie on a block device, so that the answer may be yes.
+    fn is_on_a_device(path: &Path) -> bool {
+        rustix::fs::stat(path).is_ok_and(|stat| rustix::fs::major(stat.st_dev) != 0)
+    }
+
+    #[test]
+    fn small_files_just_written_are_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::write(path("small"), "abc").unwrap();
+        std::fs::write(path("large"), vec![b'a'; SMALL_BYTES as usize + 1]).unwrap();
+        let roots = Roots::open(&[]).unwrap();
+        assert_eq!(roots.is_at_hand(&path("small")), is_on_a_device(dir.path()));
+        assert!(!roots.is_at_hand(&path("large")));
+        assert!(!roots.is_at_hand(&path("missing")));
+        assert!(!roots.is_at_hand(&dir.path().display().to_string()));
+        assert!(!roots.is_at_hand("/proc/self/status"));
+        assert!(!roots.is_at_hand("/dev/zero"));
+    }
+
+    #[test]
+    fn nothing_outside_of_a_root_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(&outside, "secret").unwrap();
+        std::fs::write(root.join("inside"), "abc").unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+        let roots = Roots::open(&[root]).unwrap();
+        assert_eq!(roots.is_at_hand("inside"), is_on_a_device(dir.path()));
+        assert!(!roots.is_at_hand("link"));
+        assert!(!roots.is_at_hand("../outside"));
+        assert!(!roots.is_at_hand(&outside.display().to_string()));
+    }
+}
