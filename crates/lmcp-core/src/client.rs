@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
+    caller::{Caller, Transport},
     era,
-    request::{Caller, Transport},
     server::Handle,
     service::{Replies, Reply, Service},
 };

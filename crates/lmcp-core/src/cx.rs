@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::{
     call::Call,
+    caller::Caller,
     era,
     error::{ToolError, ToolResult},
     outbox::Step,
-    request::Caller,
     server::Handle,
     service::Reply,
     session::Session,

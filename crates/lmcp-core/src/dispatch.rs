@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use lmcp_wire::{
     self as wire, ProtocolVersion, RpcError,
     completion::{CompleteParams, CompleteResult, Reference},
-    discover::{DiscoverResult, PaginatedParams},
+    discover::{CacheHint, DiscoverResult, PaginatedParams},
     legacy::{InitializeResult, SetLevelParams},
     method::request,
     resource::ReadResourceResult,
@@ -102,22 +102,29 @@ impl Engine {
             cursor: params.cursor.as_deref(),
             most: self.limits.list_page,
             version: request.version,
+            sight: self.sight(request),
         };
+        // What depends on the caller is for it alone.
+        let mut cache = self.list_cache;
+        if request.method() == request::TOOLS_LIST && !wanted.sight.is_common(&catalog) {
+            cache = CacheHint::private(cache.ttl_ms);
+        }
         let page = match &*request.method {
             request::TOOLS_LIST => catalog.list_tools(wanted),
             request::PROMPTS_LIST => catalog.list_prompts(wanted),
             request::RESOURCES_LIST => catalog.list_resources(wanted),
             _ => catalog.list_templates(wanted),
         };
-        Ok(self.complete(request, Outcome::List(page?, self.list_cache)))
+        Ok(self.complete(request, Outcome::List(page?, cache)))
     }
 
     fn call_tool(self: &Arc<Self>, request: Request) -> Answer {
         let name = request.target()?;
         modern::check_name(&request, &name)?;
         let catalog = self.catalog();
-        let Some(tool) = catalog.tools.get(&name) else {
-            return Err(unknown("tool", &name, catalog.tools.keys()));
+        let sight = self.sight(&request);
+        let Some(tool) = catalog.find_tool(&name, sight) else {
+            return Err(unknown("tool", &name, catalog.tool_names(sight)));
         };
         let arguments = request.members.arguments.as_deref();
         if arguments.is_some_and(|text| !text.starts_with(b"{")) {

@@ -5,6 +5,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
+//! | `caller` | who is at the other end |
 //! | `era` | the message becomes a valid [`Request`] of some revision |
 //! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
 //! | [`service`] | **the seam**: a request goes in, [`Replies`] come out |
@@ -18,6 +19,7 @@
 
 pub mod ask;
 mod call;
+mod caller;
 pub mod client;
 mod clock;
 pub mod completion;
@@ -50,6 +52,7 @@ pub mod tool;
 pub mod transport;
 
 pub use bytes;
+pub use caller::{Caller, HeaderValue, Headers, Identity, Process, Transport as CallerTransport};
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
@@ -59,7 +62,7 @@ pub use handler::{Handler, WithArgs, WithState};
 pub use layer::Next;
 pub use limits::Limits;
 pub use prompt::Prompt;
-pub use request::{Caller, HeaderValue, Headers, Process, Request, Transport as CallerTransport};
+pub use request::Request;
 pub use resource::Resource;
 pub use server::{Handle, Server};
 pub use service::{Replies, Reply, ReplyKind, Service};

@@ -1,6 +1,6 @@
-//! One valid request, and who sent it.
+//! One valid request.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use lmcp_wire::{
@@ -9,7 +9,7 @@ use lmcp_wire::{
 };
 use serde::Deserialize;
 
-use crate::{era::legacy, session::Session};
+use crate::{caller::Caller, era::legacy, session::Session};
 
 /// A request whose version, identity and headers have been checked: nobody checks again.
 #[derive(Clone, Debug)]
@@ -138,171 +138,4 @@ pub(crate) fn string(json: &[u8]) -> Option<Cow<'_, str>> {
         return std::str::from_utf8(plain).ok().map(Cow::Borrowed);
     }
     decode(json).ok().map(Cow::Owned)
-}
-
-/// Who sent a request, as far as the transport knows.
-#[derive(Clone)]
-pub struct Caller(Arc<Inner<dyn Headers>>);
-
-/// The headers come last and may be of any kind, so that a caller is one allocation.
-struct Inner<H: ?Sized> {
-    transport: Transport,
-    principal: Option<Box<str>>,
-    process: Option<Process>,
-    headers: H,
-}
-
-/// How a request came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Transport {
-    /// From inside the process.
-    #[default]
-    Memory,
-    /// On standard input.
-    Stdio,
-    /// On a unix socket.
-    Unix,
-    /// By HTTP.
-    Http,
-}
-
-/// The process at the other end of a unix socket, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Process {
-    /// Its user.
-    pub uid: u32,
-    /// Its id, where the platform tells.
-    pub pid: Option<i32>,
-}
-
-/// Header fields, for transports that have them. Names are given in lower case.
-pub trait Headers: Send + Sync {
-    /// The value of a field, if there is exactly one and it is text.
-    fn get(&self, name: &str) -> HeaderValue<'_>;
-}
-
-/// What a look-up of a header finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderValue<'a> {
-    /// No such field.
-    Absent,
-    /// One field, of text.
-    Text(&'a str),
-    /// Several fields, or one that is not text.
-    Malformed,
-}
-
-impl Caller {
-    /// Somebody on a transport, not yet known any better.
-    pub fn new(transport: Transport) -> Self {
-        Self::with(transport, None, NoHeaders)
-    }
-
-    /// Somebody on the other end of a unix socket.
-    pub fn process(uid: u32, pid: Option<i32>) -> Self {
-        Self::with(Transport::Unix, Some(Process { uid, pid }), NoHeaders)
-    }
-
-    /// Somebody who sent these headers.
-    pub fn http(headers: impl Headers + 'static) -> Self {
-        Self::with(Transport::Http, None, headers)
-    }
-
-    fn with(
-        transport: Transport,
-        process: Option<Process>,
-        headers: impl Headers + 'static,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            transport,
-            principal: None,
-            process,
-            headers,
-        }))
-    }
-
-    /// The same caller, now known by name.
-    #[must_use]
-    pub fn known_as(self, principal: &str) -> Self {
-        let (transport, process) = (self.0.transport, self.0.process);
-        let principal = Some(principal.into());
-        Self(Arc::new(Inner {
-            transport,
-            principal,
-            process,
-            headers: Same(self),
-        }))
-    }
-
-    /// How the request came.
-    pub fn transport(&self) -> Transport {
-        self.0.transport
-    }
-
-    /// Who it is, by credentials. What a caller says of itself (`clientInfo`) is never here.
-    pub fn principal(&self) -> Option<&str> {
-        self.0.principal.as_deref()
-    }
-
-    /// The process at the other end of a unix socket.
-    pub fn peer(&self) -> Option<Process> {
-        self.0.process
-    }
-
-    /// A header field, on transports that have them.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        match self.0.headers.get(name) {
-            HeaderValue::Text(text) => Some(text),
-            HeaderValue::Absent | HeaderValue::Malformed => None,
-        }
-    }
-
-    /// The same, with the difference between a field that is not there and one that cannot be read.
-    pub fn header_value(&self, name: &str) -> HeaderValue<'_> {
-        self.0.headers.get(name)
-    }
-
-    /// The fields themselves, on transports that have them.
-    pub(crate) fn headers(&self) -> Option<&dyn Headers> {
-        (self.0.transport == Transport::Http).then_some(&self.0.headers)
-    }
-
-    /// What tasks and sealed state are bound to: the same person, or the same transport where persons are not known.
-    pub(crate) fn owner(&self) -> Cow<'static, str> {
-        match (&self.0.principal, &self.0.process) {
-            (Some(principal), _) => format!("principal:{principal}").into(),
-            (None, Some(process)) => format!("uid:{}", process.uid).into(),
-            (None, None) => "anyone".into(),
-        }
-    }
-}
-
-struct NoHeaders;
-
-impl Headers for NoHeaders {
-    fn get(&self, _: &str) -> HeaderValue<'_> {
-        HeaderValue::Absent
-    }
-}
-
-/// The headers of another caller.
-struct Same(Caller);
-
-impl Headers for Same {
-    fn get(&self, name: &str) -> HeaderValue<'_> {
-        self.0.0.headers.get(name)
-    }
-}
-
-impl fmt::Debug for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller")
-            .field("transport", &self.0.transport)
-            .field("principal", &self.0.principal)
-            .field("process", &self.0.process)
-            .finish_non_exhaustive()
-    }
 }

@@ -21,11 +21,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
+    caller::Transport,
     dispatch::expect_tasks,
     era::modern,
     limits::Limits,
     outcome::Outcome,
-    request::{Request, Transport},
+    request::Request,
     server::{Engine, catalog::Lists},
     service::{Replies, Reply, Source},
     session::Session,

@@ -12,6 +12,7 @@
 //! | [`content`], [`tool`], [`resource`], [`prompt`], [`completion`] | server features |
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
+//! | [`greeting`] | the line before MCP, on sockets that ask who calls |
 //! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
 
 pub mod capability;
@@ -20,6 +21,7 @@ pub mod content;
 pub mod discover;
 pub mod elicit;
 pub mod error;
+pub mod greeting;
 pub mod header;
 pub mod input;
 pub mod jsonrpc;

@@ -15,8 +15,9 @@ use lmcp_wire::{
 use serde_json::{json, value::RawValue};
 
 use crate::{
+    caller::Caller,
     outcome::Outcome,
-    request::{Caller, Members, Request, target_name},
+    request::{Members, Request, target_name},
     service::Reply,
     session::{Agreement, Session},
 };

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::{Admitted, optional};
 use crate::{
+    caller::{Caller, HeaderValue, Headers},
     outcome::Outcome,
-    request::{Caller, HeaderValue, Headers, Request, string},
+    request::{Request, string},
     service::Reply,
 };
 

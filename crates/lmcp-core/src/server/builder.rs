@@ -8,9 +8,10 @@ use std::{
 
 use lmcp_wire::{Icon, Implementation, discover::CacheHint};
 
-use super::{Engine, Handle, catalog::Catalog};
+use super::{Engine, Handle, catalog::Catalog, sight::Rule};
 use crate::{
     ask::seal::Sealer,
+    caller::Caller,
     error::Error,
     layer::{Layer, Next},
     limits::Limits,
@@ -53,6 +54,7 @@ pub struct Server {
     limits: Limits,
     list_cache: CacheHint,
     layers: Vec<Layer>,
+    sight: Option<Rule>,
     state: States,
     key: Option<[u8; 32]>,
     parts: Parts,
@@ -68,6 +70,7 @@ impl Server {
             // Lists change rarely, and whoever listens hears of it.
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
+            sight: None,
             state: States::default(),
             key: None,
             parts: Parts::default(),
@@ -158,6 +161,16 @@ impl Server {
         self
     }
 
+    /// Which tools each caller sees and can call, by name. To others they are not there. Asked on every list and call,
+    /// so it should be quick. For one tool, [`Tool::only_for`] says the same.
+    pub fn show_tools(
+        mut self,
+        may_see: impl Fn(&Caller, &str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.sight = Some(Arc::new(may_see));
+        self
+    }
+
     /// Other bounds than the default ones.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -200,6 +213,7 @@ impl Server {
             list_cache: self.list_cache,
             catalog: RwLock::new(Arc::new(catalog)),
             layers: self.layers,
+            sight: self.sight,
             state: self.state,
             sealer: Sealer::new(&key),
             session_key: SessionKey::derive(&key),

@@ -15,6 +15,7 @@ use lmcp_wire::{
 };
 use serde::Serialize;
 
+use super::sight::Sight;
 use crate::{
     clock,
     era::{self, Shown as _},
@@ -60,6 +61,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) cursor: Option<&'a str>,
     pub(crate) most: usize,
     pub(crate) version: ProtocolVersion,
+    pub(crate) sight: Sight<'a>,
 }
 
 impl<T> Default for Shelf<T> {
@@ -185,6 +187,23 @@ impl Catalog {
         capabilities
     }
 
+    /// The tool of this name, if this caller may know of it.
+    pub(crate) fn find_tool(&self, name: &str, sight: Sight<'_>) -> Option<Arc<CheckedTool>> {
+        self.tools.get(name).filter(|tool| sight.shows(tool))
+    }
+
+    /// The names of what this caller may know of.
+    pub(crate) fn tool_names<'a>(&'a self, sight: Sight<'a>) -> impl Iterator<Item = &'a str> {
+        let seen = self.tools.items.iter();
+        seen.filter(move |(_, tool)| sight.shows(tool))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// Does everybody see the same tools?
+    pub(crate) fn is_common(&self) -> bool {
+        self.tools.values().all(|tool| tool.is_common())
+    }
+
     pub(crate) fn has_completions(&self) -> bool {
         self.prompts
             .values()
@@ -222,7 +241,12 @@ impl Catalog {
 
     pub(crate) fn list_tools(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
         let show = |tool: &CheckedTool| json(&*tool.spec.shown(wanted.version));
-        self.tools.page(request::TOOLS_LIST, "tools", wanted, show)
+        let list = request::TOOLS_LIST;
+        if wanted.sight.is_common(self) {
+            return self.tools.page(list, "tools", wanted, show);
+        }
+        let seen = self.tools.only(|tool| wanted.sight.shows(tool));
+        seen.page(list, "tools", wanted, show)
     }
 
     pub(crate) fn list_prompts(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
@@ -261,6 +285,17 @@ impl<T> Shelf<T> {
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         self.items.keys().map(String::as_str)
+    }
+
+    /// Those of them that are to be seen.
+    fn only(&self, is_shown: impl Fn(&T) -> bool) -> Self {
+        let items = self.items.iter().filter(|(_, item)| is_shown(item));
+        Self {
+            items: items
+                .map(|(key, item)| (key.clone(), Arc::clone(item)))
+                .collect(),
+            first_pages: Default::default(),
+        }
     }
 
     fn values(&self) -> impl Iterator<Item = &Arc<T>> {

@@ -7,7 +7,10 @@ use lmcp_wire::discover::CacheHint;
 use ring::digest;
 use serde_json::Value;
 
-use super::catalog::{Catalog, Lists};
+use super::{
+    catalog::{Catalog, Lists},
+    sight::{Rule, Sight},
+};
 use crate::{
     ask::seal::{Sealer, Subject},
     error::Error,
@@ -29,6 +32,7 @@ pub(crate) struct Engine {
     pub(crate) list_cache: CacheHint,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,
+    pub(crate) sight: Option<Rule>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
     pub(crate) session_key: SessionKey,
@@ -44,6 +48,11 @@ impl Engine {
     /// What is on offer now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the caller of a request sees.
+    pub(crate) fn sight<'a>(&'a self, request: &'a Request) -> Sight<'a> {
+        Sight::new(request.caller(), self.sight.as_ref())
     }
 
     /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.

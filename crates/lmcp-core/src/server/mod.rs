@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod catalog;
 mod engine;
 mod handle;
+pub(crate) mod sight;
 
 pub use builder::Server;
 pub(crate) use engine::Engine;

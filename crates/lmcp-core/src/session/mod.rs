@@ -24,9 +24,10 @@ pub(crate) use live::Question;
 pub use token::{SessionId, SessionKey};
 
 use crate::{
+    caller::Caller,
     clock,
     era::legacy,
-    request::{Caller, Members, Request},
+    request::{Members, Request},
 };
 
 /// A conversation in a revision that has a handshake. Cheap to clone.

@@ -11,7 +11,7 @@ use lmcp_wire::ProtocolVersion;
 use ring::hmac;
 
 use super::Agreement;
-use crate::{random, request::Caller};
+use crate::{caller::Caller, random};
 
 /// Tells a session from all others.
 pub type SessionId = [u8; 16];
@@ -165,7 +165,7 @@ impl std::fmt::Debug for SessionKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Transport;
+    use crate::caller::Transport;
 
     fn agreement() -> Agreement {
         Agreement {

@@ -57,8 +57,12 @@ pub struct Tool<S = (), E = Said> {
     run: Unbound<S, Value, CallToolResult>,
     deadline: Option<Duration>,
     task: TaskUse,
+    roles: Roles,
     effect: PhantomData<E>,
 }
+
+/// Who may see and call a tool. `None`: everybody.
+type Roles = Option<Box<[String]>>;
 
 /// Marks a tool that says what it does to the world.
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +143,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             run,
             deadline: None,
             task: TaskUse::Never,
+            roles: None,
             effect: PhantomData,
         }
     }
@@ -173,6 +178,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             run,
             deadline,
             task,
+            roles,
             effect: _,
         } = self;
         Tool {
@@ -182,6 +188,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             run,
             deadline,
             task,
+            roles,
             effect: PhantomData,
         }
     }
@@ -261,6 +268,14 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
+    /// Only callers with one of these roles see it and can call it; to others, and to all who have no role, it is not
+    /// there. See [`Caller::role`](crate::Caller::role).
+    #[must_use]
+    pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
+        self.roles = Some(roles.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// How long it may take, instead of the server's limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -299,6 +314,7 @@ pub(crate) struct AnyTool {
     run: Bound<Value, CallToolResult>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
+    roles: Roles,
 }
 
 impl AnyTool {
@@ -311,6 +327,7 @@ impl AnyTool {
             run,
             deadline: tool.deadline,
             task: tool.task,
+            roles: tool.roles,
         }
     }
 
@@ -323,6 +340,7 @@ impl AnyTool {
             run,
             deadline,
             task,
+            roles,
         } = self;
         let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
         check_name(&spec.name).map_err(&wrong)?;
@@ -351,6 +369,7 @@ impl AnyTool {
             run,
             deadline,
             task,
+            roles,
         })
     }
 }
@@ -370,9 +389,22 @@ pub(crate) struct CheckedTool {
     run: Bound<Value, CallToolResult>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
+    roles: Roles,
 }
 
 impl CheckedTool {
+    /// Is it for everybody?
+    pub(crate) fn is_common(&self) -> bool {
+        self.roles.is_none()
+    }
+
+    /// Is it for callers of this role?
+    pub(crate) fn is_for(&self, role: Option<&str>) -> bool {
+        self.roles
+            .as_ref()
+            .is_none_or(|roles| roles.iter().any(|known| Some(known.as_str()) == role))
+    }
+
     /// The arguments of a call as JSON.
     pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
         let name = &self.spec.name;

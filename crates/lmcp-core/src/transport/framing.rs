@@ -37,6 +37,11 @@ impl Framer {
         }
     }
 
+    /// Another limit, from the next line on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Where to put what was read.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(CHUNK);

@@ -30,9 +30,9 @@ use tokio::{
 
 use super::{framing::Frame, outgoing::Outgoing};
 use crate::{
+    caller::Caller,
     era,
     limits::Limits,
-    request::Caller,
     service::{Replies, Reply, ReplyKind, Service},
     session::Session,
 };

@@ -1,6 +1,7 @@
 //! Where requests come from. All but HTTP share one connection loop over lines of JSON.
 
 mod framing;
+mod gate;
 mod lines;
 mod outgoing;
 mod pair;
@@ -8,6 +9,7 @@ mod stdio;
 mod unix;
 
 pub use framing::{Frame, Framer};
+pub use gate::{Admission, Admitting, Gate};
 pub use pair::{Pair, pair};
 pub use stdio::{Stdio, stdio};
 pub use unix::{Unix, unix};

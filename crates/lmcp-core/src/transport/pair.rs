@@ -14,7 +14,7 @@ use super::{
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };
-use crate::{error::Error, request::Caller, server::Handle, spawn::Tasks};
+use crate::{caller::Caller, error::Error, server::Handle, spawn::Tasks};
 
 /// One connection over a reader and a writer, from a caller the program vouches for.
 pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
@@ -22,6 +22,7 @@ pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
         reader,
         writer,
         caller,
+        framer: None,
     }
 }
 
@@ -31,6 +32,16 @@ pub struct Pair<R, W> {
     reader: R,
     writer: W,
     caller: Caller,
+    /// With what was read already.
+    framer: Option<Framer>,
+}
+
+impl<R, W> Pair<R, W> {
+    /// The same, with what was read already.
+    pub(super) fn after(mut self, framer: Framer) -> Self {
+        self.framer = Some(framer);
+        self
+    }
 }
 
 impl<R, W> Transport for Pair<R, W>
@@ -62,7 +73,9 @@ where
         });
         let lines = Read {
             reader: self.reader,
-            framer: Framer::new(limits.line_bytes),
+            framer: self
+                .framer
+                .unwrap_or_else(|| Framer::new(limits.line_bytes)),
             ended: false,
         };
         let drain_wait = limits.drain_wait;

@@ -27,8 +27,8 @@ use super::{
     outgoing::Outgoing,
 };
 use crate::{
+    caller::{self, Caller},
     error::Error,
-    request::{self, Caller},
     server::Handle,
 };
 
@@ -62,7 +62,7 @@ impl Transport for Stdio {
         };
         let (_open, closing) = watch::channel(false);
         let stall_wait = limits.stall_wait;
-        let caller = Caller::new(request::Transport::Stdio);
+        let caller = Caller::new(caller::Transport::Stdio);
         let connection = Connection::new(server, caller, limits, Arc::clone(&out));
         let served = async {
             connection.run(lines, closing).await;

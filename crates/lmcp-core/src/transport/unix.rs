@@ -21,8 +21,14 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
-use super::{Transport, pair};
-use crate::{error::Error, random, request::Caller, server::Handle, spawn::Tasks};
+use super::{Gate, Transport, gate, pair};
+use crate::{
+    caller::{Caller, Process},
+    error::Error,
+    random,
+    server::Handle,
+    spawn::Tasks,
+};
 
 /// Listens on a unix socket that only this user can open.
 ///
@@ -37,6 +43,7 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
     Ok(Unix {
         listener,
         file: SocketFile { path, identity },
+        gate: None,
         stop: Box::pin(std::future::pending()),
     })
 }
@@ -45,6 +52,7 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
 pub struct Unix {
     listener: StdListener,
     file: SocketFile,
+    gate: Option<Arc<dyn Gate>>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -52,6 +60,13 @@ impl Unix {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.file.path
+    }
+
+    /// Lets in only whom this gate knows. Each connection begins with a line that says who calls.
+    #[must_use]
+    pub fn gate(mut self, gate: Arc<dyn Gate>) -> Self {
+        self.gate = Some(gate);
+        self
     }
 
     /// Stops when this future ends: no new connections, and those there are get a moment.
@@ -72,7 +87,7 @@ impl std::fmt::Debug for Unix {
 
 impl Transport for Unix {
     async fn serve(mut self, server: Handle) -> Result<(), Error> {
-        let _file = self.file;
+        let file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
         let places = Arc::new(Semaphore::new(
@@ -97,12 +112,14 @@ impl Transport for Unix {
                 refuse(&stream, server.limits().connections);
                 continue;
             };
-            let (server, closing) = (server.clone(), closing.clone());
+            let (server, closing, gate) = (server.clone(), closing.clone(), self.gate.clone());
             connections.spawn(async move {
-                serve(stream, server, closing).await;
+                serve(stream, server, gate, closing).await;
                 drop(place);
             });
         }
+        // Nobody should find a door that does not open any more.
+        drop(file);
         server.transport_stops();
         close.send_replace(true);
         let all = u32::try_from(server.limits().connections).unwrap_or(u32::MAX);
@@ -112,13 +129,33 @@ impl Transport for Unix {
     }
 }
 
-async fn serve(stream: UnixStream, server: Handle, closing: watch::Receiver<bool>) {
+async fn serve(
+    stream: UnixStream,
+    server: Handle,
+    gate: Option<Arc<dyn Gate>>,
+    closing: watch::Receiver<bool>,
+) {
     let Ok(peer) = stream.peer_cred() else { return };
-    let caller = Caller::process(peer.uid(), peer.pid());
-    let (reader, writer) = stream.into_split();
-    pair(reader, writer, caller)
-        .serve_until(server, closing)
-        .await;
+    let (mut reader, mut writer) = stream.into_split();
+    let Some(gate) = gate else {
+        let caller = Caller::process(peer.uid(), peer.pid());
+        let connection = pair(reader, writer, caller);
+        return connection.serve_until(server, closing).await;
+    };
+    let peer = Process {
+        uid: peer.uid(),
+        pid: peer.pid(),
+    };
+    let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
+    let Some((admission, framer)) = passed else {
+        return;
+    };
+    let connection = pair(reader, writer, admission.caller).after(framer);
+    tokio::select! {
+        () = connection.serve_until(server, closing) => {}
+        // Nothing is owed to somebody who may not be here.
+        () = admission.over => {}
+    }
 }
 
 /// One line that says why, as far as it fits into the socket's buffer.

@@ -1,0 +1,35 @@
+//! Which tools a caller may know of.
+
+use std::sync::Arc;
+
+use super::catalog::Catalog;
+use crate::{caller::Caller, tool::CheckedTool};
+
+/// A rule of the program's own: may this caller know of the tool of this name?
+pub(crate) type Rule = Arc<dyn Fn(&Caller, &str) -> bool + Send + Sync>;
+
+/// What one caller sees.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    caller: &'a Caller,
+    rule: Option<&'a Rule>,
+}
+
+impl<'a> Sight<'a> {
+    pub(crate) fn new(caller: &'a Caller, rule: Option<&'a Rule>) -> Self {
+        Self { caller, rule }
+    }
+
+    /// What is not shown cannot be called either.
+    pub(crate) fn shows(&self, tool: &CheckedTool) -> bool {
+        tool.is_for(self.caller.role())
+            && self
+                .rule
+                .is_none_or(|rule| rule(self.caller, &tool.spec.name))
+    }
+
+    /// Does everybody see the same?
+    pub(crate) fn is_common(&self, catalog: &Catalog) -> bool {
+        self.rule.is_none() && catalog.is_common()
+    }
+}

@@ -1,0 +1,156 @@
+//! [`Child`]: a process with an identity.
+
+use std::{
+    io,
+    path::Path,
+    process::Command,
+    sync::{Arc, Weak},
+};
+
+use lmcp_core::{Error, Identity};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use tokio::net::unix::pipe;
+
+use crate::{
+    children::{Life, Ticket},
+    credentials::{Credentials, CredentialsFile},
+    host::Inner,
+    random,
+};
+
+/// An identity for one process, and for what that process starts.
+///
+/// It is good from [`Child::spawn`] or [`Child::bind`] until the process ends or this value is dropped, whichever is
+/// first; then the connections that were made with it end too.
+#[derive(Debug)]
+pub struct Child {
+    ticket: Arc<Ticket>,
+    credentials: CredentialsFile,
+    host: Weak<Inner>,
+}
+
+/// Where a child finds its credentials.
+pub const IDENTITY_FILE: &str = "LMCP_IDENTITY_FILE";
+
+/// Where it finds the socket.
+pub const SOCKET: &str = "LMCP_SOCKET";
+
+impl Child {
+    pub(crate) fn new(
+        host: &Arc<Inner>,
+        label: &str,
+        role: &str,
+        parent: Option<&Identity>,
+    ) -> Result<Self, Error> {
+        let mut identity = Identity::new(random::hex::<8>(), label, role);
+        identity.parent = parent.map(|parent| parent.id.clone());
+        // 128 bits, known to this process, to the file and to whoever reads it.
+        let token = random::hex::<16>();
+        let ticket = host.children.expect(&token, identity)?;
+        let credentials = Credentials {
+            socket: &host.socket,
+            identity: &token,
+        };
+        let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
+        let credentials =
+            CredentialsFile::write(&credentials, &ticket.identity.id).map_err(failed)?;
+        Ok(Self {
+            ticket: Arc::new(ticket),
+            credentials,
+            host: Arc::downgrade(host),
+        })
+    }
+
+    /// Who it is, for handlers: [`Caller::identity`](lmcp_core::Caller::identity).
+    pub fn identity(&self) -> &Identity {
+        &self.ticket.identity
+    }
+
+    /// A child of this child: its identity names this one as its parent. It is started by the program all the same.
+    ///
+    /// # Errors
+    /// The host has closed, or its credentials cannot be written.
+    pub fn child(&self, label: &str, role: &str) -> Result<Self, Error> {
+        let closed = || Error::config(format!("`{label}`: the host has closed"));
+        let host = self.host.upgrade().ok_or_else(closed)?;
+        Self::new(&host, label, role, Some(self.identity()))
+    }
+
+    /// The file with the token and the socket: `{"identity": …, "socket": …}`, for this user alone. `lmcp proxy` takes
+    /// it as `--identity-file`.
+    pub fn credentials(&self) -> &Path {
+        self.credentials.path()
+    }
+
+    /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
+    pub fn prepare(&self, command: &mut Command) {
+        command.env(IDENTITY_FILE, self.credentials.path());
+        if let Some(host) = self.host.upgrade() {
+            command.env(SOCKET, &host.socket);
+        }
+    }
+
+    /// Starts a command as this child.
+    ///
+    /// # Errors
+    /// It cannot be started, or one was started already.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
+        self.prepare(command);
+        let mut process = command.spawn()?;
+        if let Err(err) = self.bind(process.id()) {
+            let _ = process.kill();
+            let _ = process.wait();
+            return Err(err);
+        }
+        Ok(process)
+    }
+
+    /// Says which process this child is, for programs that start it in a way of their own. A connection that comes
+    /// sooner waits for it.
+    ///
+    /// # Errors
+    /// There is no such process, or it was said already.
+    pub fn bind(&self, process: u32) -> io::Result<()> {
+        let host = self.host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+        let process = process.ok_or(Errno::SRCH)?;
+        let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
+        if !self.ticket.begin(process) {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "this child has a process already, or has ended",
+            ));
+        }
+        let ticket = Arc::downgrade(&self.ticket);
+        host.runtime.spawn(async move {
+            // Readable when the process ends; it is only watched, so that it is no pipe does not matter. One that cannot
+            // be watched ends the child rather than never.
+            if let Ok(watched) = pipe::Receiver::from_owned_fd_unchecked(watched) {
+                let _ = watched.readable().await;
+            }
+            if let Some(ticket) = ticket.upgrade() {
+                ticket.end();
+            }
+        });
+        Ok(())
+    }
+
+    /// Has its process ended, or was it ended here?
+    pub fn has_ended(&self) -> bool {
+        *self.ticket.life.borrow() == Life::Ended
+    }
+
+    /// Ends the identity, whatever its process does.
+    pub fn end(&self) {
+        self.ticket.end();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,27 @@
+//! An MCP server inside a program: a private socket, and an identity for every child process.
+//!
+//! A program starts a [`Host`], asks it for a [`Child`] for every process it starts, and its tools know who calls:
+//! [`Cx::caller`](lmcp_core::Cx::caller) has an [`Identity`]. Children that speak MCP over stdio reach it through
+//! `lmcp proxy`.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `host` | [`Host`]: the thread, the socket, the end |
+//! | `place` | which folder, which name, and what the dead left behind |
+//! | `child`, `credentials` | [`Child`]: one process, and the file it comes in with |
+//! | `children`, `ancestry` | who is let in |
+//! | `whoami` | a tool for callers that want to know |
+
+mod ancestry;
+mod child;
+mod children;
+mod credentials;
+mod host;
+mod place;
+mod random;
+mod whoami;
+
+pub use child::{Child, IDENTITY_FILE, SOCKET};
+pub use host::Host;
+pub use lmcp_core::Identity;
+pub use whoami::whoami;

@@ -1,0 +1,296 @@
+//! Where a host listens: a folder that only this user can enter, a name that says whose socket it is.
+
+use std::{
+    env,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use lmcp_core::{Error, transport::Unix};
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+
+use crate::random;
+
+/// Paths of sockets are shorter than this everywhere.
+const PATH_BYTES: usize = 104;
+
+/// How many hosts of one process find a name.
+const HOSTS: usize = 64;
+
+/// A folder to listen in. One that was made for the purpose goes with it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    folder: PathBuf,
+    is_own: bool,
+}
+
+impl Place {
+    /// The usual folder, where it is safe and its name short enough; else a fresh one.
+    pub(crate) fn usual() -> Result<Self, Error> {
+        if let Some(folder) = runtime_folder() {
+            remove_stale(&folder);
+            return Ok(Self {
+                folder,
+                is_own: false,
+            });
+        }
+        let folder = fresh_folder().map_err(|err| {
+            Error::io(
+                "cannot make a folder for the socket, in $TMPDIR or /tmp",
+                err,
+            )
+        })?;
+        Ok(Self {
+            folder,
+            is_own: true,
+        })
+    }
+
+    /// A folder that the program chose, made where it is missing.
+    ///
+    /// # Errors
+    /// Others can enter it, or its name is too long.
+    pub(crate) fn chosen(folder: &Path) -> Result<Self, Error> {
+        let failed = |err| Error::io(format!("cannot listen in {}", folder.display()), err);
+        make_private(folder).map_err(failed)?;
+        if !fits(folder) {
+            return Err(failed(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "its name is too long for a socket",
+            )));
+        }
+        remove_stale(folder);
+        Ok(Self {
+            folder: folder.to_owned(),
+            is_own: false,
+        })
+    }
+
+    /// Listens, under the first name that is free: the process, and a number from the second host on.
+    pub(crate) fn listen(&self) -> Result<Unix, Error> {
+        let process = std::process::id();
+        let mut refused = None;
+        for number in 1..=HOSTS {
+            let name = match number {
+                1 => format!("{process}.sock"),
+                number => format!("{process}-{number}.sock"),
+            };
+            let path = self.folder.join(name);
+            if is_live(&path) {
+                continue;
+            }
+            match lmcp_core::unix(&path) {
+                Ok(unix) => return Ok(unix),
+                Err(err) => refused = Some(err),
+            }
+        }
+        let many = || Error::config(format!("{HOSTS} hosts listen already in this process"));
+        Err(refused.unwrap_or_else(many))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_own {
+            // Fails where something is left in it, and then that is somebody's.
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+fn runtime_folder() -> Option<PathBuf> {
+    let runtime = PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?);
+    let folder = runtime.join("lmcp");
+    let is_safe = runtime.is_absolute() && expect_private(&runtime).is_ok() && fits(&folder);
+    (is_safe && make_private(&folder).is_ok()).then_some(folder)
+}
+
+/// A folder with a name nobody can guess, so that nobody can be there first.
+fn fresh_folder() -> io::Result<PathBuf> {
+    let name = format!("lmcp-{}", random::hex::<8>());
+    let candidates = [env::temp_dir(), PathBuf::from("/tmp")];
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for folder in candidates.map(|above| above.join(&name)) {
+        if !fits(&folder) {
+            continue;
+        }
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(err) => failed = err,
+        }
+    }
+    Err(failed)
+}
+
+/// Does the longest name that a socket gets still fit?
+fn fits(folder: &Path) -> bool {
+    let longest = format!("/{}-{HOSTS}.sock", u32::MAX);
+    folder.as_os_str().len() + longest.len() < PATH_BYTES
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    expect_private(folder)
+}
+
+/// A folder, not a link to one, that is ours and nobody else can enter.
+fn expect_private(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    let refused = |words| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+    if !found.is_dir() {
+        return refused("it is no folder");
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return refused("it belongs to somebody else");
+    }
+    if found.mode() & 0o077 != 0 {
+        return refused("others can enter it (chmod 700 mends that)");
+    }
+    Ok(())
+}
+
+/// Removes what dead hosts left behind: sockets nobody listens on, and the files that belong to them. A process that is
+/// not in sight may be alive in another container, so it is the socket that is asked.
+fn remove_stale(folder: &Path) {
+    let names = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let names: Vec<String> = entries.flatten().filter_map(names).collect();
+    for name in &names {
+        let Some(host) = name.strip_suffix(".sock").filter(|host| is_host(host)) else {
+            continue;
+        };
+        let path = folder.join(name);
+        let is_socket =
+            fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket());
+        if !is_socket || !is_dead(&path) {
+            continue;
+        }
+        let _ = fs::remove_file(&path);
+        let belongs = |other: &&String| is_file_of(host, other);
+        for file in names.iter().filter(belongs) {
+            let _ = fs::remove_file(folder.join(file));
+        }
+    }
+}
+
+/// The name of a host: a process, perhaps with a number.
+fn is_host(name: &str) -> bool {
+    let (process, number) = name.split_once('-').unwrap_or((name, "2"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number(process) && is_number(number)
+}
+
+/// Is this the file of a child of that host? See `credentials`.
+fn is_file_of(host: &str, name: &str) -> bool {
+    name.strip_prefix(host)
+        .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".child"))
+}
+
+fn is_dead(path: &Path) -> bool {
+    matches!(knock(path), Err(Errno::CONNREFUSED))
+}
+
+fn is_live(path: &Path) -> bool {
+    // Anything but a clear no may be somebody who is busy.
+    !matches!(knock(path), Err(Errno::CONNREFUSED | Errno::NOENT))
+}
+
+/// Connects and lets go. Never waits: a full queue means that somebody listens.
+fn knock(path: &Path) -> Result<(), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::PermissionsExt as _, net::UnixListener};
+
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
+        let folder = folder();
+        let path = |name: &str| folder.path().join(name);
+        // A listener that is dropped leaves its file.
+        drop(UnixListener::bind(path("4242.sock")).unwrap());
+        drop(UnixListener::bind(path("other.sock")).unwrap());
+        let alive = UnixListener::bind(path("4243-2.sock")).unwrap();
+        for name in ["4242.abc.child", "4243-2.abc.child", "42.txt", "4244.sock"] {
+            fs::write(path(name), "").unwrap();
+        }
+        Place::chosen(folder.path()).unwrap();
+        let mut left: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let expected = [
+            "42.txt",
+            "4243-2.abc.child",
+            "4243-2.sock",
+            "4244.sock",
+            "other.sock",
+        ];
+        assert_eq!(left, expected);
+        drop(alive);
+    }
+
+    #[test]
+    fn a_socket_whose_queue_is_full_is_alive() {
+        let folder = folder();
+        let path = folder.path().join("4242.sock");
+        let flags = SocketFlags::CLOEXEC;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        while knock(&path).is_ok() {}
+        assert!(is_live(&path) && !is_dead(&path));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused() {
+        let folder = folder();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+        let refused = Place::chosen(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("others can enter it"), "{refused}");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(Place::chosen(&link).is_err());
+    }
+
+    #[test]
+    fn a_fresh_folder_is_private_and_goes_with_its_host() {
+        let folder = fresh_folder().unwrap();
+        assert!(expect_private(&folder).is_ok());
+        let place = Place {
+            folder: folder.clone(),
+            is_own: true,
+        };
+        drop(place);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn names_too_long_for_a_socket_are_refused() {
+        let folder = folder().path().join("x".repeat(100));
+        assert!(Place::chosen(&folder).is_err());
+    }
+}

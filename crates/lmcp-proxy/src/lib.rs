@@ -1,0 +1,1 @@
+//! Stdio for MCP clients, in front of a server that may come and go.

@@ -1,0 +1,116 @@
+//! The first line on a socket that wants to know who calls. Not of MCP: it comes before it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a client says first: the token it was given.
+#[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Greeting {
+    /// A secret. Programs that know the older name of it get no [`Welcome`].
+    #[serde(rename = "lmcp_identity", skip_serializing_if = "Option::is_none")]
+    identity: Option<String>,
+    #[serde(rename = "patterm_identity", skip_serializing)]
+    older_identity: Option<String>,
+}
+
+/// What the server says to a client that it knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Welcome {
+    /// Who the client is.
+    #[serde(rename = "lmcp_welcome")]
+    pub caller: Named,
+}
+
+/// Somebody who is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Named {
+    /// Tells it from all others.
+    pub id: String,
+    /// What people call it.
+    pub label: String,
+    /// What it may do.
+    pub role: String,
+}
+
+impl Greeting {
+    /// The greeting with this token.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self {
+            identity: Some(token.into()),
+            older_identity: None,
+        }
+    }
+
+    /// Reads a line. `None`: it is no greeting.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(line).ok()?;
+        let greeting: Self = serde_json::from_str(text).ok()?;
+        // Both or none: then nobody knows what is meant.
+        (greeting.identity.is_some() != greeting.older_identity.is_some()).then_some(greeting)
+    }
+
+    /// The secret.
+    pub fn token(&self) -> &str {
+        let either = self.identity.as_ref().or(self.older_identity.as_ref());
+        either.map_or("", String::as_str)
+    }
+
+    /// Does the client wait for a [`Welcome`]?
+    pub fn wants_welcome(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// The line, without its end.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Welcome {
+    /// Somebody is known.
+    pub fn new(id: impl Into<String>, label: impl Into<String>, role: impl Into<String>) -> Self {
+        Self {
+            caller: Named {
+                id: id.into(),
+                label: label.into(),
+                role: role.into(),
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for Greeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Greeting")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_names_of_the_token_are_read_and_one_is_written() {
+        let greeting = Greeting::new("abc");
+        assert_eq!(greeting.to_line(), r#"{"lmcp_identity":"abc"}"#);
+        let older = br#"{"patterm_identity": "abc", "project_key": "k"}"#;
+        for (line, waits) in [
+            (greeting.to_line().as_bytes(), true),
+            (older.as_slice(), false),
+        ] {
+            let read = Greeting::parse(line).unwrap();
+            assert_eq!((read.token(), read.wants_welcome()), ("abc", waits));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_greeting() {
+        let request = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let twice = br#"{"lmcp_identity":"a","patterm_identity":"b"}"#;
+        for line in [request.as_slice(), twice, b"", b"{}", b"[]", b"\xff"] {
+            assert!(Greeting::parse(line).is_none());
+        }
+    }
+}
