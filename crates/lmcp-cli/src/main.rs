@@ -9,6 +9,7 @@ mod options;
 mod private;
 mod report;
 mod signals;
+mod socket;
 mod state;
 mod tokens;
 mod welcome;

@@ -73,6 +73,13 @@ pub struct Process {
     pub pid: Option<i32>,
 }
 
+impl Process {
+    /// A process of a user.
+    pub fn new(uid: u32, pid: Option<i32>) -> Self {
+        Self { uid, pid }
+    }
+}
+
 /// Header fields, for transports that have them. Names are given in lower case.
 pub trait Headers: Send + Sync {
     /// The value of a field, if there is exactly one and it is text.

@@ -269,8 +269,9 @@ mod tests {
     fn a_folder_that_others_can_enter_is_refused() {
         let folder = folder();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
-        let refused = Place::chosen(folder.path()).unwrap_err().to_string();
-        assert!(refused.contains("others can enter it"), "{refused}");
+        let refused = Place::chosen(folder.path()).unwrap_err();
+        let why = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(why.contains("others can enter it"), "{why}");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(Place::chosen(&link).is_err());

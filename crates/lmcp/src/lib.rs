@@ -1,14 +1,17 @@
 //! A light Model Context Protocol server: plain async functions in, the protocol out.
 //!
-//! This crate only gathers what the others make: [`lmcp_core`] is the engine, [`lmcp_wire`] the words on the wire,
-//! and, with the feature `http`, `lmcp_http` is Streamable HTTP.
+//! This crate only gathers what the others make: [`lmcp_core`] is the engine, [`lmcp_wire`] the words on the wire; with
+//! the feature `http`, `lmcp_http` is Streamable HTTP; with the feature `embed`, `lmcp_embed` is a server inside a
+//! program.
 
 pub use lmcp_core::{
-    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, HeaderValue, Json,
-    JsonText, Limits, Next, NoArgs, Process, Progress, Prompt, Replies, Reply, ReplyKind, Request,
-    Resource, Server, Service, Session, Tool, ToolError, ToolResult, ToolSet, Transport, ask,
-    client, error, pair, roots, stdio, unix,
+    Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, HeaderValue, Identity,
+    Json, JsonText, Limits, Next, NoArgs, Process, Progress, Prompt, Replies, Reply, ReplyKind,
+    Request, Resource, Server, Service, Session, Tool, ToolError, ToolResult, ToolSet, Transport,
+    ask, client, error, pair, roots, stdio, transport::Unix, unix,
 };
+#[cfg(feature = "embed")]
+pub use lmcp_embed as embed;
 #[cfg(feature = "http")]
 pub use lmcp_http as http;
 pub use lmcp_wire as wire;

@@ -15,6 +15,7 @@ use crate::{
     options::{Address, Options},
     report::{self, Failure},
     signals::{Signals, stopped_by},
+    socket,
     state::{self, Kept},
     tokens::Tokens,
     welcome,
@@ -22,6 +23,9 @@ use crate::{
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
     let options = options.settle()?;
+    if options.detach {
+        socket::detach()?;
+    }
     let signals = Signals::listen()?;
     match (options.stdio, options.http, &options.unix) {
         (true, None, None) => on_stdio(&options, helper, signals).await,
@@ -29,7 +33,9 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
             let failure = Failure::misuse("a server on stdio listens nowhere else");
             Err(failure.hint("leave out `stdio`, or `http` and `unix`"))
         }
-        (false, None, None) => listen(&options, helper, Some(Address::DEFAULT), signals).await,
+        (false, None, None) if !socket::is_passed_on() => {
+            listen(&options, helper, Some(Address::DEFAULT), signals).await
+        }
         (false, address, _) => listen(&options, helper, address, signals).await,
     }
 }
@@ -59,7 +65,7 @@ async fn listen(
         Some(Address(address)) => Some(bind(address, options).await?.until(end(asked.clone()))),
         None => None,
     };
-    let unix = options.unix.as_ref().map(lmcp::unix).transpose()?;
+    let (unix, _lock) = socket::listen(options)?.unzip();
     let unix = unix.map(|unix| unix.until(end(asked)));
     // Both are bound before either is announced, so that a failure leaves nothing half open.
     let path = unix.as_ref().map(|unix| unix.path());

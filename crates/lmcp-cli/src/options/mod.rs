@@ -106,9 +106,22 @@ pub(crate) struct Options {
     pub(crate) http: Option<Address>,
 
     /// Serve on a unix socket that only you can open: a message a line, as on
-    /// stdio. [env: LMCP_UNIX]
-    #[arg(long, value_name = "PATH", help_heading = LISTEN, verbatim_doc_comment)]
+    /// stdio. Without a path, or `own`: $XDG_RUNTIME_DIR/lmcp/serve.sock,
+    /// where `lmcp proxy` looks. One passed on by systemd comes before both.
+    /// [env: LMCP_UNIX]
+    #[arg(long, value_name = "PATH", help_heading = LISTEN, verbatim_doc_comment,
+        num_args = 0..=1, default_missing_value = "own")]
     pub(crate) unix: Option<PathBuf>,
+
+    /// Stop when nobody has been connected to the unix socket for so long.
+    #[arg(long, value_name = "SECONDS", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) idle_exit: Option<values::Count>,
+
+    /// Leave the terminal and the folder it was started in, as `lmcp proxy`
+    /// has it do.
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub(crate) detach: bool,
 
     /// Serve on stdin and stdout, until stdin ends.
     /// [env: LMCP_TRANSPORT=stdio]
@@ -261,6 +274,8 @@ impl Options {
             demo: self.demo.or(below.demo),
             http: listening.http,
             unix: listening.unix,
+            idle_exit: self.idle_exit.or(below.idle_exit),
+            detach: self.detach,
             stdio: listening.stdio,
             legacy_sse: self.legacy_sse.or(below.legacy_sse),
             connections: self.connections.or(below.connections),

@@ -8,6 +8,7 @@ mod stop;
 mod support;
 mod terminal;
 mod tokens;
+mod unix;
 
 use std::{
     io::{Read as _, Write as _},

@@ -93,6 +93,11 @@ impl Handle {
         }
     }
 
+    /// Does nothing go on but what transports know of: no task, no shielded step?
+    pub fn is_idle(&self) -> bool {
+        self.engine.spawned.is_empty()
+    }
+
     /// A client in the same process, for tests.
     pub fn client(&self) -> Client {
         Client::new(self.clone())

@@ -12,13 +12,14 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
+    time::Duration,
 };
 
 use lmcp_wire::{RpcError, jsonrpc};
 use serde_json::json;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Semaphore, watch},
+    sync::{Notify, Semaphore, watch},
 };
 
 use super::{Gate, Transport, gate, pair};
@@ -40,26 +41,58 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
     let path = path.into();
     let (listener, identity) = bind(&path)
         .map_err(|err| Error::io(format!("cannot listen on {}", path.display()), err))?;
-    Ok(Unix {
-        listener,
-        file: SocketFile { path, identity },
-        gate: None,
-        stop: Box::pin(std::future::pending()),
-    })
+    let file = SocketFile {
+        path: path.clone(),
+        identity,
+    };
+    Ok(Unix::new(listener, path, Some(file)))
 }
 
 /// See [`unix`].
 pub struct Unix {
     listener: StdListener,
-    file: SocketFile,
+    path: PathBuf,
+    /// Absent where the socket is somebody else's.
+    file: Option<SocketFile>,
     gate: Option<Arc<dyn Gate>>,
+    idle: Option<Duration>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unix {
-    /// Where it listens.
+    fn new(listener: StdListener, path: PathBuf, file: Option<SocketFile>) -> Self {
+        Self {
+            listener,
+            path,
+            file,
+            gate: None,
+            idle: None,
+            stop: Box::pin(std::future::pending()),
+        }
+    }
+
+    /// Takes a socket that somebody else listens on and passed on, a service manager say. It is not removed in the end.
+    ///
+    /// # Errors
+    /// It has no path, or cannot be used.
+    pub fn from_listener(listener: StdListener) -> Result<Self, Error> {
+        let failed = |err| Error::io("cannot use the socket that was passed on", err);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let path = address.as_pathname().map(Path::to_owned);
+        Ok(Self::new(listener, path.unwrap_or_default(), None))
+    }
+
+    /// Where it listens. Empty for a socket without a path.
     pub fn path(&self) -> &Path {
-        &self.file.path
+        &self.path
+    }
+
+    /// Stops when nobody has been connected for so long, and no task runs.
+    #[must_use]
+    pub fn until_idle(mut self, time: Duration) -> Self {
+        self.idle = Some(time);
+        self
     }
 
     /// Lets in only whom this gate knows. Each connection begins with a line that says who calls.
@@ -80,7 +113,7 @@ impl Unix {
 impl std::fmt::Debug for Unix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unix")
-            .field("path", &self.file.path)
+            .field("path", &self.path)
             .finish_non_exhaustive()
     }
 }
@@ -90,14 +123,23 @@ impl Transport for Unix {
         let file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
-        let places = Arc::new(Semaphore::new(
-            server.limits().connections.min(Semaphore::MAX_PERMITS),
-        ));
+        let most = server.limits().connections.min(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(most));
         let (close, closing) = watch::channel(false);
         let connections = Tasks::default();
+        let left = Arc::new(Notify::new());
         loop {
+            let is_alone = places.available_permits() == most;
             let stream = tokio::select! {
                 () = &mut self.stop => break,
+                () = idle(self.idle.filter(|_| is_alone)) => {
+                    if server.is_idle() {
+                        break;
+                    }
+                    continue;
+                }
+                // Somebody left: who waits to be alone looks again.
+                () = left.notified() => continue,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(err) => {
@@ -113,9 +155,11 @@ impl Transport for Unix {
                 continue;
             };
             let (server, closing, gate) = (server.clone(), closing.clone(), self.gate.clone());
+            let left = Arc::clone(&left);
             connections.spawn(async move {
                 serve(stream, server, gate, closing).await;
                 drop(place);
+                left.notify_one();
             });
         }
         // Nobody should find a door that does not open any more.
@@ -126,6 +170,14 @@ impl Transport for Unix {
         let _ =
             tokio::time::timeout(server.limits().drain_wait * 3, places.acquire_many(all)).await;
         Ok(())
+    }
+}
+
+/// Waits for so long; for ever where no time is given.
+async fn idle(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -142,10 +194,7 @@ async fn serve(
         let connection = pair(reader, writer, caller);
         return connection.serve_until(server, closing).await;
     };
-    let peer = Process {
-        uid: peer.uid(),
-        pid: peer.pid(),
-    };
+    let peer = Process::new(peer.uid(), peer.pid());
     let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
     let Some((admission, framer)) = passed else {
         return;

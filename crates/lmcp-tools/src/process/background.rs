@@ -95,10 +95,11 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         .unwrap_or_default();
     let text = format!("started job {}, pid {}{written}", running.id, running.pid);
     let started = Started {
-        id: running.id,
+        id: running.id.clone(),
         pid: running.pid,
         state: State::Running,
         log,
     };
+    host.commands()?.let_go(running);
     Ok(Answer::new(started, text))
 }

@@ -144,6 +144,7 @@ impl Commands {
             timeout_ms: wanted.timeout_ms,
             grace_ms: host.settings.grace_ms,
             keep: wanted.keep,
+            passing: false,
             spool_bytes: host.settings.output_bytes_kept,
             fence: None,
             key: random_name(),
@@ -261,6 +262,7 @@ impl Commands {
     /// The order with what is the same for every command, and is not written down: the environment, the fence.
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
+        order.passing = self.store.is_passing();
         order.env = environment::of(&order.env, order.tty.is_some());
         if let Some(fence) = &self.fence {
             let scratch = order.dir.join("tmp");
@@ -292,6 +294,13 @@ impl Commands {
                 Ok((vec![shell, "-c".into(), line.clone()], line.clone()))
             }
             (None, Some(words)) => Ok((words.clone(), words.join(" "))),
+        }
+    }
+
+    /// A job goes on without anybody who waits for it; one that ends with the server is still held by it.
+    pub(crate) fn let_go(&self, job: Running) {
+        if self.store.is_passing() {
+            self.look_after(job.link);
         }
     }
 

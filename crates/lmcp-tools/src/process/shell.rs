@@ -137,7 +137,9 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                     // The client asks for the result itself, whenever it likes.
                     cx.detach().await;
                 } else if running.keep().await.is_ok() {
-                    return handed_over(&running, began.elapsed(), &room);
+                    let answer = handed_over(&running, began.elapsed(), &room);
+                    host.commands()?.let_go(running);
+                    return answer;
                 }
                 // It cannot be kept because it has just ended: that is the next word.
             }

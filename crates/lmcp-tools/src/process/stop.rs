@@ -86,7 +86,12 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
             .hint("stop it with TERM or KILL to start it again"));
     }
     let restarted_as = match args.restart {
-        true => Some(commands.start_again(&host, &job.about, &cx).await?.id),
+        true => {
+            let again = commands.start_again(&host, &job.about, &cx).await?;
+            let id = again.id.clone();
+            commands.let_go(again);
+            Some(id)
+        }
         false => None,
     };
     let listed = Listed::of(job);

@@ -5,8 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
-    os::unix::net::UnixStream,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     dir,
     spool::OUTPUT,
-    words::{Ask, End, Order},
+    words::{End, Order},
 };
 
 /// Where commands are recorded.
@@ -97,6 +96,11 @@ impl Store {
         };
         store.prune();
         Ok(store)
+    }
+
+    /// Does it go with the server?
+    pub(crate) fn is_passing(&self) -> bool {
+        self.passing
     }
 
     /// Is it in this folder, or a folder of this one?
@@ -229,10 +233,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if self.passing {
-            // Jobs that nobody can find again end now.
-            for job in self.folders().filter_map(|(id, _)| self.read(id).ok()) {
-                let _ = job.end_now();
-            }
+            // What runs sees that its server is gone.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
@@ -241,18 +242,6 @@ impl Drop for Store {
 impl Job {
     fn is_kept(&self) -> bool {
         self.dir.join(dir::KEPT).exists()
-    }
-
-    /// Tells its guard to end it, without waiting.
-    fn end_now(&self) -> io::Result<()> {
-        let mut socket = dir::in_dir(&self.dir, dir::SOCKET, UnixStream::connect)?;
-        let key = self.about.order.key.clone();
-        for ask in [Ask::Hello { key }, Ask::Stop { grace_ms: 1000 }] {
-            let mut line = serde_json::to_vec(&ask)?;
-            line.push(b'\n');
-            socket.write_all(&line)?;
-        }
-        Ok(())
     }
 }
 

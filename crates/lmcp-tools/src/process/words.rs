@@ -19,8 +19,11 @@ pub(crate) struct Order {
     pub(crate) timeout_ms: Option<u64>,
     /// From TERM to KILL.
     pub(crate) grace_ms: u64,
-    /// Goes on when the server is gone.
+    /// A job from the start.
     pub(crate) keep: bool,
+    /// Ends with the server even if it is a job: nobody could find it again, and its record goes with it.
+    #[serde(default)]
+    pub(crate) passing: bool,
     /// How much output is recorded; of more, the beginning and the end.
     pub(crate) spool_bytes: u64,
     /// Where the command may go, if that is confined.

@@ -1,8 +1,8 @@
 //! Cancelled, timed out, left alone: nothing of a command survives what ends it.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use lmcp_core::{Caller, CallerTransport, client::Event};
+use lmcp_core::{Caller, CallerTransport, Identity, client::Event};
 use serde_json::{Value, json};
 
 use crate::support::{Host, settings, start, text};
@@ -181,10 +181,38 @@ async fn a_client_that_knows_tasks_gets_one() {
 }
 
 #[tokio::test]
+async fn jobs_that_nobody_could_find_again_end_with_the_server() {
+    let mut settings = settings(Path::new("unused"));
+    settings.state_dir = None;
+    let server = start(settings);
+    let client = server.client();
+    let marks = [Mark::new("passing"), Mark::new("handed-over")];
+    for (mark, tool, more) in [
+        (&marks[0], "shell_bg", json!({})),
+        (&marks[1], "shell", json!({ "yield_after": 0.1 })),
+    ] {
+        let result = client.call_tool(tool, mark.args("sleep 300", &more)).await;
+        assert!(!result.unwrap().is_error);
+    }
+    let jobs = client.call_tool("jobs", json!({})).await.unwrap();
+    let jobs = jobs.structured_content.unwrap();
+    assert_eq!(
+        [&jobs["jobs"][0]["state"], &jobs["jobs"][1]["state"]],
+        ["running", "running"]
+    );
+    drop((client, server));
+    for mark in &marks {
+        mark.become_(0).await;
+    }
+}
+
+#[tokio::test]
 async fn jobs_belong_to_who_started_them() {
     let host = Host::new();
     let call = async |who: &str, tool: &str, args: Value| {
-        let caller = Caller::new(CallerTransport::Memory).known_as(who);
+        // Of one role, and even of one name.
+        let identity = Identity::new(who, "child", "worker");
+        let caller = Caller::new(CallerTransport::Memory).identified(identity);
         host.client()
             .caller(caller)
             .call_tool(tool, args)

@@ -60,6 +60,11 @@ pub(super) fn run() -> ExitCode {
     match Guard::begin() {
         Ok(mut guard) => {
             guard.watch();
+            if guard.order.passing && guard.peers.is_empty() {
+                // The server may have been killed before it could tidy up.
+                let _ = fs::remove_dir_all(&guard.order.dir);
+                let _ = guard.order.dir.parent().map(fs::remove_dir);
+            }
             ExitCode::SUCCESS
         }
         Err(_) => ExitCode::FAILURE,
@@ -463,7 +468,7 @@ impl Guard {
             Ask::Open => self.open(),
             Ask::Keep => {
                 self.open()?;
-                self.kept = true;
+                self.kept = !self.order.passing;
                 Ok(())
             }
         }

@@ -1,0 +1,187 @@
+//! The unix socket of `serve`, and a server that many share.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Running, lmcp, said};
+
+/// A folder that only this user can enter, as `$XDG_RUNTIME_DIR` is.
+fn runtime() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("tests may write here");
+    let rights = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(&folder, rights).expect("it is ours");
+    folder
+}
+
+/// Starts it, and waits until it listens there.
+fn start(mut command: Command) -> (Running, PathBuf) {
+    let mut running = Running(command.spawn().expect("the binary was built for this test"));
+    let stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
+    let mut lines = stderr.lines().map_while(Result::ok);
+    let path = lines.find_map(|line| line.strip_prefix("listening on ").map(PathBuf::from));
+    // What comes later has somewhere to go.
+    std::thread::spawn(move || lines.for_each(drop));
+    (running, path.expect("it says where it listens"))
+}
+
+fn connect(path: &Path) -> BufReader<UnixStream> {
+    BufReader::new(UnixStream::connect(path).expect("it listens"))
+}
+
+/// The answer to a call.
+fn call(connection: &mut BufReader<UnixStream>, tool: &str, arguments: &Value) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let line = format!("{call}\n");
+    let stream = connection.get_mut();
+    stream.write_all(line.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    connection.read_line(&mut answer).expect("it answers");
+    serde_json::from_str(&answer).expect("an answer is JSON")
+}
+
+fn echo(connection: &mut BufReader<UnixStream>) -> bool {
+    let answer = call(connection, "echo", &json!({ "text": "hi" }));
+    answer["result"]["content"][0]["text"] == "hi"
+}
+
+#[test]
+fn the_users_own_socket_is_served_by_one_server() {
+    let runtime = runtime();
+    let serve = || {
+        let mut command = lmcp(&["serve", "--demo", "--unix"]);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        command
+    };
+    let (_running, path) = start(serve());
+    assert_eq!(path, runtime.path().join("lmcp/serve.sock"));
+    assert!(echo(&mut connect(&path)));
+    let (code, words) = said(&serve().output().expect("it runs"));
+    assert_eq!(code, Some(1));
+    assert!(words.contains("another server serves"), "{words}");
+    assert!(echo(&mut connect(&path)));
+}
+
+#[test]
+fn a_folder_that_others_can_enter_holds_no_socket_of_the_user() {
+    let runtime = runtime();
+    let folder = runtime.path().join("lmcp");
+    fs::create_dir(&folder).expect("it is ours");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mut command = lmcp(&["serve", "--demo", "--unix"]);
+    command.env("XDG_RUNTIME_DIR", runtime.path());
+    let (code, words) = said(&command.output().expect("it runs"));
+    assert_eq!(code, Some(1));
+    assert!(words.contains("with mode 700"), "{words}");
+}
+
+#[test]
+fn it_stays_for_whoever_is_connected_and_stops_when_nobody_is() {
+    let runtime = runtime();
+    let path = runtime.path().join("s");
+    let arguments = ["serve", "--demo", "--idle-exit", "1", "--unix"];
+    let mut command = lmcp(&arguments);
+    command.arg(&path);
+    let (mut running, path) = start(command);
+    let mut connection = connect(&path);
+    // Longer than it waits for somebody to come.
+    let answer = call(&mut connection, "wait", &json!({ "seconds": 2 }));
+    assert!(answer["result"].is_object(), "{answer}");
+    assert!(echo(&mut connection));
+    drop(connection);
+    assert!(running.0.wait().expect("it ends").success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_socket_that_is_passed_on_is_served_and_left() {
+    let runtime = runtime();
+    let path = runtime.path().join("s");
+    let manager = "import os, socket, sys\n\
+        listener = socket.socket(socket.AF_UNIX)\n\
+        listener.bind(sys.argv[1]); listener.listen()\n\
+        os.dup2(listener.fileno(), 3); os.set_inheritable(3, True)\n\
+        os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n\
+        os.execv(sys.argv[2], sys.argv[2:])";
+    let program = lmcp(&[]);
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", manager])
+        .arg(&path)
+        .arg(program.get_program())
+        .args(["serve", "--demo", "--idle-exit", "1"])
+        .env("LMCP_STATE_DIR", runtime.path())
+        .stderr(std::process::Stdio::piped());
+    let (mut running, served) = start(command);
+    assert_eq!(served, path);
+    let mut connection = connect(&path);
+    assert!(echo(&mut connection));
+    drop(connection);
+    assert!(running.0.wait().expect("it ends").success());
+    assert!(path.exists());
+}
+
+#[test]
+fn stopping_when_idle_needs_a_socket() {
+    let (code, words) = said(
+        &lmcp(&["serve", "--idle-exit", "1"])
+            .output()
+            .expect("it runs"),
+    );
+    assert_eq!(code, Some(2));
+    assert!(words.contains("--unix"), "{words}");
+}
+
+#[test]
+fn a_full_table_of_files_is_waited_out() {
+    let runtime = runtime();
+    let path = runtime.path().join("s");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 40; exec \"$@\"", "sh"])
+        .arg(lmcp(&[]).get_program())
+        .args(["serve", "--demo", "--unix"])
+        .arg(&path)
+        .env("LMCP_STATE_DIR", runtime.path())
+        .stderr(std::process::Stdio::piped());
+    let (running, path) = start(command);
+    // More than it has room for; those it cannot take wait in the queue.
+    let mut taken: Vec<_> = (0..60).map(|_| connect(&path)).collect();
+    assert!(echo(&mut taken[0]));
+    let before = ticks(running.0.id());
+    let waited = std::time::Instant::now();
+    // Its answer takes as long as it says, while the table is full.
+    let answer = call(&mut taken[0], "wait", &json!({ "seconds": 1 }));
+    assert!(answer["result"].is_object(), "{answer}");
+    let (busy, waited) = (
+        ticks(running.0.id()) - before,
+        waited.elapsed().as_millis() / 10,
+    );
+    assert!(u128::from(busy) * 4 < waited, "{busy} of {waited} ticks");
+    // The last one is served as soon as others have gone.
+    let mut last = taken.pop().expect("there are sixty");
+    drop(taken);
+    assert!(echo(&mut last));
+}
+
+/// How long a process has run, in hundredths of a second.
+fn ticks(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let (_, rest) = text.rsplit_once(')').expect("its name is in brackets");
+    let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+    [11, 12]
+        .map(|field| fields[field].parse::<u64>().expect("a number"))
+        .iter()
+        .sum()
+}

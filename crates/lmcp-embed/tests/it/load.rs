@@ -1,0 +1,108 @@
+//! Peers that send too much, take too little, or are quick.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    sync::{Arc, Mutex},
+};
+
+use lmcp_core::{Cx, Server, Tool};
+use lmcp_embed::{Host, whoami};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::visitor::{call, heard, visitor};
+
+#[derive(Deserialize, JsonSchema)]
+struct Number {
+    /// Any.
+    number: u64,
+}
+
+/// A server that notes what it is called with, and what it noted.
+fn server() -> (Server, Arc<Mutex<Vec<u64>>>) {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&noted);
+    let note = move |args: Number, _: Cx| {
+        let notes = Arc::clone(&notes);
+        async move {
+            notes.lock().unwrap().push(args.number);
+            // The others go on while this one waits.
+            tokio::task::yield_now().await;
+            "x".repeat(10_000)
+        }
+    };
+    let tool = Tool::new("note", note).about("Notes a number.").writes();
+    (
+        Server::new("load", "1.0.0").tool(tool).tool(whoami()),
+        noted,
+    )
+}
+
+fn host() -> (Host, Arc<Mutex<Vec<u64>>>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let (server, noted) = server();
+    let host = Host::start_in(server, folder.path()).unwrap();
+    (host, noted, folder)
+}
+
+#[test]
+fn a_greeting_without_end_is_refused() {
+    let (host, _, _folder) = host();
+    let mut stream = UnixStream::connect(host.socket()).unwrap();
+    // The host hangs up on the way; how much it took until then does not matter.
+    let chunk = [b'x'; 65536];
+    for _ in 0..64 {
+        if stream.write_all(&chunk).is_err() {
+            break;
+        }
+    }
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    assert!(said.contains("at most 4096 bytes"), "{said}");
+}
+
+#[test]
+fn requests_begin_in_the_order_they_came() {
+    let (host, noted, _folder) = host();
+    let child = host.child("quick", "worker").unwrap();
+    let lines: Vec<_> = (0..200)
+        .map(|number| call(number, "note", &json!({ "number": number })))
+        .collect();
+    let heard = heard(child.spawn(&mut visitor("env", 201, &lines)).unwrap());
+    assert_eq!(heard.len(), 201);
+    assert_eq!(*noted.lock().unwrap(), (0..200).collect::<Vec<_>>());
+}
+
+#[test]
+fn who_never_reads_holds_up_nobody() {
+    let (host, _, _folder) = host();
+    let deaf = host.child("deaf", "worker").unwrap();
+    let lines: Vec<_> = (0..300)
+        .map(|number| call(number, "note", &json!({ "number": number })))
+        .collect();
+    // It reads its welcome, and then waits for input that never comes, with 3 MB of answers before it.
+    let mut command = visitor("env", 1, &lines);
+    let script = format!(
+        "exec(open({:?}).read()); import time; time.sleep(600)",
+        command.get_args().next().unwrap()
+    );
+    let arguments: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+    command = std::process::Command::new("python3");
+    command
+        .args(["-c", &script])
+        .args(arguments)
+        .stdout(std::process::Stdio::piped());
+    let mut process = deaf.spawn(&mut command).unwrap();
+    let mut lines = crate::visitor::follow(&mut process);
+    assert!(lines.next().unwrap().unwrap().contains("lmcp_welcome"));
+    let other = host.child("other", "worker").unwrap();
+    let who = [call(1, "whoami", &json!({}))];
+    let heard = heard(other.spawn(&mut visitor("env", 2, &who)).unwrap());
+    assert_eq!(heard[1]["result"]["structuredContent"]["label"], "other");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}

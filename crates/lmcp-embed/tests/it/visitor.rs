@@ -1,0 +1,68 @@
+//! Starts `visitor.py`, and what its lines say.
+
+use std::{
+    io::{BufRead as _, BufReader, Lines},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+/// The command that runs the program, with what it says to be read.
+pub(crate) fn visitor(credentials: &str, count: usize, lines: &[String]) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/visitor.py"))
+        .arg(credentials)
+        .arg(count.to_string())
+        .args(lines)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command
+}
+
+/// All that it heard.
+pub(crate) fn heard(process: Child) -> Vec<Value> {
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.into()))
+        .collect()
+}
+
+/// What it says, as it says it.
+pub(crate) fn follow(process: &mut Child) -> Lines<BufReader<ChildStdout>> {
+    BufReader::new(process.stdout.take().unwrap()).lines()
+}
+
+/// The words of a refusal, which is the only line.
+pub(crate) fn refusal(process: Child) -> String {
+    let heard = heard(process);
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    heard[0]["error"]["message"].as_str().unwrap().to_owned()
+}
+
+/// A request that stands alone.
+pub(crate) fn request(id: u64, method: &str, params: Value) -> String {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+}
+
+/// A call of a tool.
+pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> String {
+    request(
+        id,
+        "tools/call",
+        json!({ "name": tool, "arguments": arguments }),
+    )
+}
+
+/// A path for the command line.
+pub(crate) fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
