@@ -11,11 +11,12 @@ from . import wire
 from .host_load import measure_host
 from .http_load import measure_idle, measure_load
 from .programs import BENCH, TARGET, command_line, ensure, programs, sessionless
+from .proxy_load import measure_proxy
 from .report import render
 from .session_load import measure_sessions
 from .stdio_load import measure_floods, measure_starts
 
-SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start", "host")
+SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start", "host", "proxy")
 
 
 @dataclass
@@ -37,7 +38,7 @@ def main():
     if "host" in sections:
         ensure("rg", "ripgrep")
     everyone = programs(not args.no_build, args.lmcp)
-    binary = command_line(not args.no_build and {"sessions", "host"} & set(sections))
+    binary = command_line(not args.no_build and {"sessions", "host", "proxy"} & set(sections))
     settings = Settings(
         rounds=args.rounds or (3 if args.quick else 5),
         seconds=args.seconds or (1 if args.quick else 5),
@@ -72,6 +73,7 @@ def measure(sections, everyone, binary, settings):
         "stdio": lambda: measure_floods(mcp, settings),
         "start": lambda: measure_starts(mcp),
         "host": lambda: measure_host(binary, settings),
+        "proxy": lambda: measure_proxy(binary, settings),
     }
     skipped = {program.name: f"skipped: {program.missing}" for program in everyone if program.missing}
     return {section: skipped | ways[section]() for section in sections}

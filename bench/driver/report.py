@@ -33,6 +33,8 @@ def render(programs, results, settings):
         parts.append(start_table(programs, results["start"]))
     if "host" in results:
         parts.append(host_table(results["host"]["lmcp"]))
+    if "proxy" in results:
+        parts.append(proxy_table(results["proxy"]["lmcp"]))
     parts.append(size_table(programs))
     lines = verdicts(results)
     if lines:
@@ -156,6 +158,22 @@ def host_verdicts(seen):
     return lines
 
 
+def proxy_table(seen):
+    title = "## `lmcp proxy`, on a unix socket\n\n"
+    if isinstance(seen, str):
+        return title + f"lmcp {seen}."
+    micros = lambda values: f"{median(values) * 1e6:.0f} µs"  # noqa: E731  (one expression)
+    added = median(seen.through) - median(seen.direct)
+    shared, separate = median(seen.shared_kb), median(seen.separate_kb)
+    rows = [
+        ["private memory of a proxy", megabytes(median(seen.private_kb)), "RSS " + megabytes(median(seen.rss_kb)), ""],
+        ["one call after another, through a proxy", micros(seen.through), "server on stdio " + micros(seen.direct), f"+{added * 1e6:.0f} µs"],
+        ["ten proxies and one server, PSS", megabytes(shared), "ten servers " + megabytes(separate), f"{shared / separate:.2f}"],
+    ]
+    head = [["what", "lmcp", "beside it", "ratio"], ["---", "--:", "--:", "--:"]]
+    return title + "\n".join("| " + " | ".join(row) + " |" for row in head + rows)
+
+
 def size_table(programs):
     head = ["server", "static binary", "crates linked"]
     present = {program.name: f"skipped: {program.missing}" if program.missing else program for program in programs}
@@ -192,6 +210,8 @@ def verdicts(results):
         lines.append(at_most("idle RSS", results["memory"]["lmcp"], lambda idle: median(idle.started), 2))
     if "host" in results:
         lines += host_verdicts(results["host"]["lmcp"])
+    if "proxy" in results:
+        lines.append(at_most("private memory of a proxy", results["proxy"]["lmcp"], lambda seen: median(seen.private_kb), 1))
     if "start" in results:
         lines.append(ratio("exec to list", numbers(results["start"], list), "rmcp", "≤", 1))
     return lines

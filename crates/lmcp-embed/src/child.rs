@@ -16,7 +16,7 @@ use tokio::net::unix::pipe;
 
 use crate::{
     children::{Life, Ticket},
-    credentials::{Credentials, CredentialsFile},
+    folder::{Credentials, Folder},
     host::Inner,
     random,
 };
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Child {
     ticket: Arc<Ticket>,
-    credentials: CredentialsFile,
+    folder: Folder,
     host: Weak<Inner>,
 }
 
@@ -55,11 +55,10 @@ impl Child {
             identity: &token,
         };
         let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
-        let credentials =
-            CredentialsFile::write(&credentials, &ticket.identity.id).map_err(failed)?;
+        let folder = Folder::make(&credentials, &ticket.identity.id).map_err(failed)?;
         Ok(Self {
             ticket: Arc::new(ticket),
-            credentials,
+            folder,
             host: Arc::downgrade(host),
         })
     }
@@ -82,12 +81,17 @@ impl Child {
     /// The file with the token and the socket: `{"identity": …, "socket": …}`, for this user alone. `lmcp proxy` takes
     /// it as `--identity-file`.
     pub fn credentials(&self) -> &Path {
-        self.credentials.path()
+        self.folder.credentials()
+    }
+
+    /// A folder for this user alone, which goes with the child: for a configuration that is made for it, say.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
     pub fn prepare(&self, command: &mut Command) {
-        command.env(IDENTITY_FILE, self.credentials.path());
+        command.env(IDENTITY_FILE, self.credentials());
         if let Some(host) = self.host.upgrade() {
             command.env(SOCKET, &host.socket);
         }

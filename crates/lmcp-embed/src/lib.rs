@@ -8,14 +8,14 @@
 //! |---|---|
 //! | `host` | [`Host`]: the thread, the socket, the end |
 //! | `place` | which folder, which name, and what the dead left behind |
-//! | `child`, `credentials` | [`Child`]: one process, and the file it comes in with |
+//! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
 //! | `children`, `ancestry` | who is let in |
 //! | `whoami` | a tool for callers that want to know |
 
 mod ancestry;
 mod child;
 mod children;
-mod credentials;
+mod folder;
 mod host;
 mod place;
 mod random;

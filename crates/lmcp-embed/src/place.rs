@@ -14,7 +14,7 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
 
-use crate::random;
+use crate::{folder::SUFFIX, random};
 
 /// Paths of sockets are shorter than this everywhere.
 const PATH_BYTES: usize = 104;
@@ -157,7 +157,7 @@ fn expect_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what dead hosts left behind: sockets nobody listens on, and the files that belong to them. A process that is
+/// Removes what dead hosts left behind: sockets nobody listens on, and the folders of their children. A process that is
 /// not in sight may be alive in another container, so it is the socket that is asked.
 fn remove_stale(folder: &Path) {
     let names = |entry: fs::DirEntry| entry.file_name().into_string().ok();
@@ -176,9 +176,9 @@ fn remove_stale(folder: &Path) {
             continue;
         }
         let _ = fs::remove_file(&path);
-        let belongs = |other: &&String| is_file_of(host, other);
+        let belongs = |other: &&String| is_child_of(host, other);
         for file in names.iter().filter(belongs) {
-            let _ = fs::remove_file(folder.join(file));
+            let _ = fs::remove_dir_all(folder.join(file));
         }
     }
 }
@@ -190,10 +190,10 @@ fn is_host(name: &str) -> bool {
     is_number(process) && is_number(number)
 }
 
-/// Is this the file of a child of that host? See `credentials`.
-fn is_file_of(host: &str, name: &str) -> bool {
+/// Is this the folder of a child of that host?
+fn is_child_of(host: &str, name: &str) -> bool {
     name.strip_prefix(host)
-        .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".child"))
+        .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(SUFFIX))
 }
 
 fn is_dead(path: &Path) -> bool {
@@ -232,7 +232,11 @@ mod tests {
         drop(UnixListener::bind(path("4242.sock")).unwrap());
         drop(UnixListener::bind(path("other.sock")).unwrap());
         let alive = UnixListener::bind(path("4243-2.sock")).unwrap();
-        for name in ["4242.abc.child", "4243-2.abc.child", "42.txt", "4244.sock"] {
+        for name in ["4242.abc.child", "4243-2.abc.child"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("identity.json"), "").unwrap();
+        }
+        for name in ["42.txt", "4244.sock"] {
             fs::write(path(name), "").unwrap();
         }
         Place::chosen(folder.path()).unwrap();
