@@ -11,14 +11,19 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema"]),
     ("lmcp-http", &["lmcp-wire", "lmcp-core"]),
-    ("lmcp", &["lmcp-wire", "lmcp-core", "lmcp-http"]),
+    (
+        "lmcp",
+        &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
+    ),
     ("lmcp-tools", &["lmcp-wire", "lmcp-core"]),
-    ("lmcp-cli", &["lmcp", "lmcp-tools"]),
+    ("lmcp-embed", &["lmcp-core", "lmcp-wire"]),
+    ("lmcp-proxy", &["lmcp-wire"]),
+    ("lmcp-cli", &["lmcp", "lmcp-proxy", "lmcp-tools"]),
 ];
 
 #[test]

@@ -1,8 +1,13 @@
 //! What can be said on the command line.
 
-use clap::{ArgAction, Parser, Subcommand};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
 
-use crate::options::Options;
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::{child::STEP, commands::proxy, options::Options};
 
 /// A light Model Context Protocol server.
 #[derive(Debug, Parser)]
@@ -23,7 +28,110 @@ pub(crate) enum Command {
     /// Without any of them: HTTP on 127.0.0.1:8080, for programs of this machine.
     #[command(after_help = AFTER)]
     Serve(Box<Options>),
+
+    /// Be a server on stdio that outlives the one it stands for.
+    ///
+    /// For clients that start their servers as processes and never start them
+    /// again: this one finds the server again when it was restarted, and tells it
+    /// what the client agreed on with the one before.
+    #[command(alias = proxy::ALIAS, after_help = proxy::AFTER, verbatim_doc_comment)]
+    Proxy(proxy::Options),
+
+    /// Start an agent with an identity and the tools of this machine.
+    ///
+    /// The agent finds the server as if it were in its own configuration, which is
+    /// left as it is. When it ends, the server, its jobs and all that was made for
+    /// it are gone.
+    #[command(after_help = AFTER_RUN)]
+    Run(RunOptions),
+
+    /// What `run` starts, to become the command.
+    #[command(name = STEP, hide = true)]
+    RunChild {
+        parent: i32,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
 }
+
+/// The options of `run`. Those about tools are those of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// What it may do: a role of the configuration file. [default: agent]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) role: Option<String>,
+
+    /// What people call it. [default: the command's name]
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+
+    /// How the command takes its configuration: claude, codex, gemini, opencode, or
+    /// one of the configuration file. [default: by the command's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+
+    /// A folder that the tools are confined to; may be given several times.
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+
+    /// Offer only tools that change nothing.
+    #[arg(long)]
+    read_only: bool,
+
+    /// Offer only these tools: NAME,NAME; or all but these: -NAME,-NAME.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    tools: Vec<String>,
+
+    /// Read options from this TOML file: those of `serve`, roles and presets.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The command, and all that it is to be told.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl RunOptions {
+    /// The options of a server, as far as they are said here.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            root: self.root.clone(),
+            read_only: self.read_only.then_some(true),
+            tools: self.tools.clone(),
+            config: self.config.clone(),
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn program(&self) -> &OsStr {
+        self.command
+            .first()
+            .map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    pub(crate) fn label(&self) -> String {
+        let program = std::path::Path::new(self.program());
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        let label = self.label.clone();
+        label.unwrap_or_else(|| name.to_string_lossy().into_owned())
+    }
+}
+
+const AFTER_RUN: &str = "\
+Examples:
+  lmcp run -- claude
+  lmcp run --root ~/src --role reviewer -- codex exec 'review this'
+It ends as the command ends, with its code.";
 
 const AFTER: &str = "\
 SIGTERM and Ctrl-C let running calls end; the second one does not.

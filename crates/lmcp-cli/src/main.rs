@@ -1,7 +1,9 @@
 //! The binary `lmcp`: reads the command line, runs one command, says how it went.
 
+mod child;
 mod cli;
 mod commands;
+mod daemon;
 mod demo;
 mod host;
 mod logging;
@@ -13,10 +15,12 @@ mod socket;
 mod state;
 mod tokens;
 mod welcome;
+mod wire;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use commands::proxy;
 use lmcp_tools::Helper;
 
 fn main() -> ExitCode {
@@ -25,10 +29,13 @@ fn main() -> ExitCode {
         Ok(helper) => helper,
         Err(code) => return code,
     };
-    let cli = cli::Cli::parse();
-    logging::start(cli.verbose);
-    match commands::run(cli.command, helper) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report::failure(&failure),
-    }
+    let ended = match proxy::Options::alone(std::env::args_os()) {
+        Some(options) => proxy::run(&options),
+        None => {
+            let cli = cli::Cli::parse();
+            logging::start(cli.verbose);
+            commands::run(cli.command, helper)
+        }
+    };
+    ended.unwrap_or_else(|failure| report::failure(&failure))
 }

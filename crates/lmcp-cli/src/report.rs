@@ -1,8 +1,12 @@
 //! The only file that speaks to people. Everything goes to stderr: stdout belongs to the protocol.
 
-#![expect(clippy::print_stderr, reason = "this is the place for it")]
-
-use std::{borrow::Cow, error::Error, fmt, process::ExitCode};
+use std::{
+    borrow::Cow,
+    error::Error,
+    fmt,
+    io::{Write as _, stderr},
+    process::ExitCode,
+};
 
 use lmcp::error::chain;
 
@@ -68,14 +72,15 @@ impl From<lmcp::Error> for Failure {
 
 /// Says what failed, and gives the exit code for it.
 pub(crate) fn failure(failure: &Failure) -> ExitCode {
-    eprintln!("error: {failure}");
+    note(&format!("error: {failure}"));
     if let Some(hint) = &failure.hint {
-        eprintln!("hint: {hint}");
+        note(&format!("hint: {hint}"));
     }
     ExitCode::from(failure.code)
 }
 
 /// Something worth knowing.
 pub(crate) fn note(words: &str) {
-    eprintln!("{words}");
+    // Nobody has to listen: a client may close our stderr and still want its answers.
+    let _ = stderr().write_all(format!("{words}\n").as_bytes());
 }

@@ -16,26 +16,32 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{options::Options, report::Failure};
+use crate::{
+    options::{OWN_SOCKET, Options},
+    report::Failure,
+};
 
 /// The user's own socket, where `lmcp proxy` looks when nobody says where.
 const NAME: &str = "serve.sock";
 
-/// The word for it.
-const OWN: &str = "own";
-
 /// Held by the server of that socket: of two that start at once, one serves.
 const LOCK: &str = "serve.lock";
+
+/// The code of a server that ends because there is one already: who started it need not mind.
+pub(crate) const TAKEN: u8 = 75;
+
+/// What it says.
+const LOG: &str = "serve.log";
 
 /// The socket that the options ask for, and what makes sure that there is one server on it.
 pub(crate) fn listen(options: &Options) -> Result<Option<(Unix, Option<File>)>, Failure> {
     let (unix, lock) = match (passed_on()?, &options.unix) {
         (Some(unix), _) => (unix, None),
         (None, None) => return no_socket(options),
-        (None, Some(path)) if path.as_os_str() == OWN => {
-            let folder = folder()?;
-            let lock = lock(&folder)?;
-            (unix(folder.join(NAME))?, Some(lock))
+        (None, Some(path)) if path.as_os_str() == OWN_SOCKET => {
+            let own = own()?;
+            let lock = lock(&own)?;
+            (unix(own.path())?, Some(lock))
         }
         (None, Some(path)) => (unix(path)?, None),
     };
@@ -84,8 +90,12 @@ pub(crate) fn detach() -> Result<(), Failure> {
     env::set_current_dir(&home).map_err(failed)
 }
 
-/// The folder for it, which only this user can enter.
-fn folder() -> Result<PathBuf, Failure> {
+/// The user's own socket, whether anybody listens there or not.
+#[derive(Debug)]
+pub(crate) struct Own(PathBuf);
+
+/// Finds it, and makes its folder, which only this user can enter.
+pub(crate) fn own() -> Result<Own, Failure> {
     let folder = match env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         Some(runtime) if runtime.is_absolute() && expect_own(&runtime).is_ok() => {
             runtime.join("lmcp")
@@ -97,13 +107,24 @@ fn folder() -> Result<PathBuf, Failure> {
     };
     let failed = |err| {
         let words = format!("{} is no place for a socket of yours", folder.display());
-        Failure::new(&words, err).hint("name another path with --unix PATH")
+        Failure::new(&words, err).hint("name another path")
     };
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(failed(err)),
         _ => expect_own(&folder).map_err(failed)?,
     }
-    Ok(folder)
+    Ok(Own(folder))
+}
+
+impl Own {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.join(NAME)
+    }
+
+    /// Where the server says what it says, when nobody sits in front of it.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.0.join(LOG)
+    }
 }
 
 /// A folder, and no link to one, that is ours and that others cannot enter: anybody may have made it before us.
@@ -118,8 +139,8 @@ fn expect_own(folder: &Path) -> io::Result<()> {
     ))
 }
 
-fn lock(folder: &Path) -> Result<File, Failure> {
-    let path = folder.join(LOCK);
+fn lock(own: &Own) -> Result<File, Failure> {
+    let path = own.0.join(LOCK);
     let failed = |err| Failure::new(&format!("cannot lock {}", path.display()), err);
     let file = OpenOptions::new()
         .create(true)
@@ -130,10 +151,10 @@ fn lock(folder: &Path) -> Result<File, Failure> {
         .map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(Failure::of(format!(
-            "another server serves {}",
-            folder.join(NAME).display()
-        ))),
+        Err(Errno::WOULDBLOCK) => {
+            let words = format!("another server serves {}", own.path().display());
+            Err(Failure::of(words).code(TAKEN))
+        }
         Err(err) => Err(failed(err.into())),
     }
 }

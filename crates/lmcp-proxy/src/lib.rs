@@ -1,1 +1,78 @@
 //! Stdio for MCP clients, in front of a server that may come and go.
+//!
+//! A client that starts its servers as processes takes the end of one for the end of everything. [`run`] is the process
+//! that does not end: it passes lines on to a server behind a socket, finds that server again when it was restarted, and
+//! tells the next one what the client and the first agreed on. What the lost server was working on is answered with an
+//! error that says so.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `relay/` | what is said when: a state machine that reads and writes nothing itself |
+//! | `socket.rs` | the loop that moves bytes between stdio and a socket |
+//! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
+//! | `lines.rs`, `outbox.rs`, `limits.rs` | bytes into lines and back, in bounded memory |
+
+mod attach;
+mod connection;
+mod identity;
+mod limits;
+mod lines;
+mod outbox;
+mod relay;
+mod socket;
+mod stdio;
+mod target;
+
+use std::{fmt, process::ExitCode};
+
+pub use attach::Way;
+pub use identity::Identity;
+pub use target::Target;
+
+/// Passes on what comes on stdin and from the server until the client has gone, and says how that ended.
+///
+/// `note` is told of servers that go and come, a line at a time, for people. Nothing is started and no thread is made.
+pub fn run(way: &Way, note: &mut dyn FnMut(&str)) -> Ending {
+    socket::Driver::new(way, note).run()
+}
+
+/// How a proxy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ending {
+    /// The client went, and had every answer.
+    Done,
+    /// The client went without some answer, or got an error in its place because there was no server.
+    Unanswered,
+    /// The server does not let this identity in, and never will.
+    Refused,
+}
+
+impl From<Ending> for ExitCode {
+    /// 0, 1, and 77 for what is not permitted, as `sysexits.h` has it.
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Done => Self::SUCCESS,
+            Ending::Unanswered => Self::FAILURE,
+            Ending::Refused => Self::from(77),
+        }
+    }
+}
+
+/// Why there is no way to a server: a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+impl Error {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self(words.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}

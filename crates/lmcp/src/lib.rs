@@ -23,3 +23,8 @@ pub use lmcp_wire::{
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same of the page about embedding.
+#[cfg(all(doctest, feature = "embed"))]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

@@ -1,24 +1,39 @@
 //! One file per command.
 
+pub(crate) mod proxy;
+mod run;
 mod serve;
+
+use std::process::ExitCode;
 
 use lmcp_tools::Helper;
 
-use crate::{cli::Command, report::Failure};
+use crate::{child, cli::Command, report::Failure};
 
-/// Runs a command to its end, on one thread: a server of this kind waits more than it works.
-pub(crate) fn run(command: Command, helper: Helper) -> Result<(), Failure> {
+/// Runs a command to its end.
+pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Serve(options) => on_one_thread(async {
+            serve::run(*options, helper).await?;
+            Ok(ExitCode::SUCCESS)
+        }),
+        Command::Proxy(options) => proxy::run(&options),
+        Command::Run(options) => on_one_thread(run::run(options, helper)),
+        Command::RunChild { parent, command } => Err(child::become_it(parent, &command)),
+    }
+}
+
+/// A server of this kind waits more than it works.
+fn on_one_thread(
+    work: impl Future<Output = Result<ExitCode, Failure>>,
+) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // For what waits on a disk, or for a process to start. Each is a stack in memory for a while.
         .max_blocking_threads(16)
         .build()
         .map_err(|err| Failure::new("cannot start", err))?;
-    let result = runtime.block_on(async {
-        match command {
-            Command::Serve(options) => serve::run(*options, helper).await,
-        }
-    });
+    let result = runtime.block_on(work);
     // What still runs on other threads must not hold the process.
     runtime.shutdown_background();
     result

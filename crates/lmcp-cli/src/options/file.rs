@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Options;
+use serde::de::DeserializeOwned;
+
+use super::{OWN_SOCKET, Options};
 use crate::{private, report::Failure};
 
 /// The options in a file. Relative paths are relative to it.
 pub(super) fn read(path: &Path) -> Result<Options, Failure> {
     let (file, text) = private::open(path)?;
-    let mut options = parse(&text)
-        .map_err(|(line, words)| Failure::misuse(format!("{}:{line}: {words}", path.display())))?;
+    let mut options: Options = parse_file(&text, path)?;
     if options.token.iter().any(|token| token.secret.is_some()) {
         private::expect(&file, path)?;
     }
@@ -20,8 +21,14 @@ pub(super) fn read(path: &Path) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// The options in a text, or what is wrong in which line.
-pub(super) fn parse(text: &str) -> Result<Options, (usize, String)> {
+/// What the text of a file says, or what is wrong in which line of it.
+pub(crate) fn parse_file<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Failure> {
+    parse(text)
+        .map_err(|(line, words)| Failure::misuse(format!("{}:{line}: {words}", path.display())))
+}
+
+/// What a text says, or what is wrong in which line.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)> {
     toml::from_str(text).map_err(|err| {
         let start = err.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -40,6 +47,8 @@ fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
         &mut options.state_dir,
     ];
     let single = single.into_iter().filter_map(Option::as_mut);
+    // A word, not a path.
+    let single = single.filter(|path| path.as_os_str() != OWN_SOCKET);
     options
         .root
         .iter_mut()
@@ -51,6 +60,13 @@ fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_file_and_words_are_not() {
+        let mut options: Options = parse("unix = 'own'\nstate_dir = 'x'").unwrap();
+        let paths: Vec<_> = paths(&mut options).map(|path| path.clone()).collect();
+        assert_eq!(paths, [PathBuf::from("x")]);
+    }
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
@@ -72,8 +88,18 @@ mod tests {
             ("config = 'x'", 1, "unknown field `config`"),
             ("secret = 'x'", 1, "unknown field `secret`"),
             ("name =", 1, ""),
+            (
+                "name = 'a'\n[presets.x]\nkind = 'env'\nvra = 'X'",
+                4,
+                "unknown field `vra`",
+            ),
+            (
+                "name = 'a'\n[presets.x]\nkind = 'env'",
+                2,
+                "kind `env` needs `var`",
+            ),
         ] {
-            let (at, said) = parse(text).unwrap_err();
+            let (at, said) = parse::<Options>(text).unwrap_err();
             assert_eq!(at, line, "{text}: {said}");
             assert!(said.contains(words), "{text}: {said}");
         }
@@ -81,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_error_shows_no_token() {
-        let (_, said) = parse("[[token]]\nname = 'a'\nsecret = 'hush'x").unwrap_err();
+        let (_, said) = parse::<Options>("[[token]]\nname = 'a'\nsecret = 'hush'x").unwrap_err();
         assert!(!said.contains("hush"), "{said}");
     }
 }

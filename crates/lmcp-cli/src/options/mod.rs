@@ -7,6 +7,7 @@ mod file;
 mod values;
 
 use std::{
+    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
 };
@@ -14,9 +15,16 @@ use std::{
 use clap::Args;
 use serde::Deserialize;
 
+pub(crate) use file::parse_file;
 pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
 
-use crate::report::{self, Failure};
+use crate::{
+    report::{self, Failure},
+    wire::Presets,
+};
+
+/// Instead of a path: the user's own socket.
+pub(crate) const OWN_SOCKET: &str = "own";
 
 /// Headings of the help.
 const TOOLS: &str = "Tools";
@@ -110,7 +118,7 @@ pub(crate) struct Options {
     /// where `lmcp proxy` looks. One passed on by systemd comes before both.
     /// [env: LMCP_UNIX]
     #[arg(long, value_name = "PATH", help_heading = LISTEN, verbatim_doc_comment,
-        num_args = 0..=1, default_missing_value = "own")]
+        num_args = 0..=1, default_missing_value = OWN_SOCKET)]
     pub(crate) unix: Option<PathBuf>,
 
     /// Stop when nobody has been connected to the unix socket for so long.
@@ -148,6 +156,10 @@ pub(crate) struct Options {
     #[arg(skip)]
     pub(crate) token: Vec<NamedToken>,
 
+    /// `[presets.NAME]` of the file, for `run`.
+    #[arg(skip)]
+    pub(crate) presets: Presets,
+
     /// `LMCP_TOKEN`.
     #[arg(skip)]
     #[serde(skip)]
@@ -174,6 +186,10 @@ pub(crate) struct Options {
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) allow_remote: Option<bool>,
 
+    /// `[roles.NAME]` of the file.
+    #[arg(skip)]
+    pub(crate) roles: BTreeMap<String, Role>,
+
     /// What clients see the server called. [default: lmcp] [env: LMCP_NAME]
     #[arg(long, value_name = "NAME", help_heading = REST, verbatim_doc_comment)]
     pub(crate) name: Option<ServerName>,
@@ -189,6 +205,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", help_heading = REST, verbatim_doc_comment)]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// What callers of a role may do: never more than the rest of the options allow.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Role {
+    /// As `--tools`.
+    #[serde(deserialize_with = "values::some")]
+    pub(crate) tools: Vec<String>,
+    /// As `--read-only`.
+    pub(crate) read_only: bool,
 }
 
 /// A token of somebody in particular.
@@ -282,10 +309,13 @@ impl Options {
             token_file: knowing.token_file,
             token: knowing.token,
             secret: knowing.secret,
+            // Only a file has any.
+            presets: below.presets,
             conf: knowing.conf,
             allow_host: or_list(self.allow_host, below.allow_host),
             allow_origin: or_list(self.allow_origin, below.allow_origin),
             allow_remote: self.allow_remote.or(below.allow_remote),
+            roles: below.roles.into_iter().chain(self.roles).collect(),
             name: self.name.or(below.name),
             state_dir: self.state_dir.or(below.state_dir),
             config: self.config.or(below.config),

@@ -3,6 +3,9 @@
 mod commands;
 mod endure;
 mod options;
+mod proxy;
+mod run;
+mod run_server;
 mod state;
 mod stop;
 mod support;

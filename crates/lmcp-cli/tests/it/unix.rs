@@ -68,7 +68,7 @@ fn the_users_own_socket_is_served_by_one_server() {
     assert_eq!(path, runtime.path().join("lmcp/serve.sock"));
     assert!(echo(&mut connect(&path)));
     let (code, words) = said(&serve().output().expect("it runs"));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(75));
     assert!(words.contains("another server serves"), "{words}");
     assert!(echo(&mut connect(&path)));
 }
@@ -184,4 +184,85 @@ fn ticks(process: u32) -> u64 {
         .map(|field| fields[field].parse::<u64>().expect("a number"))
         .iter()
         .sum()
+}
+
+/// A proxy to the user's own server, which answers a call.
+fn proxy(runtime: &Path) -> (Running, BufReader<std::process::ChildStdout>) {
+    let mut command = lmcp(&["proxy"]);
+    command
+        .env("XDG_RUNTIME_DIR", runtime)
+        .env("HOME", runtime)
+        .stderr(std::process::Stdio::null());
+    let mut running = Running(command.spawn().expect("the binary was built for this test"));
+    let stdout = running.0.stdout.take().expect("a pipe");
+    (running, BufReader::new(stdout))
+}
+
+/// The process that answers at the other end of a proxy.
+fn server_behind(proxy: &mut (Running, BufReader<std::process::ChildStdout>)) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    // The guard of a command is a child of the server.
+    let command = "ps -o ppid= -p $PPID";
+    let params = json!({ "name": "shell", "arguments": { "command": command }, "_meta": meta });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    loop {
+        let stdin = proxy.0.0.stdin.as_mut().expect("a pipe");
+        let written = stdin.write_all(format!("{call}\n").as_bytes());
+        written.expect("it reads");
+        let mut answer = String::new();
+        proxy.1.read_line(&mut answer).expect("it answers");
+        let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+        // The server may have been killed after the proxy had passed it on.
+        if answer["error"]["data"]["retriable"] != true {
+            let output = answer["result"]["structuredContent"]["stdout"].as_str();
+            return output
+                .unwrap_or_else(|| panic!("{answer}"))
+                .trim()
+                .to_owned();
+        }
+    }
+}
+
+#[test]
+fn proxies_start_one_server_and_share_it() {
+    let runtime = runtime();
+    let mut proxies: Vec<_> = (0..5).map(|_| proxy(runtime.path())).collect();
+    let mut servers: Vec<_> = proxies.iter_mut().map(server_behind).collect();
+    servers.dedup();
+    assert_eq!(servers.len(), 1, "{servers:?}");
+    let server = servers.remove(0);
+    // Killed, it is started again by whoever needs it.
+    let killed = Command::new("kill").args(["-9", &server]).status();
+    assert!(killed.expect("it runs").success());
+    let mut next: Vec<_> = proxies.iter_mut().map(server_behind).collect();
+    next.dedup();
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert_ne!(next[0], server);
+    drop(proxies);
+    let stopped = Command::new("kill").args(["-TERM", &next[0]]).status();
+    assert!(stopped.expect("it runs").success());
+    while runtime.path().join("lmcp/serve.sock").exists() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_is_said_by_the_proxy() {
+    let runtime = runtime();
+    let mut command = lmcp(&["proxy"]);
+    command
+        .env("XDG_RUNTIME_DIR", runtime.path())
+        .env("HOME", runtime.path())
+        .env("LMCP_ROOT", "/nonexistent/root");
+    let mut running = Running(command.spawn().expect("the binary was built for this test"));
+    let stdin = running.0.stdin.as_mut().expect("a pipe");
+    stdin
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
+        .expect("it reads");
+    let stderr = BufReader::new(running.0.stderr.take().expect("a pipe"));
+    let mut lines = stderr.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("cannot start") && line.contains("/nonexistent/root")));
 }

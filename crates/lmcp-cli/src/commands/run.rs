@@ -1,0 +1,132 @@
+//! `lmcp run`: a command with an identity, and with the tools of this machine.
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use lmcp::embed::{Child, Host, IDENTITY_FILE, whoami};
+use lmcp_tools::Helper;
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    child::STEP,
+    cli::RunOptions,
+    host,
+    options::{Options, Role},
+    report::{self, Failure},
+    wire::{self, Entry, User, Wiring},
+};
+
+/// What a child is that nobody gave a role.
+const ROLE: &str = "agent";
+
+/// What the server is called among those of the child.
+const ENTRY: &str = "lmcp";
+
+pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Failure> {
+    let role = said.role.as_deref().unwrap_or(ROLE);
+    let mut options = said.options().settle()?;
+    let picks = narrow(&mut options, role)?;
+    let host = start(&options, &picks, helper)?;
+    let child = host.child(&said.label(), role)?;
+    let wiring = wire(&child, &said, &options)?;
+    let made = wiring.make()?;
+    for note in &wiring.notes {
+        report::note(note);
+    }
+    let status = watch_over(&child, &wiring).await;
+    drop((made, child));
+    // Closing waits for what runs, and so must not hold the thread that would let it end.
+    let _ = tokio::task::spawn_blocking(|| host.close()).await;
+    let status = status.map_err(|err| Failure::new("cannot start the command", err))?;
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+/// What the role may do. Gives the tools that are picked for it out of those for everybody.
+fn narrow(options: &mut Options, role: &str) -> Result<Vec<String>, Failure> {
+    if options.roles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(Role { tools, read_only }) = options.roles.get(role).cloned() else {
+        let known: Vec<_> = options.roles.keys().map(String::as_str).collect();
+        let failure = Failure::misuse(format!("there is no role `{role}`"));
+        return Err(failure.hint(format!("the file has {}", known.join(", "))));
+    };
+    if read_only {
+        options.read_only = Some(true);
+    }
+    Ok(tools)
+}
+
+/// The server with the tools. Nothing of it outlives the command, jobs included.
+fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Failure> {
+    let mut settings = host::settings(options, helper)?;
+    settings.state_dir = None;
+    let server = host::server(options.name(), settings)?.tool(whoami());
+    let host = Host::start(server)?;
+    host::pick(host.server(), &options.tools)?;
+    host::pick(host.server(), picks)?;
+    Ok(host)
+}
+
+/// How the command is told where its server is.
+fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, Failure> {
+    let text = |path: &Path| {
+        let path = path.to_str().map(str::to_owned);
+        path.ok_or_else(|| Failure::of("a path that is needed is not text"))
+    };
+    let this = env::current_exe().map_err(|err| Failure::new("cannot find this program", err))?;
+    let entry = Entry {
+        name: ENTRY.into(),
+        command: text(&this)?,
+        args: vec!["proxy".into()],
+        env: BTreeMap::from([(IDENTITY_FILE.into(), text(child.credentials())?)]),
+    };
+    let presets = options.presets.clone().over_all()?;
+    let (preset, note) = presets.choose(said.preset.as_deref(), said.program())?;
+    if let Some(note) = note {
+        report::note(&note);
+    }
+    let user = User::of_this_process();
+    wire::plan(&preset, &said.command, &entry, &user, child.folder())
+}
+
+/// Starts it, passes on what it is sent, and waits for its end.
+async fn watch_over(child: &Child, wiring: &Wiring) -> io::Result<ExitStatus> {
+    let listen = |kind| signal(kind);
+    let (mut terminate, mut hang_up) = (
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::hangup())?,
+    );
+    // These come from the terminal, to the command as well: what they mean is for it to say.
+    let _of_the_terminal = [
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::quit())?,
+    ];
+    let mut command = Command::new(env::current_exe()?);
+    command
+        .arg(STEP)
+        .arg(getpid().to_string())
+        .arg("--")
+        .args(&wiring.argv)
+        .envs(&wiring.env);
+    let mut process = child.spawn(&mut command)?;
+    let pid = Pid::from_child(&process);
+    let mut ended = tokio::task::spawn_blocking(move || process.wait());
+    loop {
+        let signal = tokio::select! {
+            status = &mut ended => return status.map_err(io::Error::other)?,
+            _ = terminate.recv() => Signal::TERM,
+            _ = hang_up.recv() => Signal::HUP,
+        };
+        let _ = kill_process(pid, signal);
+    }
+}

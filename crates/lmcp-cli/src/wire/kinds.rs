@@ -1,0 +1,173 @@
+//! What each kind of preset does.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Entry, Step, User, Wiring, merge,
+    preset::{Format, Home, OwnFile, Place, Shape},
+    template,
+};
+use crate::report::Failure;
+
+/// A wiring in the making.
+pub(super) struct Plan<'a, 'b> {
+    pub(super) entry: &'a Entry,
+    pub(super) user: &'a User<'a>,
+    pub(super) scratch: &'a Path,
+    pub(super) wiring: &'b mut Wiring,
+}
+
+/// The user's own home of a program, where a preset has one.
+type Found = Option<PathBuf>;
+
+impl Plan<'_, '_> {
+    /// A file of its own, named on the command line.
+    pub(super) fn flag(
+        &mut self,
+        flag: &str,
+        place: Place,
+        shape: &Shape,
+    ) -> Result<Found, Failure> {
+        let file = self
+            .scratch
+            .join("mcp")
+            .with_extension(shape.format.extension());
+        let text = merge::into(None, shape, self.entry, "")?;
+        let words = match flag.strip_suffix('=') {
+            Some(_) => {
+                let mut word = OsString::from(flag);
+                word.push(&file);
+                vec![word]
+            }
+            None => vec![flag.into(), file.clone().into()],
+        };
+        self.wiring.steps.push(Step::File { path: file, text });
+        self.insert(place, words);
+        Ok(None)
+    }
+
+    /// Words that change single settings.
+    pub(super) fn overrides(
+        &mut self,
+        words: &[String],
+        format: Format,
+        place: Place,
+        own: Option<&OwnFile>,
+    ) -> Result<Found, Failure> {
+        let mut name = self.entry.name.clone();
+        let home = own.map(|own| self.home(&own.home)).transpose()?;
+        if let (Some(own), Some(home)) = (own, &home) {
+            // A file that the program cannot read either is the program's to complain about.
+            let text = self.user.file(&home.join(&own.path)).ok().flatten();
+            let taken = text.is_some_and(|text| merge::has(&text, format, &own.merge_key, &name));
+            if taken {
+                name.push_str("_run");
+                let words = format!(
+                    "your own `{}` stays, so this one is called `{name}`",
+                    self.entry.name
+                );
+                self.wiring.notes.push(words);
+            }
+        }
+        let words = words
+            .iter()
+            .map(|word| template::word(word, &name, self.entry, format));
+        self.insert(place, words.map(OsString::from).collect());
+        Ok(home)
+    }
+
+    /// A variable that holds a configuration; what the user has in it stays.
+    pub(super) fn env(&mut self, var: &str, shape: &Shape) -> Result<Found, Failure> {
+        let own = self.user.said(var).map(OsString::into_string).transpose();
+        let own = own.map_err(|_| Failure::misuse(format!("{var} is no UTF-8")))?;
+        let text = merge::into(own.as_deref(), shape, self.entry, var)?;
+        self.wiring.env.insert(var.to_owned(), text.into());
+        Ok(None)
+    }
+
+    /// A variable that names a file; what is in the user's stays.
+    pub(super) fn env_file(
+        &mut self,
+        var: &str,
+        path: Option<&str>,
+        shape: &Shape,
+    ) -> Result<Found, Failure> {
+        let own = match (self.user.said(var), path) {
+            (Some(said), _) => Some(PathBuf::from(said)),
+            (None, Some(path)) => Some(self.user.path(path)?),
+            (None, None) => None,
+        };
+        let text = match &own {
+            Some(path) => self.merged(path, shape)?,
+            None => merge::into(None, shape, self.entry, "")?,
+        };
+        let file = self
+            .scratch
+            .join("config")
+            .with_extension(shape.format.extension());
+        self.wiring.env.insert(var.to_owned(), file.clone().into());
+        self.wiring.steps.push(Step::File { path: file, text });
+        Ok(None)
+    }
+
+    /// A home of its own, in which all but one file is the user's.
+    pub(super) fn copy(
+        &mut self,
+        home: &Home,
+        path: &Path,
+        shape: &Shape,
+    ) -> Result<PathBuf, Failure> {
+        let own = self.home(home)?;
+        let text = self.merged(&own.join(path), shape)?;
+        let new = self.scratch.join("home");
+        let (mut of, mut at) = (own.clone(), new.clone());
+        for name in path {
+            self.wiring.steps.push(Step::Folder(at.clone()));
+            self.wiring.steps.push(Step::Links {
+                of: of.clone(),
+                at: at.clone(),
+                but: name.to_owned(),
+            });
+            of.push(name);
+            at.push(name);
+        }
+        self.wiring.steps.push(Step::File { path: at, text });
+        self.wiring.env.insert(home.var.clone(), new.into());
+        Ok(own)
+    }
+
+    /// Where the program keeps what is the user's.
+    fn home(&self, home: &Home) -> Result<PathBuf, Failure> {
+        let path = match self.user.said(&home.var) {
+            Some(said) => said.into(),
+            None => self.user.path(&home.path)?,
+        };
+        // Links are made elsewhere, and would mean something else there.
+        let failed = |err| Failure::cannot(&format!("find `{}`", path.display()), err);
+        std::path::absolute(&path).map_err(failed)
+    }
+
+    /// The text of the user's file, with the entry in it.
+    fn merged(&self, path: &Path, shape: &Shape) -> Result<String, Failure> {
+        let own = self.user.file(path)?;
+        merge::into(
+            own.as_deref(),
+            shape,
+            self.entry,
+            &path.display().to_string(),
+        )
+    }
+
+    fn insert(&mut self, place: Place, words: Vec<OsString>) {
+        let argv = &mut self.wiring.argv;
+        let end = argv.len();
+        let at = match place {
+            Place::After(count) => count.min(end),
+            Place::Last => argv.iter().position(|word| word == "--").unwrap_or(end),
+        };
+        argv.splice(at..at, words);
+    }
+}

@@ -1,0 +1,90 @@
+//! What was planned, on disk: for this user alone, and gone again when dropped.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use super::{Step, Wiring};
+use crate::report::Failure;
+
+/// More than anybody has in a folder of settings, or in a home.
+const MOST_LINKS: usize = 4096;
+
+/// What was made. Goes when this goes.
+#[derive(Debug, Default)]
+pub(crate) struct Made(Vec<PathBuf>);
+
+impl Wiring {
+    /// Makes the files and links. What is in the way is an error, and stays.
+    pub(crate) fn make(&self) -> Result<Made, Failure> {
+        let mut made = Made::default();
+        for step in &self.steps {
+            let (path, result) = match step {
+                Step::Folder(path) => (path, made.folder(path)),
+                Step::File { path, text } => (path, made.file(path, text)),
+                Step::Links { of, at, but } => (of, link_all(of, at, but.as_ref())),
+            };
+            result.map_err(|err| {
+                let words = format!("cannot prepare `{}`", path.display());
+                Failure::new(&words, err)
+            })?;
+        }
+        Ok(made)
+    }
+}
+
+impl Made {
+    fn folder(&mut self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)?;
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
+        let mut file = file?;
+        self.0.push(path.to_owned());
+        file.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in self.0.iter().rev() {
+            // Links are removed, not what they lead to. In a folder there may be what the program left there.
+            let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+            let _ = if is_folder {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
+        }
+    }
+}
+
+/// Links everything in a folder but for one name. There may be no such folder yet.
+fn link_all(of: &Path, at: &Path, but: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(of) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    for (count, entry) in entries.enumerate() {
+        let name = entry?.file_name();
+        if count == MOST_LINKS {
+            return Err(io::Error::other(format!(
+                "there are more than {MOST_LINKS} files in it"
+            )));
+        }
+        if Path::new(&name) != but {
+            symlink(of.join(&name), at.join(&name))?;
+        }
+    }
+    Ok(())
+}

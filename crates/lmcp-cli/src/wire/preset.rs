@@ -1,0 +1,102 @@
+//! A preset: how one program takes an MCP server. How that is written in TOML is in `said.rs`.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::Deserialize;
+use toml::Table;
+
+use super::said::Said;
+
+/// How a program takes an MCP server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Said")]
+pub(crate) struct Preset {
+    pub(super) kind: Kind,
+    /// Variables that it gets besides, unless the user has set them.
+    pub(super) env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// It is told nothing but the variables of the entry.
+    Variables,
+    /// A file of its own that a flag names.
+    Flag {
+        flag: String,
+        place: Place,
+        shape: Shape,
+    },
+    /// Words that change single settings.
+    Override {
+        words: Vec<String>,
+        format: Format,
+        place: Place,
+        own: Option<OwnFile>,
+    },
+    /// A variable that holds a configuration.
+    Env { var: String, shape: Shape },
+    /// A variable that names a configuration file.
+    EnvFile {
+        var: String,
+        path: Option<String>,
+        shape: Shape,
+    },
+    /// A home of its own, with a copy of the user's file in it.
+    Copy {
+        home: Home,
+        path: PathBuf,
+        shape: Shape,
+    },
+}
+
+/// What a configuration looks like.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) format: Format,
+    /// Where the servers are in it.
+    pub(super) merge_key: Vec<String>,
+    pub(super) entry: Table,
+}
+
+/// Where a program keeps what is the user's: what the variable says, else a path.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) var: String,
+    pub(super) path: String,
+}
+
+/// The user's own configuration, to be looked at only.
+#[derive(Clone, Debug)]
+pub(super) struct OwnFile {
+    pub(super) home: Home,
+    pub(super) path: PathBuf,
+    pub(super) merge_key: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Format {
+    /// Comments and last commas are understood.
+    #[default]
+    #[serde(alias = "jsonc")]
+    Json,
+    Toml,
+}
+
+/// Where words go on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Behind so many words, the command being the first.
+    After(usize),
+    /// Behind all of them, but before a `--`.
+    Last,
+}
+
+impl Format {
+    pub(super) fn extension(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Toml => "toml",
+        }
+    }
+}

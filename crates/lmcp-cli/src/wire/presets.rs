@@ -1,0 +1,143 @@
+//! Which preset a program is started with: the user's, or one of ours.
+
+use std::{borrow::Cow, collections::BTreeMap, env, ffi::OsStr, path::PathBuf};
+
+use serde::Deserialize;
+
+use super::{Preset, base_name, preset::Kind};
+use crate::{options, private, report::Failure};
+
+/// Presets by name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Presets(BTreeMap<String, Preset>);
+
+/// A file that holds nothing else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    presets: Presets,
+}
+
+impl Presets {
+    /// Ours, under them of the user's file, under these.
+    pub(crate) fn over_all(self) -> Result<Self, Failure> {
+        Ok(Self::built_in().under(Self::of_the_user()?).under(self))
+    }
+
+    pub(super) fn built_in() -> Self {
+        let text = include_str!("presets.toml");
+        let file: File = toml::from_str(text).expect("a test reads the same text");
+        file.presets
+    }
+
+    /// Those of the file in the usual place, if there is one.
+    fn of_the_user() -> Result<Self, Failure> {
+        let Some(path) = usual_file().filter(|path| path.exists()) else {
+            return Ok(Self::default());
+        };
+        let (_, text) = private::open(&path)?;
+        let file: File = options::parse_file(&text, &path)?;
+        Ok(file.presets)
+    }
+
+    /// These, and over them others.
+    fn under(mut self, mut others: Self) -> Self {
+        self.0.append(&mut others.0);
+        self
+    }
+
+    /// The preset that was asked for, else the one of the command's name. A command that none is for is told nothing but
+    /// the variables; then there is something to say.
+    pub(crate) fn choose(
+        &self,
+        asked: Option<&str>,
+        command: &OsStr,
+    ) -> Result<(Cow<'_, Preset>, Option<String>), Failure> {
+        if let Some(name) = asked {
+            let found = self.0.get(name).map(|preset| (Cow::Borrowed(preset), None));
+            return found.ok_or_else(|| {
+                let names: Vec<_> = self.0.keys().map(String::as_str).collect();
+                let failure = Failure::misuse(format!("there is no preset `{name}`"));
+                failure.hint(format!(
+                    "there is {}; others are made in TOML",
+                    names.join(", ")
+                ))
+            });
+        }
+        if let Some(preset) = base_name(command).and_then(|name| self.0.get(name)) {
+            return Ok((Cow::Borrowed(preset), None));
+        }
+        let words = format!(
+            "note: there is no preset for `{}`: it gets variables, and no configuration; name one with --preset",
+            command.display()
+        );
+        let variables = Preset {
+            kind: Kind::Variables,
+            env: BTreeMap::new(),
+        };
+        Ok((Cow::Owned(variables), Some(words)))
+    }
+}
+
+/// `presets.toml` in our folder of the user's configuration.
+fn usual_file() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        let path = env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let folder = absolute("XDG_CONFIG_HOME");
+    let folder = folder.or_else(|| Some(absolute("HOME")?.join(".config")));
+    Some(folder?.join("lmcp/presets.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_command_decides_unless_a_preset_is_asked_for() {
+        let presets = Presets::built_in();
+        let chosen = |asked, command: &str| {
+            let (preset, note) = presets.choose(asked, command.as_ref()).unwrap();
+            (preset.into_owned().kind, note)
+        };
+        assert!(matches!(
+            chosen(None, "/usr/bin/claude"),
+            (Kind::Flag { .. }, None)
+        ));
+        assert!(matches!(
+            chosen(None, "codex"),
+            (Kind::Override { .. }, None)
+        ));
+        assert!(matches!(
+            chosen(None, "./opencode"),
+            (Kind::Env { .. }, None)
+        ));
+        assert!(matches!(chosen(None, "gemini"), (Kind::Copy { .. }, None)));
+        assert!(matches!(
+            chosen(Some("claude"), "codex"),
+            (Kind::Flag { .. }, None)
+        ));
+        let (kind, note) = chosen(None, "my agent");
+        assert!(matches!(kind, Kind::Variables));
+        assert!(note.unwrap().contains("no preset for `my agent`"));
+    }
+
+    #[test]
+    fn an_unknown_preset_is_refused_with_those_there_are() {
+        let presets = Presets::built_in();
+        let failure = presets.choose(Some("clod"), "x".as_ref()).unwrap_err();
+        assert_eq!(failure.to_string(), "there is no preset `clod`");
+    }
+
+    #[test]
+    fn a_preset_of_the_user_replaces_ours() {
+        let theirs: File = toml::from_str("[presets.claude]\nkind = 'env'\nvar = 'X'").unwrap();
+        let presets = Presets::built_in().under(theirs.presets);
+        let (preset, _) = presets.choose(None, "claude".as_ref()).unwrap();
+        assert!(matches!(preset.kind, Kind::Env { .. }));
+        assert!(presets.choose(Some("codex"), "x".as_ref()).is_ok());
+    }
+}

@@ -1,0 +1,197 @@
+//! Words in braces that stand for a part of the entry.
+
+use std::{ffi::OsString, path::Path, slice};
+
+use toml::{Table, Value};
+
+use super::{Entry, merge, preset::Format, toml_text};
+use crate::report::Failure;
+
+/// What `entry` of a preset may hold, each as a string of its own.
+pub(super) const IN_ENTRY: &[&str] = &["command", "args", "command_line", "env"];
+
+/// What `override` may hold, anywhere in a word.
+pub(super) const IN_WORDS: &[&str] = &["name", "command", "args", "command_line", "env"];
+
+/// What `env` may hold.
+pub(super) const IN_ENV: &[&str] = &["home"];
+
+/// The first word in braces that is not among these.
+pub(super) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
+    let mut parts = split(text);
+    parts.find_map(|part| match part {
+        Part::Name(name) if !known.contains(&name) => Some(name),
+        Part::Name(_) | Part::Text(_) => None,
+    })
+}
+
+/// Is there a word in braces with something beside it?
+pub(super) fn is_mixed(text: &str) -> bool {
+    first_name(text).is_some() && alone(text).is_none()
+}
+
+/// The entry in the form that a program takes.
+pub(super) fn table(form: &Table, entry: &Entry) -> Table {
+    let filled = form
+        .iter()
+        .map(|(key, form)| (key.clone(), fill(form, entry)));
+    filled.collect()
+}
+
+/// A word of the command line.
+pub(super) fn word(word: &str, name: &str, entry: &Entry, format: Format) -> String {
+    let parts = split(word).map(|part| match part {
+        Part::Text(text) => text.to_owned(),
+        Part::Name("name") => name.to_owned(),
+        Part::Name(part) => match (value(part, entry), format) {
+            (Some(value), Format::Toml) => toml_text::value(&value),
+            (Some(value), Format::Json) => merge::json(value).to_string(),
+            (None, _) => String::new(),
+        },
+    });
+    parts.collect()
+}
+
+/// The value of a variable.
+pub(super) fn home(text: &str, home: Option<&Path>) -> Result<OsString, Failure> {
+    let mut filled = OsString::new();
+    for part in split(text) {
+        match (part, home) {
+            (Part::Text(text), _) => filled.push(text),
+            (Part::Name(_), Some(home)) => filled.push(home),
+            (Part::Name(_), None) => {
+                let words = format!("`{text}` names a home, and the preset has none");
+                return Err(Failure::misuse(words).hint("give the preset a `home_path`"));
+            }
+        }
+    }
+    Ok(filled)
+}
+
+fn fill(form: &Value, entry: &Entry) -> Value {
+    match form {
+        Value::String(text) => alone(text)
+            .and_then(|name| value(name, entry))
+            .unwrap_or_else(|| form.clone()),
+        Value::Array(forms) => {
+            let filled = forms.iter().map(|form| fill(form, entry));
+            Value::Array(filled.collect())
+        }
+        Value::Table(form) => table(form, entry).into(),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {
+            form.clone()
+        }
+    }
+}
+
+/// The word in braces that is all there is.
+fn alone(text: &str) -> Option<&str> {
+    let (_, name) = first_name(text)?;
+    (text.len() == name.len() + 2).then_some(name)
+}
+
+fn value(name: &str, entry: &Entry) -> Option<Value> {
+    match name {
+        "command" => Some(entry.command.clone().into()),
+        "args" => Some(entry.args.clone().into()),
+        "command_line" => Some(
+            [slice::from_ref(&entry.command), &entry.args]
+                .concat()
+                .into(),
+        ),
+        "env" => {
+            let variables = entry.env.iter();
+            let variables = variables.map(|(name, value)| (name.clone(), value.clone().into()));
+            Some(variables.collect::<Table>().into())
+        }
+        _ => None,
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Part<'a> {
+    Text(&'a str),
+    Name(&'a str),
+}
+
+/// Splits at `{word}`. Other braces are text, so that JSON and TOML can be written around it.
+fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (start, name) = first_name(rest).unwrap_or((rest.len(), ""));
+        if start == 0 {
+            rest = rest.get(name.len() + 2..).unwrap_or_default();
+            return Some(Part::Name(name));
+        }
+        let (before, after) = rest.split_at(start);
+        rest = after;
+        Some(Part::Text(before))
+    })
+}
+
+/// Where the first `{word}` begins, and the word.
+fn first_name(text: &str) -> Option<(usize, &str)> {
+    text.match_indices('{').find_map(|(start, _)| {
+        let (name, _) = text.get(start + 1..)?.split_once('}')?;
+        let is_word = !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        is_word.then_some((start, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::entry;
+
+    #[test]
+    fn a_word_in_braces_is_a_value_in_the_format_of_the_program() {
+        for (format, form, expected) in [
+            (
+                Format::Toml,
+                "m.{name}.c={command}",
+                r#"m.lmcp.c="/opt/lm cp/lmcp""#,
+            ),
+            (Format::Toml, "{args}", r#"["proxy"]"#),
+            (
+                Format::Toml,
+                "e={env}",
+                r#"e={"LMCP_IDENTITY_FILE"="/run/x y/id"}"#,
+            ),
+            (
+                Format::Json,
+                "--s={\"m\":{\"c\":{command_line}}}",
+                r#"--s={"m":{"c":["/opt/lm cp/lmcp","proxy"]}}"#,
+            ),
+            (
+                Format::Json,
+                "{env}",
+                r#"{"LMCP_IDENTITY_FILE":"/run/x y/id"}"#,
+            ),
+            (Format::Json, "a {} {A} { b } {", "a {} {A} { b } {"),
+        ] {
+            assert_eq!(word(form, "lmcp", &entry(), format), expected);
+        }
+    }
+
+    #[test]
+    fn a_value_with_braces_is_not_filled_again() {
+        let mut entry = entry();
+        entry.command = "/x/{args}".into();
+        assert_eq!(
+            word("{command}", "lmcp", &entry, Format::Json),
+            r#""/x/{args}""#
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_found() {
+        assert_eq!(unknown("a {name} {comand}", IN_WORDS), Some("comand"));
+        assert_eq!(unknown("{name}={env}", IN_WORDS), None);
+    }
+}

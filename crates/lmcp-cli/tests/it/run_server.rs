@@ -1,0 +1,161 @@
+//! `lmcp run` with an agent that uses what it is given: the server, the identity, and the end of both.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{lmcp, said};
+
+/// A folder like `$XDG_RUNTIME_DIR`.
+fn runtime() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("tests may write here");
+    let rights = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(&folder, rights).expect("it is ours");
+    folder
+}
+
+/// `lmcp run OPTIONS -- COMMAND`.
+fn run(runtime: &Path, options: &[&str], command: &[&str]) -> Command {
+    let mut started = lmcp(&["run"]);
+    started.args(options).arg("--").args(command);
+    started.env("XDG_RUNTIME_DIR", runtime).env("HOME", runtime);
+    started.stdin(Stdio::null());
+    started
+}
+
+/// The same with an agent that calls these tools.
+fn agent(runtime: &Path, options: &[&str], calls: &[&str]) -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent.py");
+    let words = ["python3", script, env!("CARGO_BIN_EXE_lmcp")];
+    run(runtime, options, &[&words, calls].concat())
+}
+
+/// What it printed, and nothing is left of it.
+fn answers(runtime: &Path, mut command: Command) -> Vec<Value> {
+    let output = command
+        .output()
+        .expect("the binary was built for this test");
+    let (code, words) = said(&output);
+    assert_eq!(code, Some(0), "{words}");
+    assert_eq!(left(runtime), Vec::<String>::new());
+    let lines = String::from_utf8(output.stdout).expect("it prints text");
+    let lines = lines.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("it prints JSON"))
+        .collect()
+}
+
+fn left(runtime: &Path) -> Vec<String> {
+    let entries = fs::read_dir(runtime.join("lmcp")).expect("it was made");
+    let names = entries.map(|entry| entry.expect("it is listed").file_name());
+    names
+        .map(|name| name.into_string().expect("it is text"))
+        .collect()
+}
+
+#[test]
+fn an_agent_is_known_and_has_the_tools() {
+    let runtime = runtime();
+    let calls = ["whoami", "{}", "shell", r#"{"command": "echo $((6 * 7))"}"#];
+    let said = answers(
+        runtime.path(),
+        agent(runtime.path(), &["--label", "ann"], &calls),
+    );
+    let offered = said[0].as_array().expect("a list");
+    assert!(offered.contains(&json!("job_stop")) && offered.contains(&json!("whoami")));
+    let known = &said[1]["structuredContent"];
+    assert_eq!([&known["label"], &known["role"]], ["ann", "agent"]);
+    assert_eq!(said[2]["structuredContent"]["stdout"], "42\n");
+}
+
+#[test]
+fn a_role_takes_away_and_one_that_is_not_there_is_refused() {
+    let runtime = runtime();
+    let config = runtime.path().join("config.toml");
+    let text = "[roles.reviewer]\nread_only = true\n[roles.agent]\ntools = ['whoami', 'fetch']\n";
+    fs::write(&config, text).expect("tests may write here");
+    let config = config.to_str().expect("it is text");
+    let offered = |options: &[&str]| answers(runtime.path(), agent(runtime.path(), options, &[]));
+    let reviewer = offered(&["--config", config, "--role", "reviewer"]).remove(0);
+    let reviewer = reviewer.as_array().expect("a list");
+    assert!(reviewer.contains(&json!("read_file")));
+    assert!(!reviewer.contains(&json!("shell")) && !reviewer.contains(&json!("write_file")));
+    assert_eq!(offered(&["--config", config]), [json!(["fetch", "whoami"])]);
+    let options = ["--config", config, "--role", "admin"];
+    let (code, words) = said(
+        &agent(runtime.path(), &options, &[])
+            .output()
+            .expect("it runs"),
+    );
+    assert_eq!(code, Some(2));
+    assert!(
+        words.contains("no role `admin`") && words.contains("agent, reviewer"),
+        "{words}"
+    );
+}
+
+#[test]
+fn it_ends_as_the_command_ends() {
+    let runtime = runtime();
+    for (script, expected) in [("exit 7", 7), ("kill -TERM $$", 143), ("true", 0)] {
+        let mut command = run(runtime.path(), &[], &["sh", "-c", script]);
+        let (code, words) = said(&command.output().expect("it runs"));
+        assert_eq!(code, Some(expected), "{script}: {words}");
+        assert!(!words.contains("error"), "{words}");
+        assert_eq!(left(runtime.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_request_to_end_is_passed_on() {
+    let runtime = runtime();
+    let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut running = run(runtime.path(), &[], &["sh", "-c", script])
+        .spawn()
+        .expect("the binary was built for this test");
+    let mut lines = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("it speaks").expect("text"), "ready");
+    let pid = rustix::process::Pid::from_child(&running);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    assert_eq!(lines.next().expect("it speaks").expect("text"), "asked");
+    assert_eq!(running.wait().expect("it ends").code(), Some(3));
+}
+
+#[test]
+fn killing_it_leaves_nothing_behind() {
+    let runtime = runtime();
+    let job = r#"{"command": "sleep 300"}"#;
+    let mut command = agent(runtime.path(), &[], &["shell_bg", job, "wait"]);
+    let mark = format!("LEFT_BEHIND={}", std::process::id());
+    let (name, value) = mark.split_once('=').expect("it has one");
+    command.env(name, value);
+    let mut running = command.spawn().expect("the binary was built for this test");
+    let lines = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    let ready = lines.map_while(Result::ok).any(|line| line == "ready");
+    assert!(ready);
+    // The server, the agent, its proxy and the job; the guard has no variables of anybody.
+    assert_eq!(marked(&mark), 4);
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+    while marked(&mark) > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(left(runtime.path()).len(), 2);
+    answers(runtime.path(), agent(runtime.path(), &[], &[]));
+}
+
+/// How many processes have this in their environment.
+fn marked(mark: &str) -> usize {
+    let entry = format!("{mark}\0").into_bytes();
+    let all = fs::read_dir("/proc").expect("this is Linux").flatten();
+    let environs = all.filter_map(|process| fs::read(process.path().join("environ")).ok());
+    environs
+        .filter(|environ| environ.windows(entry.len()).any(|part| part == entry))
+        .count()
+}

@@ -1,0 +1,91 @@
+//! The server's end: a socket of our own, which never waits.
+
+use std::{os::fd::OwnedFd, time::Instant};
+
+use rustix::{
+    buffer::spare_capacity,
+    event::{PollFd, PollFlags},
+    io::{Errno, read},
+    net::{SendFlags, Shutdown, send, shutdown},
+};
+
+use crate::{
+    limits::Limits,
+    lines::{Frame, Lines},
+    outbox::Outbox,
+};
+
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    lines: Lines,
+    pub(crate) out: Outbox,
+    /// Until when it has to say that we are welcome, if it has to.
+    pub(crate) welcome_by: Option<Instant>,
+    /// Nothing more comes from it.
+    pub(crate) has_ended: bool,
+    /// Nothing more goes to it. What it has said is still to be read.
+    pub(crate) is_deaf: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, limits: &Limits) -> Self {
+        Self {
+            socket,
+            lines: Lines::new(limits.line_bytes),
+            out: Outbox::default(),
+            welcome_by: None,
+            has_ended: false,
+            is_deaf: false,
+        }
+    }
+
+    /// The next line that is whole; at the end, what is left if that is.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        let frame = self.lines.next_frame();
+        if frame.is_some() || !self.has_ended {
+            return frame;
+        }
+        // A server that was killed may have been in the middle of a line.
+        let is_whole = |frame: &Frame| match frame {
+            Frame::Line(line) => serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok(),
+            Frame::TooLong { .. } => false,
+        };
+        self.lines.last_frame().filter(is_whole)
+    }
+
+    /// Reads what is there.
+    pub(crate) fn read(&mut self) {
+        match read(&self.socket, spare_capacity(self.lines.buffer())) {
+            Ok(1..) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Ok(0) | Err(_) => self.has_ended = true,
+        }
+    }
+
+    /// Writes what fits.
+    pub(crate) fn write(&mut self) {
+        match send(&self.socket, self.out.front(), SendFlags::NOSIGNAL) {
+            Ok(written) => self.out.advance(written),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => {
+                self.is_deaf = true;
+                self.out.clear();
+            }
+        }
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn end(&mut self) {
+        if !std::mem::replace(&mut self.is_deaf, true) {
+            let _ = shutdown(&self.socket, Shutdown::Write);
+        }
+    }
+
+    /// What to ask the system about it, if anything.
+    pub(crate) fn poll(&self, reads: bool) -> Option<PollFd<'_>> {
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, reads && !self.has_ended);
+        wanted.set(PollFlags::OUT, !self.out.is_empty());
+        // One that is asked nothing would still say that it is closed, again and again.
+        (!wanted.is_empty()).then(|| PollFd::new(&self.socket, wanted))
+    }
+}

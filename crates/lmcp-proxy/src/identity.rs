@@ -1,0 +1,137 @@
+//! Who we are to a server that wants to know: credentials in a file, or in a descriptor that was inherited.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FileType, Mode, OFlags, fstat, open},
+    process::geteuid,
+};
+use serde::Deserialize;
+
+use crate::Error;
+
+/// Where the credentials of a child are: `{"socket": PATH, "identity": TOKEN}`.
+#[derive(Debug)]
+pub struct Identity {
+    source: Source,
+    /// Whichever server is named, not only the one that the credentials name.
+    pub(crate) for_any: bool,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Read each time: a server that was restarted may have written another one.
+    File(PathBuf),
+    Read(Credentials),
+}
+
+/// A token, and the socket of the server that it is for.
+#[derive(Clone, Deserialize)]
+pub(crate) struct Credentials {
+    pub(crate) socket: PathBuf,
+    #[serde(rename = "identity")]
+    pub(crate) token: String,
+}
+
+impl Identity {
+    /// A file that somebody named: its token is for whichever server they named too.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            source: Source::File(path.into()),
+            for_any: true,
+        }
+    }
+
+    /// A file that the environment names. Its token is for the server of the credentials, and shown to no other: who
+    /// inherits an environment may want to talk to somebody else.
+    pub fn inherited(path: impl Into<PathBuf>) -> Self {
+        Self {
+            source: Source::File(path.into()),
+            for_any: false,
+        }
+    }
+
+    /// A descriptor that the environment names. It is read now, and once.
+    ///
+    /// # Errors
+    /// There is no such descriptor, or something else is in it.
+    pub fn descriptor(number: u32) -> Result<Self, Error> {
+        let open = |folder: &str| File::open(format!("{folder}/{number}"));
+        let read = open("/proc/self/fd").or_else(|_| open("/dev/fd"));
+        let failed = |err: io::Error| {
+            Error::new(format!(
+                "cannot read an identity from descriptor {number}: {err}"
+            ))
+        };
+        let credentials = read.and_then(credentials).map_err(failed)?;
+        Ok(Self {
+            source: Source::Read(credentials),
+            for_any: false,
+        })
+    }
+
+    pub(crate) fn read(&self) -> Result<Credentials, Error> {
+        match &self.source {
+            Source::Read(credentials) => Ok(credentials.clone()),
+            Source::File(path) => private(path).and_then(credentials).map_err(|err| {
+                Error::new(format!(
+                    "cannot use the identity file `{}`: {err}",
+                    path.display()
+                ))
+            }),
+        }
+    }
+}
+
+/// Opens a file that nobody but this user can have written or read.
+fn private(path: &Path) -> io::Result<File> {
+    // A pipe in its place must not hold us, and a link may lead anywhere.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = open(path, flags, Mode::empty())?;
+    let found = fstat(&file)?;
+    let unfit = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if !FileType::from_raw_mode(found.st_mode).is_file() {
+        return unfit("it is not a file");
+    }
+    if found.st_uid != geteuid().as_raw() {
+        return unfit("it belongs to another user");
+    }
+    if found.st_mode & 0o077 != 0 {
+        return unfit("others can read or write it; its mode must be 0600");
+    }
+    Ok(File::from(file))
+}
+
+fn credentials(mut file: impl Read) -> io::Result<Credentials> {
+    let mut text = Vec::new();
+    loop {
+        let mut part = [0; 512];
+        let read = file.read(&mut part)?;
+        text.extend_from_slice(part.get(..read).unwrap_or_default());
+        match serde_json::from_slice::<Credentials>(&text) {
+            // Whoever wrote it into a pipe may keep that open.
+            Ok(credentials) if !credentials.token.is_empty() => return Ok(credentials),
+            _ if read > 0 && text.len() < LONGEST => {}
+            _ => {
+                let words = "it does not hold {\"socket\": PATH, \"identity\": TOKEN}";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+            }
+        }
+    }
+}
+
+/// Longer than any credentials.
+const LONGEST: usize = 16 << 10;
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("socket", &self.socket)
+            .finish_non_exhaustive()
+    }
+}

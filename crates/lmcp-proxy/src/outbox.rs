@@ -1,0 +1,83 @@
+//! Bytes on their way out: lines go in at the back, whatever the other end takes goes out at the front.
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    /// How many of them are gone already.
+    gone: usize,
+}
+
+impl Outbox {
+    /// Adds a line, and its end.
+    pub(crate) fn push(&mut self, line: Vec<u8>) {
+        if self.is_empty() && line.len() > SMALL {
+            // A long line is not copied.
+            self.bytes = line;
+            self.gone = 0;
+        } else {
+            self.bytes.extend_from_slice(&line);
+        }
+        self.bytes.push(b'\n');
+    }
+
+    /// So many have been written.
+    pub(crate) fn advance(&mut self, written: usize) {
+        self.gone += written;
+        if self.is_empty() {
+            self.clear();
+        } else if self.gone > self.bytes.len() / 2 {
+            self.bytes.drain(..self.gone);
+            self.gone = 0;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.gone = 0;
+        // What one long line needed is given back.
+        self.bytes.shrink_to(SMALL);
+    }
+
+    /// What is left.
+    pub(crate) fn front(&self) -> &[u8] {
+        self.bytes.get(self.gone..).unwrap_or_default()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len().saturating_sub(self.gone)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+const SMALL: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_leave_in_the_order_they_came_however_they_are_taken() {
+        let (mut outbox, mut taken) = (Outbox::default(), Vec::new());
+        let lines: Vec<Vec<u8>> = [3, 40_000, 0, 17, 20_000]
+            .into_iter()
+            .zip(b'a'..)
+            .map(|(length, letter)| vec![letter; length])
+            .collect();
+        for line in &lines {
+            outbox.push(line.clone());
+            let part = outbox.front()[..outbox.len().min(7000)].to_vec();
+            outbox.advance(part.len());
+            taken.extend(part);
+        }
+        taken.extend_from_slice(outbox.front());
+        outbox.advance(outbox.len());
+        let all: Vec<u8> = lines
+            .into_iter()
+            .flat_map(|line| [line, b"\n".to_vec()].concat())
+            .collect();
+        assert!(taken == all && outbox.is_empty() && outbox.bytes.capacity() <= SMALL);
+    }
+}

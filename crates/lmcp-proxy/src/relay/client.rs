@@ -1,0 +1,204 @@
+//! What the client says.
+
+use std::time::Instant;
+
+use lmcp_wire::{
+    Incoming, RequestId, RpcError, jsonrpc,
+    method::{notification, request},
+};
+
+use super::{
+    Link, Relay,
+    calls::{Call, Held},
+    failures, is_own,
+    message::{HasMethod, Message, batch, cancelled, glimpse, join, replace},
+    session::Session,
+};
+
+/// What becomes of a message.
+enum Taken {
+    /// It goes on as it is; it may be a request.
+    Pass(Option<Call>),
+    /// Other words go on.
+    Changed(Vec<u8>),
+    Nothing,
+}
+
+impl Relay {
+    /// The client wrote a line.
+    pub(crate) fn client_line(&mut self, line: Vec<u8>, now: Instant) {
+        let messages =
+            batch(&line).filter(|messages| self.session.has_batches() && !messages.is_empty());
+        match messages {
+            Some(messages) => {
+                let taken: Vec<(Vec<u8>, Taken)> = messages
+                    .into_iter()
+                    .map(|message| message.get().as_bytes())
+                    .map(|message| (message.to_vec(), self.take(message)))
+                    .collect();
+                self.pass_batch(line, taken, now);
+            }
+            None => match self.take(&line) {
+                Taken::Pass(call) => self.pass(line, call.into_iter().collect(), now),
+                Taken::Changed(line) => self.pass(line, Vec::new(), now),
+                Taken::Nothing => {}
+            },
+        }
+    }
+
+    /// The client wrote a line that is too long, of which these are the two ends.
+    pub(crate) fn client_long_line(&mut self, head: &[u8], tail: &[u8]) {
+        let error = failures::too_long(self.limits.line_bytes);
+        let (id, HasMethod(is_request)) = glimpse(head, tail);
+        let Some(question) = id.as_ref().filter(|id| !is_request && is_own(id)) else {
+            return self.tell_client(jsonrpc::error(id.as_ref(), &error));
+        };
+        // It is an answer, which the server waits for.
+        let theirs = self.questions.answered(question);
+        let theirs = theirs.and_then(|raw| serde_json::from_str::<RequestId>(&raw).ok());
+        if let Some(theirs) = theirs {
+            self.tell_server(jsonrpc::error(Some(&theirs), &error));
+        }
+    }
+
+    /// The client will write nothing more.
+    pub(crate) fn client_eof(&mut self) {
+        self.client_ended = true;
+        self.end_if_done();
+    }
+
+    /// Looks at one message.
+    fn take(&mut self, message: &[u8]) -> Taken {
+        match Message::read(message) {
+            Message::Request {
+                id, method, params, ..
+            } => {
+                if *method == *request::INITIALIZE {
+                    self.begin_anew();
+                }
+                Taken::Pass(Some(Call::new(id, &method, params)))
+            }
+            Message::Notification { method, params } => self.take_notification(&method, params),
+            Message::Response { id, raw_id, .. } => match self.questions.answered(&id) {
+                Some(theirs) => Taken::Changed(replace(message, raw_id, &theirs)),
+                // Nobody asked, or nobody who did is left.
+                None => Taken::Nothing,
+            },
+            Message::Nameless | Message::Unreadable if self.is_open() => {
+                self.sent_unreadable = true;
+                Taken::Pass(None)
+            }
+            Message::Nameless => Taken::Nothing,
+            Message::Unreadable => {
+                if let Err(rejected) = Incoming::parse(message) {
+                    self.tell_client(jsonrpc::error(rejected.id.as_ref(), &rejected.error));
+                }
+                Taken::Nothing
+            }
+        }
+    }
+
+    fn take_notification(&mut self, method: &str, params: &str) -> Taken {
+        let is_open = self.is_open();
+        match method {
+            notification::INITIALIZED => {
+                self.session.initialized = true;
+                // Where the handshake will be said again, so will this.
+                if is_open || !self.session.is_open() {
+                    return Taken::Pass(None);
+                }
+                Taken::Nothing
+            }
+            notification::CANCELLED => {
+                let id = cancelled(params).map(|(id, _)| id);
+                let Some(id) = id.filter(|id| !self.is_handshake(id)) else {
+                    return Taken::Pass(None);
+                };
+                let was_alone = self.waiting.remove(&id).is_some();
+                let waits = self.waiting.calls().any(|call| call.id == id);
+                let was_sent = self.sent.remove(&id).is_some();
+                // What no server has had need not be told to one.
+                if !was_alone && (was_sent || waits || is_open) {
+                    return Taken::Pass(None);
+                }
+                Taken::Nothing
+            }
+            // It is about a question of a server that is gone.
+            notification::PROGRESS if !is_open => Taken::Nothing,
+            _ => Taken::Pass(None),
+        }
+    }
+
+    /// A new handshake: what was agreed on before does not bind the next server any more.
+    fn begin_anew(&mut self) {
+        self.session.initialized = false;
+        if self.rejection.is_some() && matches!(self.link, Link::Away) {
+            self.session = Session::default();
+            self.rejection = None;
+        }
+    }
+
+    /// A handshake cannot be taken back.
+    fn is_handshake(&mut self, id: &RequestId) -> bool {
+        let call = self.sent.find(id);
+        call.is_some_and(|call| *call.method == *request::INITIALIZE)
+    }
+
+    /// A batch goes on as it is if all of its messages do.
+    fn pass_batch(&mut self, line: Vec<u8>, taken: Vec<(Vec<u8>, Taken)>, now: Instant) {
+        self.batches += 1;
+        let (mut calls, mut left, mut is_whole) = (Vec::new(), Vec::new(), true);
+        for (message, taken) in taken {
+            match taken {
+                Taken::Pass(call) => {
+                    left.push(message);
+                    calls.extend(call);
+                }
+                Taken::Changed(message) => {
+                    is_whole = false;
+                    left.push(message);
+                }
+                Taken::Nothing => is_whole = false,
+            }
+        }
+        for call in &mut calls {
+            call.batch = Some(self.batches);
+        }
+        if !left.is_empty() {
+            self.pass(if is_whole { line } else { join(&left) }, calls, now);
+        }
+    }
+
+    /// Sends a line on, or keeps it for the next server.
+    fn pass(&mut self, line: Vec<u8>, calls: Vec<Call>, now: Instant) {
+        if let Some(error) = &self.rejection {
+            let error = error.clone();
+            return self.fail(&calls, |_| error.clone());
+        }
+        let pending = self.sent.len() + self.waiting.calls().count();
+        if !calls.is_empty() && pending + calls.len() > self.limits.pending {
+            return self.fail(&calls, |call| {
+                no_room(call, "too many requests wait for an answer")
+            });
+        }
+        let held = Held {
+            line,
+            calls,
+            until: Some(now + self.limits.wait),
+        };
+        match self.link {
+            Link::Open => self.send(held),
+            Link::Away | Link::Opening(..) | Link::Refused => {
+                if let Err(held) = self.waiting.push(held, &self.limits) {
+                    self.fail(&held.calls, |call| {
+                        no_room(call, "too much waits for it to come back")
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn no_room(call: &Call, why: &str) -> RpcError {
+    failures::unreached(&call.method, why)
+}

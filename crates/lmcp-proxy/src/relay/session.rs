@@ -1,0 +1,200 @@
+//! What a client of the older revisions agreed on with its server, to be said again to the next one.
+
+use lmcp_wire::{
+    ProtocolVersion, RequestId, jsonrpc,
+    legacy::SubscribeParams,
+    method::{notification, request},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+
+use super::{
+    Ids,
+    message::{Message, replace},
+};
+use crate::limits::Limits;
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    agreed: Option<Agreed>,
+    /// The client said that it is ready.
+    pub(super) initialized: bool,
+    /// The parameters of the last `logging/setLevel`.
+    level: Option<Vec<u8>>,
+    watched: Vec<String>,
+}
+
+/// A handshake that was answered.
+#[derive(Debug)]
+struct Agreed {
+    version: String,
+    /// The client's parameters, asking for that version.
+    params: Vec<u8>,
+    /// The lists whose changes the first server said it tells of.
+    announced: Vec<&'static str>,
+}
+
+impl Session {
+    /// A request of this line was answered with this result.
+    pub(super) fn learn(&mut self, line: &[u8], result: &str, limits: &Limits) {
+        let Message::Request { method, params, .. } = Message::read(line) else {
+            return;
+        };
+        match &*method {
+            request::INITIALIZE => {
+                let initialized = self.initialized;
+                *self = Self::default();
+                self.initialized = initialized;
+                self.agreed = agreed(params, result);
+            }
+            request::SET_LEVEL => self.level = Some(params.as_bytes().to_vec()),
+            request::SUBSCRIBE => self.watch(params, limits),
+            request::UNSUBSCRIBE => {
+                if let Ok(gone) = serde_json::from_str::<SubscribeParams>(params) {
+                    self.watched.retain(|uri| *uri != gone.uri);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn watch(&mut self, params: &str, limits: &Limits) {
+        let Ok(SubscribeParams { uri, .. }) = serde_json::from_str(params) else {
+            return;
+        };
+        let bytes = self.watched.iter().map(String::len).sum::<usize>() + uri.len();
+        let room = self.watched.len() < limits.watched && bytes <= limits.watched_bytes;
+        if room && !self.watched.contains(&uri) {
+            self.watched.push(uri);
+        }
+    }
+
+    /// Was there a handshake?
+    pub(super) fn is_open(&self) -> bool {
+        self.agreed.is_some()
+    }
+
+    /// Are arrays of messages understood?
+    pub(super) fn has_batches(&self) -> bool {
+        let version = self.agreed.as_ref().map(|agreed| agreed.version.as_str());
+        version == Some(ProtocolVersion::V2025_03_26.as_str())
+    }
+
+    /// The handshake once more, if there was one.
+    pub(super) fn handshake(&self, id: &RequestId) -> Option<Vec<u8>> {
+        let agreed = self.agreed.as_ref()?;
+        Some(jsonrpc::request_with(
+            id,
+            request::INITIALIZE,
+            &agreed.params,
+        ))
+    }
+
+    /// Does the next server's answer to it agree with the first one's? If not: what it and the first one speak.
+    pub(super) fn agrees(&self, result: &str) -> Result<(), (String, &str)> {
+        let ours = self.agreed.as_ref().map_or("", |agreed| &agreed.version);
+        let theirs = serde_json::from_str::<Answer>(result).map(|answer| answer.protocol_version);
+        match theirs {
+            Ok(theirs) if theirs == ours => Ok(()),
+            Ok(theirs) => Err((theirs, ours)),
+            Err(_) => Err(("nothing that is known".to_owned(), ours)),
+        }
+    }
+
+    /// All that is to be said after the handshake, each request with an id of its own.
+    pub(super) fn rest(&self, ids: &mut Ids) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        if self.initialized {
+            lines.push(initialized());
+        }
+        if let Some(level) = &self.level {
+            lines.push(jsonrpc::request_with(
+                &ids.next(),
+                request::SET_LEVEL,
+                level,
+            ));
+        }
+        for uri in &self.watched {
+            let params = json!({ "uri": uri }).to_string();
+            lines.push(jsonrpc::request_with(
+                &ids.next(),
+                request::SUBSCRIBE,
+                params.as_bytes(),
+            ));
+        }
+        lines
+    }
+
+    /// What the client is told: the next server may offer other things, and what it watches may have changed since.
+    pub(super) fn news(&self) -> Vec<Vec<u8>> {
+        let Some(agreed) = self.agreed.as_ref().filter(|_| self.initialized) else {
+            return Vec::new();
+        };
+        let changed = agreed.announced.iter();
+        let changed = changed.map(|method| jsonrpc::notification(method, &json!({})));
+        let updated = self.watched.iter().map(|uri| {
+            jsonrpc::notification(notification::RESOURCE_UPDATED, &json!({ "uri": uri }))
+        });
+        changed.chain(updated).collect()
+    }
+}
+
+/// The client is ready.
+pub(super) fn initialized() -> Vec<u8> {
+    jsonrpc::notification(notification::INITIALIZED, &json!({}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    protocol_version: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Offer {
+    capabilities: Capabilities,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Capabilities {
+    tools: Option<Announces>,
+    prompts: Option<Announces>,
+    resources: Option<Announces>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Announces {
+    list_changed: Option<bool>,
+}
+
+fn agreed(params: &str, result: &str) -> Option<Agreed> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Asked<'a> {
+        #[serde(borrow)]
+        protocol_version: &'a RawValue,
+    }
+    let Answer {
+        protocol_version: version,
+    } = serde_json::from_str(result).ok()?;
+    // What cannot be read of it is nothing that the client relies on.
+    let Offer { capabilities } = serde_json::from_str(result).unwrap_or_default();
+    let asked: Asked<'_> = serde_json::from_str(params).ok()?;
+    let said = serde_json::to_string(&version).ok()?;
+    let params = replace(params.as_bytes(), asked.protocol_version.get(), &said);
+    let announced = [
+        (capabilities.tools, notification::TOOLS_CHANGED),
+        (capabilities.prompts, notification::PROMPTS_CHANGED),
+        (capabilities.resources, notification::RESOURCES_CHANGED),
+    ];
+    let announced = announced
+        .into_iter()
+        .filter(|(list, _)| list.as_ref().and_then(|list| list.list_changed) == Some(true));
+    Some(Agreed {
+        version,
+        params,
+        announced: announced.map(|(_, method)| method).collect(),
+    })
+}

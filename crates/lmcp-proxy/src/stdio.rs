@@ -1,0 +1,102 @@
+//! The client's end: stdin and stdout.
+//!
+//! Both stay as they are, because whether they block is a property they share with other processes. So they are asked
+//! before they are used, and no more is written than is sure to be taken.
+
+use rustix::{
+    buffer::spare_capacity,
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FileType, fstat},
+    io::{Errno, read, write},
+    net::{SendFlags, send},
+    stdio::{stderr, stdin, stdout},
+};
+
+use crate::{limits::Limits, lines::Lines, outbox::Outbox};
+
+pub(crate) struct Client {
+    pub(crate) lines: Lines,
+    pub(crate) out: Outbox,
+    /// Nothing more comes from it.
+    pub(crate) has_ended: bool,
+    /// It does not read any more.
+    pub(crate) is_gone: bool,
+    /// Stdout is a socket, which can be told not to wait.
+    is_socket: bool,
+}
+
+impl Client {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let is_socket = fstat(stdout())
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket);
+        Self {
+            lines: Lines::new(limits.line_bytes),
+            out: Outbox::default(),
+            has_ended: false,
+            is_gone: false,
+            is_socket,
+        }
+    }
+
+    /// Reads what is there. To be called when something is.
+    pub(crate) fn read(&mut self) {
+        match read(stdin(), spare_capacity(self.lines.buffer())) {
+            Ok(0) => self.has_ended = true,
+            // Somebody else may have made it one that does not wait.
+            Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => self.has_ended = true,
+        }
+    }
+
+    /// Writes what fits. To be called when something does.
+    pub(crate) fn write(&mut self) {
+        let bytes = self.out.front();
+        let written = if self.is_socket {
+            send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        } else {
+            // A pipe that takes anything takes this much.
+            write(stdout(), bytes.get(..PIPE_BUF).unwrap_or(bytes))
+        };
+        match written {
+            Ok(written) => self.out.advance(written),
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => self.is_gone = true,
+        }
+    }
+
+    /// What to ask the system about stdout: always whether somebody reads.
+    pub(crate) fn output(&self) -> PollFd<'static> {
+        let wanted = if self.out.is_empty() {
+            PollFlags::empty()
+        } else {
+            PollFlags::OUT
+        };
+        PollFd::from_borrowed_fd(stdout(), wanted)
+    }
+
+    /// What to ask it about stdin.
+    pub(crate) fn input() -> PollFd<'static> {
+        PollFd::from_borrowed_fd(stdin(), PollFlags::IN)
+    }
+
+    /// Is there more to read at this moment?
+    pub(crate) fn has_more(&self) -> bool {
+        !self.has_ended && is_ready(Self::input())
+    }
+}
+
+/// Would words on stderr hold us? Nobody has to read them.
+pub(crate) fn takes_notes() -> bool {
+    is_ready(PollFd::from_borrowed_fd(stderr(), PollFlags::OUT))
+}
+
+fn is_ready(descriptor: PollFd<'_>) -> bool {
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut [descriptor], Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+/// What POSIX calls by that name, on Linux.
+const PIPE_BUF: usize = 4096;
