@@ -11,7 +11,7 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema"]),
@@ -22,7 +22,8 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ),
     ("lmcp-tools", &["lmcp-wire", "lmcp-core"]),
     ("lmcp-embed", &["lmcp-core", "lmcp-wire"]),
-    ("lmcp-proxy", &["lmcp-wire"]),
+    ("lmcp-client", &["lmcp-wire"]),
+    ("lmcp-proxy", &["lmcp-client", "lmcp-wire"]),
     ("lmcp-cli", &["lmcp", "lmcp-proxy", "lmcp-tools"]),
 ];
 

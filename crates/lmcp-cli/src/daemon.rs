@@ -2,16 +2,17 @@
 
 use std::{
     cell::RefCell,
-    env,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt as _,
     process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use crate::{
     options::OWN_SOCKET,
     socket::{Own, TAKEN},
+    this_program::this_program,
 };
 
 /// When it stops: so many seconds after the last proxy has gone.
@@ -20,40 +21,65 @@ const IDLE_SECONDS: &str = "600";
 /// What it said before is forgotten when it is longer than this.
 const MOST_LOG: u64 = 64 << 10;
 
+/// Between two tries to start one that cannot start: this long after the first, then twice as long each time.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
 /// Starts a server when it is asked to, and one at a time.
 pub(crate) struct Daemon {
     own: Own,
-    started: RefCell<Option<Child>>,
+    last: RefCell<Option<Start>>,
+}
+
+struct Start {
+    child: Child,
+    at: Instant,
+    /// How many before it could not start.
+    failures: u32,
 }
 
 impl Daemon {
     pub(crate) fn new(own: Own) -> Self {
         Self {
             own,
-            started: RefCell::new(None),
+            last: RefCell::new(None),
         }
     }
 
     /// Starts it, unless it is just starting. The error is why the last one was of no use.
     pub(crate) fn start(&self) -> Result<(), String> {
-        let mut started = self.started.borrow_mut();
-        let before = match started.as_mut().map(Child::try_wait) {
-            // It is on its way.
-            Some(Ok(None)) => return Ok(()),
-            Some(Ok(Some(status))) => Some(status),
-            Some(Err(_)) | None => None,
-        };
+        let mut last = self.last.borrow_mut();
+        let ended = last.as_mut().map(|start| start.child.try_wait());
+        // It is on its way, or somebody else's is.
+        if matches!(ended, Some(Ok(None))) || self.own.is_taken() {
+            return Ok(());
+        }
         // A code of 0: it has stopped because nobody was there. None: it was killed. And another may have been quicker.
-        let code = before.and_then(|status| status.code());
+        let code = ended.and_then(|ended| ended.ok()??.code());
         let has_failed = code.is_some_and(|code| code != 0 && code != i32::from(TAKEN));
-        let why = has_failed.then(|| self.last_words());
+        let (mut failures, mut why) = (0, Ok(()));
+        if let Some(start) = last.as_ref().filter(|_| has_failed) {
+            failures = start.failures + 1;
+            why = Err(self.last_words());
+            let wait = RETRY.saturating_mul(1 << start.failures.min(8));
+            if start.at.elapsed() < wait.min(LONGEST_RETRY) {
+                return why;
+            }
+        }
         let child = self.spawn();
-        *started = Some(child.map_err(|err| format!("cannot start a server: {err}"))?);
-        why.map_or(Ok(()), Err)
+        let child = child.map_err(|err| format!("cannot start a server: {err}"))?;
+        *last = Some(Start {
+            child,
+            at: Instant::now(),
+            failures,
+        });
+        why
     }
 
     fn spawn(&self) -> io::Result<Child> {
-        Command::new(env::current_exe()?)
+        // What the client left open for us is not for it.
+        close_fds::set_fds_cloexec(3, &[]);
+        Command::new(this_program()?)
             .args(["serve", "--detach", "--unix", OWN_SOCKET])
             .args(["--idle-exit", IDLE_SECONDS])
             .stdin(Stdio::null())

@@ -1,6 +1,6 @@
 //! The tools of a host: what the options make of them, and what of that is enforced.
 
-use std::env;
+use std::{env, path::PathBuf};
 
 use lmcp::{Handle, Server};
 use lmcp_tools::{
@@ -8,10 +8,14 @@ use lmcp_tools::{
     settings::{Decision, Rule, Web},
 };
 
-use crate::{options::Options, report::Failure, state};
+use crate::{options::Options, report::Failure};
 
 /// What the tools are told. Every option about them ends here.
-pub(crate) fn settings(options: &Options, helper: Helper) -> Result<Settings, Failure> {
+pub(crate) fn settings(
+    options: &Options,
+    helper: Helper,
+    state_dir: Option<PathBuf>,
+) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     settings.roots.clone_from(&options.root);
     settings.also_read.clone_from(&options.also_read);
@@ -40,7 +44,7 @@ pub(crate) fn settings(options: &Options, helper: Helper) -> Result<Settings, Fa
         settings.rules.extend(rules);
     }
     settings.web = web(options)?;
-    settings.state_dir = state::directory(options)?;
+    settings.state_dir = state_dir;
     Ok(settings)
 }
 

@@ -2,9 +2,10 @@
 
 use tracing_subscriber::EnvFilter;
 
-/// `RUST_LOG` wins over `-v`.
-pub(crate) fn start(verbose: u8) {
+/// `RUST_LOG` wins over `-v`. Quiet: the terminal is another program's.
+pub(crate) fn start(verbose: u8, is_quiet: bool) {
     let default = match verbose {
+        0 if is_quiet => "off",
         0 => "warn",
         1 => "info,lmcp=debug,lmcp_core=debug,lmcp_http=debug",
         _ => "trace",

@@ -13,6 +13,7 @@ mod report;
 mod signals;
 mod socket;
 mod state;
+mod this_program;
 mod tokens;
 mod welcome;
 mod wire;
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         Some(options) => proxy::run(&options),
         None => {
             let cli = cli::Cli::parse();
-            logging::start(cli.verbose);
+            let is_quiet = matches!(cli.command, cli::Command::Run(_));
+            logging::start(cli.verbose, is_quiet);
             commands::run(cli.command, helper)
         }
     };

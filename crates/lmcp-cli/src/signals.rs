@@ -1,5 +1,7 @@
 //! The signals that ask a program to stop: the first is a request, the second an order.
 
+use std::{future::poll_fn, io, task::Poll};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
@@ -37,4 +39,49 @@ pub(crate) fn stopped_by(kind: SignalKind) -> Failure {
     };
     let code = 128 + kind.as_raw_value();
     Failure::of(format!("stopped at once by {name}")).code(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Signals for a command that this program waits for.
+pub(crate) struct PassedOn {
+    heard: Vec<(Signal, rustix::process::Signal)>,
+    /// These come from the terminal, to the command as well: what they mean is for it to say.
+    _of_the_terminal: Vec<Signal>,
+}
+
+impl PassedOn {
+    /// Listens for them. What is ignored stays so, and is for the command, too: `nohup` means both.
+    pub(crate) fn listen() -> io::Result<Self> {
+        use rustix::process::Signal as Kind;
+        let ignored = ignored();
+        let is_heard = |kind: &Kind| ignored & (1 << (kind.as_raw() - 1)) == 0;
+        let open = |kind: Kind| signal(SignalKind::from_raw(kind.as_raw()));
+        let passed_on = [Kind::TERM, Kind::HUP, Kind::USR1, Kind::USR2];
+        let heard = passed_on.into_iter().filter(is_heard);
+        let terminal = [Kind::INT, Kind::QUIT].into_iter().filter(is_heard);
+        Ok(Self {
+            heard: heard
+                .map(|kind| Ok((open(kind)?, kind)))
+                .collect::<io::Result<_>>()?,
+            _of_the_terminal: terminal.map(open).collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// The next one.
+    pub(crate) async fn next(&mut self) -> rustix::process::Signal {
+        poll_fn(|cx| {
+            let mut heard = self.heard.iter_mut();
+            let came =
+                heard.find_map(|(signal, kind)| signal.poll_recv(cx).is_ready().then_some(*kind));
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// The signals that this process was started to ignore, a bit each.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
 }

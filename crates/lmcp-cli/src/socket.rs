@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
@@ -21,29 +22,49 @@ use crate::{
     report::Failure,
 };
 
-/// The user's own socket, where `lmcp proxy` looks when nobody says where.
-const NAME: &str = "serve.sock";
-
-/// Held by the server of that socket: of two that start at once, one serves.
-const LOCK: &str = "serve.lock";
+/// What the files of the user's own server begin with, where `lmcp proxy` looks when nobody says where.
+const NAME: &str = "serve";
 
 /// The code of a server that ends because there is one already: who started it need not mind.
 pub(crate) const TAKEN: u8 = 75;
 
-/// What it says.
-const LOG: &str = "serve.log";
+/// Where to listen, before anything is done about it.
+pub(crate) enum Asked {
+    Nowhere,
+    PassedOn(Unix),
+    Own(Own),
+    At(PathBuf),
+}
 
-/// The socket that the options ask for, and what makes sure that there is one server on it.
-pub(crate) fn listen(options: &Options) -> Result<Option<(Unix, Option<File>)>, Failure> {
-    let (unix, lock) = match (passed_on()?, &options.unix) {
-        (Some(unix), _) => (unix, None),
-        (None, None) => return no_socket(options),
-        (None, Some(path)) if path.as_os_str() == OWN_SOCKET => {
-            let own = own()?;
-            let lock = lock(&own)?;
+/// A socket, and what makes sure that there is one server on it.
+pub(crate) type Listening = (Unix, Option<File>);
+
+/// The socket that the options ask for. To be done before the server leaves its folder.
+pub(crate) fn find(options: &Options) -> Result<Asked, Failure> {
+    let asked = match (passed_on()?, &options.unix) {
+        (Some(unix), _) => Asked::PassedOn(unix),
+        (None, None) => Asked::Nowhere,
+        (None, Some(path)) if path.as_os_str() == OWN_SOCKET => Asked::Own(own()?),
+        (None, Some(path)) => Asked::At(path.clone()),
+    };
+    let is_alone = options.http.is_none() && !matches!(asked, Asked::Nowhere);
+    if options.idle_exit.is_some() && !is_alone {
+        let words = "--idle-exit is for a server on a unix socket and nothing else";
+        return Err(Failure::misuse(words).hint("say --unix, and leave out --http and --stdio"));
+    }
+    Ok(asked)
+}
+
+/// Listens there.
+pub(crate) fn listen(asked: Asked, options: &Options) -> Result<Option<Listening>, Failure> {
+    let (unix, lock) = match asked {
+        Asked::Nowhere => return Ok(None),
+        Asked::PassedOn(unix) => (unix, None),
+        Asked::At(path) => (unix(path)?, None),
+        Asked::Own(own) => {
+            let lock = own.lock()?;
             (unix(own.path())?, Some(lock))
         }
-        (None, Some(path)) => (unix(path)?, None),
     };
     let unix = match &options.idle_exit {
         Some(seconds) => unix.until_idle(Duration::from_secs(seconds.0 as u64)),
@@ -52,16 +73,8 @@ pub(crate) fn listen(options: &Options) -> Result<Option<(Unix, Option<File>)>, 
     Ok(Some((unix, lock)))
 }
 
-fn no_socket(options: &Options) -> Result<Option<(Unix, Option<File>)>, Failure> {
-    if options.idle_exit.is_some() {
-        let failure = Failure::misuse("--idle-exit is about a unix socket, and there is none");
-        return Err(failure.hint("add --unix"));
-    }
-    Ok(None)
-}
-
 /// Is a socket passed on to this process?
-pub(crate) fn is_passed_on() -> bool {
+fn is_passed_on() -> bool {
     let process = env::var("LISTEN_PID").ok();
     env::var_os("LISTEN_FDS").is_some()
         && process.is_some_and(|process| process == std::process::id().to_string())
@@ -75,24 +88,27 @@ fn passed_on() -> Result<Option<Unix>, Failure> {
     let listener = ListenFd::from_env().take_unix_listener(0);
     let listener =
         listener.map_err(|err| Failure::new("cannot take the socket of systemd", err))?;
-    let Some(listener) = listener else {
-        return Ok(None);
-    };
+    let none = || Failure::of("systemd passes on no unix socket, though it says so");
+    let listener = listener.ok_or_else(none)?;
     Ok(Some(Unix::from_listener(listener)?))
 }
 
 /// Leaves the terminal: who started this may go, and its terminal too.
-pub(crate) fn detach() -> Result<(), Failure> {
+pub(crate) fn detach() {
     // Fails for the leader of a group, which has no terminal to lose then.
     let _ = rustix::process::setsid();
     let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    let failed = |err| Failure::new(&format!("cannot go to {}", home.display()), err);
-    env::set_current_dir(&home).map_err(failed)
+    // Any folder will do that is not in anybody's way.
+    let _ = env::set_current_dir(home).or_else(|_| env::set_current_dir("/"));
 }
 
 /// The user's own socket, whether anybody listens there or not.
 #[derive(Debug)]
-pub(crate) struct Own(PathBuf);
+pub(crate) struct Own {
+    folder: PathBuf,
+    /// What the names of its files begin with.
+    name: String,
+}
 
 /// Finds it, and makes its folder, which only this user can enter.
 pub(crate) fn own() -> Result<Own, Failure> {
@@ -113,17 +129,101 @@ pub(crate) fn own() -> Result<Own, Failure> {
         Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(failed(err)),
         _ => expect_own(&folder).map_err(failed)?,
     }
-    Ok(Own(folder))
+    let name = own_name(env::vars_os());
+    Ok(Own { folder, name })
 }
 
 impl Own {
     pub(crate) fn path(&self) -> PathBuf {
-        self.0.join(NAME)
+        self.file("sock")
     }
 
     /// Where the server says what it says, when nobody sits in front of it.
     pub(crate) fn log(&self) -> PathBuf {
-        self.0.join(LOG)
+        self.file("log")
+    }
+
+    fn file(&self, kind: &str) -> PathBuf {
+        self.folder.join(format!("{}.{kind}", self.name))
+    }
+
+    /// Held by the server of that socket: of two that start at once, one serves.
+    fn lock(&self) -> Result<File, Failure> {
+        let path = self.file("lock");
+        let failed = |err| Failure::new(&format!("cannot lock {}", path.display()), err);
+        match self.try_lock() {
+            Ok(Some(file)) => Ok(file),
+            Ok(None) => {
+                let words = format!("another server serves {}", self.path().display());
+                Err(Failure::of(words).code(TAKEN))
+            }
+            Err(err) => Err(failed(err)),
+        }
+    }
+
+    /// Does somebody serve it, or is about to?
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self.try_lock(), Ok(None))
+    }
+
+    fn try_lock(&self) -> io::Result<Option<File>> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.file("lock"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(err) => Err(err.into()),
+        }
+    }
+}
+
+/// Sessions whose variables ask for another server get another one: who says that nothing is to be written must not come
+/// to a server that writes.
+fn own_name(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let mut said: Vec<_> = variables
+        .filter(|(name, _)| name.to_str().is_some_and(is_setting))
+        .map(|(name, value)| [name, in_full(value)].map(OsString::into_encoded_bytes))
+        .collect();
+    if said.is_empty() {
+        return NAME.to_owned();
+    }
+    said.sort();
+    let text = said.concat().join(&0);
+    let digest = ring::digest::digest(&ring::digest::SHA256, &text);
+    let digits = digest.as_ref().iter().take(6);
+    let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+    format!("{NAME}-{digits}")
+}
+
+/// A variable that says something about the server, but for where it listens and who may come in there.
+fn is_setting(name: &str) -> bool {
+    const OTHERS: [&str; 11] = [
+        "LMCP_ALLOW_HOST",
+        "LMCP_ALLOW_ORIGIN",
+        "LMCP_HOST",
+        "LMCP_HTTP",
+        "LMCP_IDENTITY_FD",
+        "LMCP_IDENTITY_FILE",
+        "LMCP_PORT",
+        "LMCP_SOCKET",
+        "LMCP_TOKEN",
+        "LMCP_TRANSPORT",
+        "LMCP_UNIX",
+    ];
+    name.starts_with("LMCP_") && !OTHERS.contains(&name)
+}
+
+/// What looks like a path in this folder is one.
+fn in_full(value: OsString) -> OsString {
+    let is_path = Path::new(&value).exists() && !Path::new(&value).is_absolute();
+    if is_path {
+        std::path::absolute(&value).map_or(value, PathBuf::into_os_string)
+    } else {
+        value
     }
 }
 
@@ -139,22 +239,25 @@ fn expect_own(folder: &Path) -> io::Result<()> {
     ))
 }
 
-fn lock(own: &Own) -> Result<File, Failure> {
-    let path = own.0.join(LOCK);
-    let failed = |err| Failure::new(&format!("cannot lock {}", path.display()), err);
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => {
-            let words = format!("another server serves {}", own.path().display());
-            Err(Failure::of(words).code(TAKEN))
-        }
-        Err(err) => Err(failed(err.into())),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(variables: &[(&str, &str)]) -> String {
+        let variables = variables.iter();
+        own_name(variables.map(|(name, value)| (OsString::from(name), OsString::from(value))))
+    }
+
+    #[test]
+    fn other_settings_are_another_server() {
+        assert_eq!(name(&[]), "serve");
+        assert_eq!(name(&[("HOME", "/x"), ("LMCP_SOCKET", "/x")]), "serve");
+        let strict = name(&[("LMCP_READ_ONLY", "true"), ("LMCP_ROOT", "/x")]);
+        assert_eq!(
+            strict,
+            name(&[("LMCP_ROOT", "/x"), ("LMCP_READ_ONLY", "true")])
+        );
+        assert_ne!(strict, name(&[("LMCP_ROOT", "/x")]));
+        assert_ne!(strict, "serve");
     }
 }

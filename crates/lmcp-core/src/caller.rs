@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use tokio::sync::watch;
+
 /// Who sent a request, as far as the transport knows.
 #[derive(Clone)]
 pub struct Caller(Arc<Inner<dyn Headers>>);
@@ -11,6 +13,8 @@ struct Inner<H: ?Sized> {
     transport: Transport,
     principal: Option<Box<str>>,
     identity: Option<Arc<Identity>>,
+    /// True once it is gone for good.
+    gone: Option<watch::Receiver<bool>>,
     process: Option<Process>,
     headers: H,
 }
@@ -123,6 +127,7 @@ impl Caller {
             transport,
             principal: None,
             identity: None,
+            gone: None,
             process,
             headers,
         }))
@@ -131,21 +136,34 @@ impl Caller {
     /// The same caller, now known by name.
     #[must_use]
     pub fn known_as(self, principal: &str) -> Self {
-        self.known(principal.into(), None)
+        self.known(principal.into(), None, None)
     }
 
     /// The same caller, now known in person. What it starts and is asked belongs to it alone.
     #[must_use]
     pub fn identified(self, identity: Identity) -> Self {
         let principal = format!("identity {}", identity.id);
-        self.known(principal.into(), Some(Arc::new(identity)))
+        self.known(principal.into(), Some(Arc::new(identity)), None)
     }
 
-    fn known(self, principal: Box<str>, identity: Option<Arc<Identity>>) -> Self {
+    /// The same, for as long as this is not true: then it is gone for good, and so is what belongs to it.
+    #[must_use]
+    pub fn identified_until(self, identity: Identity, gone: watch::Receiver<bool>) -> Self {
+        let principal = format!("identity {}", identity.id);
+        self.known(principal.into(), Some(Arc::new(identity)), Some(gone))
+    }
+
+    fn known(
+        self,
+        principal: Box<str>,
+        identity: Option<Arc<Identity>>,
+        gone: Option<watch::Receiver<bool>>,
+    ) -> Self {
         Self(Arc::new(Inner {
             transport: self.0.transport,
             principal: Some(principal),
             identity,
+            gone,
             process: self.0.process,
             headers: Same(self),
         }))
@@ -164,6 +182,16 @@ impl Caller {
     /// Who it is in person, where the server gave out identities.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
+    }
+
+    /// Waits until it is gone for good and nobody will come back as it: for ever, unless it is known in person. What goes
+    /// on in its name should end then.
+    pub async fn gone(&self) {
+        let Some(mut gone) = self.0.gone.clone() else {
+            return std::future::pending().await;
+        };
+        // Whoever would say it being gone says it too.
+        let _ = gone.wait_for(|gone| *gone).await;
     }
 
     /// The role of its identity.

@@ -121,6 +121,14 @@ impl TaskStore {
             .collect()
     }
 
+    /// Stops and forgets one.
+    fn forget(&self, id: &str) {
+        let entry = self.lock().remove(id);
+        if let Some(entry) = entry {
+            entry.call.cancel();
+        }
+    }
+
     /// Stops and forgets all.
     pub(crate) fn clear(&self) {
         let entries = std::mem::take(&mut *self.lock());
@@ -175,9 +183,12 @@ impl Entry {
 
 /// Runs a task to its end, or until it is stopped.
 async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot::Receiver<()>) {
+    let caller = call.request.caller().clone();
     let result = tokio::select! {
         biased;
         _ = &mut stopped => return,
+        // Nobody can ask for it any more.
+        () = caller.gone() => return call.engine.tasks.forget(&id),
         result = poll_fn(|cx| poll_fenced(&mut work, cx)) => result,
     };
     let settled = call.settle(result);

@@ -7,15 +7,15 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, Error, Identity, Process,
-    transport::{Admission, Admitting, Gate},
+    Caller, Error, Identity,
+    transport::{Admitting, Gate, Peer},
 };
 use lmcp_wire::RpcError;
 use ring::digest::{SHA256, digest};
 use rustix::process::Pid;
 use tokio::sync::watch;
 
-use crate::ancestry;
+use crate::{ancestry, pinned::Pinned};
 
 /// More children than a program has. A bound, because each of them is a name in memory.
 const MOST: usize = 4096;
@@ -38,6 +38,7 @@ type Key = [u8; 32];
 struct Entry {
     identity: Identity,
     life: Arc<watch::Sender<Life>>,
+    gone: Arc<watch::Sender<bool>>,
 }
 
 /// What is known of a child's process.
@@ -55,6 +56,7 @@ pub(crate) struct Ticket {
     key: Key,
     pub(crate) identity: Identity,
     pub(crate) life: Arc<watch::Sender<Life>>,
+    gone: Arc<watch::Sender<bool>>,
     children: Arc<Children>,
 }
 
@@ -80,9 +82,11 @@ impl Children {
             )));
         }
         let (key, life) = (key(token), Arc::new(watch::Sender::new(Life::Expected)));
+        let gone = Arc::new(watch::Sender::new(false));
         let entry = Entry {
             identity: identity.clone(),
             life: Arc::clone(&life),
+            gone: Arc::clone(&gone),
         };
         children.insert(key, entry);
         drop(children);
@@ -90,6 +94,7 @@ impl Children {
             key,
             identity,
             life,
+            gone,
             children: Arc::clone(self),
         })
     }
@@ -108,11 +113,16 @@ impl Children {
         self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn check(&self, token: &str, peer: Process) -> Result<Admission, RpcError> {
-        if peer.uid != self.user {
+    async fn check(
+        &self,
+        token: &str,
+        peer: &Peer,
+        pinned: Option<Pinned>,
+    ) -> Result<Caller, RpcError> {
+        if peer.process().uid != self.user {
             return Err(refused("this socket is for another user"));
         }
-        let Some(process) = peer.pid.and_then(Pid::from_raw) else {
+        let Some(pinned) = pinned else {
             return Err(refused("nobody can tell which process this is"));
         };
         let Some(entry) = self.find(token) else {
@@ -128,19 +138,18 @@ impl Children {
             Ok(_) => return Err(refused("the process of this token has ended")),
             Err(_) => return Err(refused("the process of this token has not been started")),
         };
-        if self.owner_of(process) != Some(child) {
+        // In this order: as long as it is alive, nobody else has its number.
+        if self.owner_of(pinned.process) != Some(child) || !pinned.is_alive() {
             return Err(refused("this token was given to another process"));
         }
-        let caller = Caller::process(peer.uid, peer.pid).identified(entry.identity);
-        Ok(Admission::new(caller, async move {
-            let _ = life.wait_for(|life| *life == Life::Ended).await;
-        }))
+        let caller = Caller::process(peer.process().uid, peer.process().pid);
+        Ok(caller.identified_until(entry.identity, entry.gone.subscribe()))
     }
 }
 
 impl Gate for Children {
-    fn admit<'a>(&'a self, token: &'a str, peer: Process) -> Admitting<'a> {
-        Box::pin(self.check(token, peer))
+    fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a> {
+        Box::pin(self.check(token, peer, Pinned::new(peer)))
     }
 }
 
@@ -158,6 +167,7 @@ impl Ticket {
     pub(crate) fn end(&self) {
         self.children.lock().remove(&self.key);
         self.life.send_replace(Life::Ended);
+        self.gone.send_replace(true);
     }
 
     /// Says which process it is, once.
@@ -187,5 +197,5 @@ fn key(token: &str) -> Key {
 
 /// No stranger comes in instead: what cannot be told is not let in.
 fn refused(why: &str) -> RpcError {
-    RpcError::invalid_request(format!("refused: {why}"))
+    RpcError::invalid_request(why.to_owned())
 }

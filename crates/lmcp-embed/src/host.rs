@@ -2,10 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::Duration,
 };
@@ -64,7 +61,7 @@ impl Host {
     /// Starts a server on a thread of its own, whatever the program is like: nothing the program does holds it up.
     ///
     /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`; where there is no such folder, or it is not safe, it is in a
-    /// fresh one in the folder for temporary files.
+    /// one for this user in `/tmp`.
     ///
     /// # Errors
     /// The server is wrong, or the socket cannot be made.
@@ -170,26 +167,24 @@ impl Host {
         &self.server
     }
 
-    /// Closes, and waits until what ran has ended. Blocks: asynchronous programs may drop it instead.
-    pub fn close(mut self) {
-        self.stop_and_wait(CLOSE_WAIT);
-    }
-
-    fn stop_and_wait(&mut self, most: Duration) -> bool {
-        self.stop = None;
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        ended.recv_timeout(most) == Err(RecvTimeoutError::Disconnected)
+    /// Closes, and where it has a thread of its own waits until what ran has ended, for 5 s at most: the same as dropping
+    /// it, in a word.
+    pub fn close(self) {
+        drop(self);
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
+        self.stop = None;
         // On the caller's runtime the server may be unable to end while this waits; it ends after it.
         let most = if self.has_thread {
             CLOSE_WAIT
         } else {
             Duration::ZERO
         };
-        self.stop_and_wait(most);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever said there: it ends.
+        let _ = ended.recv_timeout(most);
     }
 }

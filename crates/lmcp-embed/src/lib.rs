@@ -9,7 +9,7 @@
 //! | `host` | [`Host`]: the thread, the socket, the end |
 //! | `place` | which folder, which name, and what the dead left behind |
 //! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
-//! | `children`, `ancestry` | who is let in |
+//! | `children`, `ancestry`, `pinned` | who is let in |
 //! | `whoami` | a tool for callers that want to know |
 
 mod ancestry;
@@ -17,6 +17,7 @@ mod child;
 mod children;
 mod folder;
 mod host;
+mod pinned;
 mod place;
 mod random;
 mod whoami;

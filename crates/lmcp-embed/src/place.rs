@@ -8,10 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lmcp_core::{Error, transport::Unix};
-use rustix::{
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+use lmcp_core::{
+    Error,
+    transport::{Unix, is_served},
 };
 
 use crate::{folder::SUFFIX, random};
@@ -30,9 +29,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The usual folder, where it is safe and its name short enough; else a fresh one.
+    /// A usual folder, where one is safe and its name short enough; else a fresh one.
     pub(crate) fn usual() -> Result<Self, Error> {
-        if let Some(folder) = runtime_folder() {
+        if let Some(folder) = runtime_folder().or_else(user_folder) {
             remove_stale(&folder);
             return Ok(Self {
                 folder,
@@ -57,6 +56,9 @@ impl Place {
     /// Others can enter it, or its name is too long.
     pub(crate) fn chosen(folder: &Path) -> Result<Self, Error> {
         let failed = |err| Error::io(format!("cannot listen in {}", folder.display()), err);
+        // Children may work elsewhere; and a slash at the end would lead through a link.
+        let folder = &std::path::absolute(folder).map_err(failed)?;
+        let folder: &PathBuf = &folder.components().collect();
         make_private(folder).map_err(failed)?;
         if !fits(folder) {
             return Err(failed(io::Error::new(
@@ -81,7 +83,7 @@ impl Place {
                 number => format!("{process}-{number}.sock"),
             };
             let path = self.folder.join(name);
-            if is_live(&path) {
+            if is_served(&path) {
                 continue;
             }
             match lmcp_core::unix(&path) {
@@ -110,10 +112,18 @@ fn runtime_folder() -> Option<PathBuf> {
     (is_safe && make_private(&folder).is_ok()).then_some(folder)
 }
 
+/// Where there is no other place. Somebody may have made it before us: then it will not do.
+fn user_folder() -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let folder = PathBuf::from(format!("/tmp/lmcp-{user}"));
+    make_private(&folder).is_ok().then_some(folder)
+}
+
 /// A folder with a name nobody can guess, so that nobody can be there first.
 fn fresh_folder() -> io::Result<PathBuf> {
     let name = format!("lmcp-{}", random::hex::<8>());
-    let candidates = [env::temp_dir(), PathBuf::from("/tmp")];
+    let temporary = std::path::absolute(env::temp_dir())?;
+    let candidates = [temporary, PathBuf::from("/tmp")];
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     for folder in candidates.map(|above| above.join(&name)) {
         if !fits(&folder) {
@@ -166,19 +176,24 @@ fn remove_stale(folder: &Path) {
     };
     let names: Vec<String> = entries.flatten().filter_map(names).collect();
     for name in &names {
-        let Some(host) = name.strip_suffix(".sock").filter(|host| is_host(host)) else {
+        if !name.strip_suffix(".sock").is_some_and(is_host) {
             continue;
-        };
+        }
         let path = folder.join(name);
         let is_socket =
             fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket());
-        if !is_socket || !is_dead(&path) {
-            continue;
+        if is_socket && !is_served(&path) {
+            let _ = fs::remove_file(&path);
         }
-        let _ = fs::remove_file(&path);
-        let belongs = |other: &&String| is_child_of(host, other);
-        for file in names.iter().filter(belongs) {
-            let _ = fs::remove_dir_all(folder.join(file));
+    }
+    // A host that closed may have left the folder of a child that it was killed with.
+    for name in &names {
+        let host = name
+            .strip_suffix(SUFFIX)
+            .and_then(|name| name.split_once('.'));
+        let host = host.map(|(host, _)| host).filter(|host| is_host(host));
+        if host.is_some_and(|host| !is_served(&folder.join(format!("{host}.sock")))) {
+            let _ = fs::remove_dir_all(folder.join(name));
         }
     }
 }
@@ -188,28 +203,6 @@ fn is_host(name: &str) -> bool {
     let (process, number) = name.split_once('-').unwrap_or((name, "2"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number(process) && is_number(number)
-}
-
-/// Is this the folder of a child of that host?
-fn is_child_of(host: &str, name: &str) -> bool {
-    name.strip_prefix(host)
-        .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(SUFFIX))
-}
-
-fn is_dead(path: &Path) -> bool {
-    matches!(knock(path), Err(Errno::CONNREFUSED))
-}
-
-fn is_live(path: &Path) -> bool {
-    // Anything but a clear no may be somebody who is busy.
-    !matches!(knock(path), Err(Errno::CONNREFUSED | Errno::NOENT))
-}
-
-/// Connects and lets go. Never waits: a full queue means that somebody listens.
-fn knock(path: &Path) -> Result<(), Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
 #[cfg(test)]
@@ -232,7 +225,7 @@ mod tests {
         drop(UnixListener::bind(path("4242.sock")).unwrap());
         drop(UnixListener::bind(path("other.sock")).unwrap());
         let alive = UnixListener::bind(path("4243-2.sock")).unwrap();
-        for name in ["4242.abc.child", "4243-2.abc.child"] {
+        for name in ["4242.abc.child", "4243-2.abc.child", "4245.abc.child"] {
             fs::create_dir(path(name)).unwrap();
             fs::write(path(name).join("identity.json"), "").unwrap();
         }
@@ -257,19 +250,6 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_whose_queue_is_full_is_alive() {
-        let folder = folder();
-        let path = folder.path().join("4242.sock");
-        let flags = SocketFlags::CLOEXEC;
-        let listener =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        rustix::net::listen(&listener, 0).unwrap();
-        while knock(&path).is_ok() {}
-        assert!(is_live(&path) && !is_dead(&path));
-    }
-
-    #[test]
     fn a_folder_that_others_can_enter_is_refused() {
         let folder = folder();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
@@ -279,6 +259,7 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(Place::chosen(&link).is_err());
+        assert!(Place::chosen(&link.join("")).is_err());
     }
 
     #[test]

@@ -56,9 +56,7 @@ impl Way {
             None => None,
             Some(Target::Socket(path)) => Some(path),
             Some(Target::Url(url)) => {
-                let words =
-                    format!("cannot reach `{url}`: only unix sockets can be reached so far");
-                return Err(Error::new(words));
+                return Err(Error::new(format!("`{url}` is not the path of a socket")));
             }
         };
         let way = Self {

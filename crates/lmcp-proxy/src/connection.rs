@@ -1,6 +1,9 @@
 //! The server's end: a socket of our own, which never waits.
 
-use std::{os::fd::OwnedFd, time::Instant};
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use rustix::{
     buffer::spare_capacity,
@@ -19,23 +22,31 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     lines: Lines,
     pub(crate) out: Outbox,
+    /// From when on it was there.
+    pub(crate) since: Instant,
     /// Until when it has to say that we are welcome, if it has to.
     pub(crate) welcome_by: Option<Instant>,
     /// Nothing more comes from it.
     pub(crate) has_ended: bool,
     /// Nothing more goes to it. What it has said is still to be read.
     pub(crate) is_deaf: bool,
+    /// Until when, if it was the server that closed its ears.
+    pub(crate) deaf_until: Option<Instant>,
+    linger: Duration,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, limits: &Limits) -> Self {
+    pub(crate) fn new(socket: OwnedFd, now: Instant, limits: &Limits) -> Self {
         Self {
             socket,
             lines: Lines::new(limits.line_bytes),
             out: Outbox::default(),
+            since: now,
             welcome_by: None,
             has_ended: false,
             is_deaf: false,
+            deaf_until: None,
+            linger: limits.linger,
         }
     }
 
@@ -47,7 +58,11 @@ impl Connection {
         }
         // A server that was killed may have been in the middle of a line.
         let is_whole = |frame: &Frame| match frame {
-            Frame::Line(line) => serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok(),
+            // The beginning of a number is a number, too.
+            Frame::Line(line) => {
+                matches!(line.trim_ascii_end(), [.., b'}' | b']'])
+                    && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
+            }
             Frame::TooLong { .. } => false,
         };
         self.lines.last_frame().filter(is_whole)
@@ -68,6 +83,7 @@ impl Connection {
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => {
                 self.is_deaf = true;
+                self.deaf_until = Some(Instant::now() + self.linger);
                 self.out.clear();
             }
         }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `relay/` | what is said when: a state machine that reads and writes nothing itself |
 //! | `socket.rs` | the loop that moves bytes between stdio and a socket |
+//! | `url.rs`, `watch.rs` | the one between stdio and a URL |
 //! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
 //! | `lines.rs`, `outbox.rs`, `limits.rs` | bytes into lines and back, in bounded memory |
 
@@ -22,11 +23,14 @@ mod relay;
 mod socket;
 mod stdio;
 mod target;
+mod url;
+mod watch;
 
 use std::{fmt, process::ExitCode};
 
 pub use attach::Way;
 pub use identity::Identity;
+pub use lmcp_client::{Endpoint, Secret, Settings};
 pub use target::Target;
 
 /// Passes on what comes on stdin and from the server until the client has gone, and says how that ended.
@@ -34,6 +38,17 @@ pub use target::Target;
 /// `note` is told of servers that go and come, a line at a time, for people. Nothing is started and no thread is made.
 pub fn run(way: &Way, note: &mut dyn FnMut(&str)) -> Ending {
     socket::Driver::new(way, note).run()
+}
+
+/// The same for a server behind a URL, on a runtime of its own.
+///
+/// # Errors
+/// There is no runtime or thread to be had.
+pub fn run_url(endpoint: &Endpoint, note: &mut dyn FnMut(&str)) -> std::io::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(url::Driver::new(endpoint, note).run())
 }
 
 /// How a proxy ended.

@@ -30,6 +30,8 @@ pub(crate) struct Driver<'a> {
     /// How many servers in a row were of no use.
     failures: usize,
     over: Option<Over>,
+    /// When a client that reads nothing is given up. A slow one that may still say something is not.
+    stalls_at: Option<Instant>,
 }
 
 enum Link {
@@ -43,8 +45,6 @@ struct Over {
     ending: Ending,
     /// What the server says until it closes is passed on, too.
     lingers: bool,
-    /// When a client that reads nothing is given up.
-    stalls_at: Instant,
     /// When the server is, counted from when the client had everything.
     lingers_until: Option<Instant>,
 }
@@ -62,6 +62,7 @@ impl<'a> Driver<'a> {
             link: Link::Away(Instant::now()),
             failures: 0,
             over: None,
+            stalls_at: None,
             limits,
         }
     }
@@ -72,6 +73,7 @@ impl<'a> Driver<'a> {
             self.relay.time_is(Instant::now());
             self.carry_out();
             self.attach();
+            self.watch_reader();
             if let Some(ending) = self.ending() {
                 return ending;
             }
@@ -95,6 +97,10 @@ impl<'a> Driver<'a> {
                 self.relay.client_eof();
                 self.carry_out();
                 self.is_told = true;
+                // It is not kept waiting: there is a server now, or is being started, or there is none.
+                if let Link::Away(due) = &mut self.link {
+                    *due = Instant::now();
+                }
             }
             None => return false,
         }
@@ -114,8 +120,16 @@ impl<'a> Driver<'a> {
         match server.next_frame() {
             Some(frame) if server.welcome_by.is_some() => self.hear_welcome(frame),
             Some(Frame::Line(line)) => self.relay.server_line(line, Instant::now()),
-            Some(Frame::TooLong { head, tail }) => self.relay.server_long_line(&head, &tail),
+            Some(Frame::TooLong { head, tail }) => {
+                self.relay.server_long_line(&head, &tail, Instant::now())
+            }
             None if server.has_ended => self.lose(),
+            None if server
+                .deaf_until
+                .is_some_and(|until| until <= Instant::now()) =>
+            {
+                self.lose()
+            }
             None if server.welcome_by.is_some_and(|by| by <= Instant::now()) => {
                 self.miss("it does not say whether we are welcome");
             }
@@ -143,7 +157,7 @@ impl<'a> Driver<'a> {
         };
         if error.code == INTERNAL_ERROR {
             // Its trouble is not with us.
-            return self.miss(&error.message);
+            return self.wait_for_server(&error.message);
         }
         self.leave(error);
     }
@@ -173,6 +187,17 @@ impl<'a> Driver<'a> {
     fn miss(&mut self, why: &str) {
         self.back_off();
         self.relay.server_unreachable(why);
+        self.say_missing(why);
+    }
+
+    /// There is one that will do soon.
+    fn wait_for_server(&mut self, why: &str) {
+        self.back_off();
+        self.relay.server_awaited(why);
+        self.say_missing(why);
+    }
+
+    fn say_missing(&mut self, why: &str) {
         // Where people know that it is gone, they need not hear that it is not back yet.
         if self.noted.is_empty() {
             let hope = if self.is_told { "" } else { "; trying again" };
@@ -181,11 +206,15 @@ impl<'a> Driver<'a> {
     }
 
     fn back_off(&mut self) {
-        let wait = BACK_OFF_MS
-            .get(self.failures)
-            .unwrap_or(&LONGEST_BACK_OFF_MS);
+        let now = Instant::now();
+        // A server that lasted was of use; one that takes handshakes and dies of them is not.
+        let was_of_use = self.relay.was_of_use();
+        if matches!(&self.link, Link::On(server) if was_of_use || now - server.since >= self.limits.lasting)
+        {
+            self.failures = 0;
+        }
+        self.link = Link::Away(now + back_off(self.failures));
         self.failures += 1;
-        self.link = Link::Away(Instant::now() + Duration::from_millis(*wait));
     }
 
     /// Does what the relay wants done.
@@ -202,26 +231,22 @@ impl<'a> Driver<'a> {
                 (Output::Done(ending), _) => self.finish(ending),
             }
         }
-        if self.relay.is_served() {
-            self.failures = 0;
-            if !self.noted.is_empty() {
-                self.say("the server is back".to_owned());
-                self.noted.clear();
-            }
+        if self.relay.is_served() && !self.noted.is_empty() {
+            self.say("the server is back".to_owned());
+            self.noted.clear();
         }
     }
 
     /// Looks for a server, if it is time to.
     fn attach(&mut self) {
         let now = Instant::now();
-        // A client that has gone is not kept waiting: there is a server now, or there is none.
-        let is_due = matches!(self.link, Link::Away(due) if due <= now || self.is_told);
-        if !is_due || self.over.is_some() || !self.relay.wants_server() {
+        let is_due = matches!(self.link, Link::Away(due) if due <= now);
+        if !is_due || !self.wants_server() {
             return;
         }
         match self.way.open() {
             Ok((socket, greeting)) => {
-                let mut server = Connection::new(socket, &self.limits);
+                let mut server = Connection::new(socket, now, &self.limits);
                 if let Some(greeting) = &greeting {
                     server.out.push(greeting.to_line().into_bytes());
                     server.welcome_by = Some(now + self.limits.welcome_wait);
@@ -234,12 +259,13 @@ impl<'a> Driver<'a> {
             Err(Miss::Absent(err)) => self.miss(&err.to_string()),
             Err(Miss::Starting) => {
                 self.back_off();
-                self.relay.server_unreachable("it is being started");
+                self.relay.server_awaited("it is being started");
             }
             Err(Miss::Useless(err)) => {
+                self.back_off();
+                self.relay.server_unreachable(err.to_string());
                 // It is no news that it is gone, but this is.
-                self.noted.clear();
-                self.miss(&err.to_string());
+                self.say(format!("there is no server: {err}; trying again"));
             }
         }
         self.carry_out();
@@ -250,9 +276,18 @@ impl<'a> Driver<'a> {
             ending,
             // Where nothing was open when the client let go, nothing is to be waited for.
             lingers: self.is_told,
-            stalls_at: Instant::now() + self.limits.stall,
             lingers_until: None,
         });
+    }
+
+    /// Whoever says nothing more has a while to read what there is.
+    fn watch_reader(&mut self) {
+        let is_leaving = self.over.is_some() || self.client.is_leaving();
+        if !is_leaving || self.client.out.is_empty() {
+            self.stalls_at = None;
+        } else if self.stalls_at.is_none() {
+            self.stalls_at = Some(Instant::now() + self.limits.stall);
+        }
     }
 
     /// How it ended, if it has.
@@ -266,12 +301,15 @@ impl<'a> Driver<'a> {
                 Ending::Unanswered
             });
         }
+        if self.stalls_at.is_some_and(|at| at <= now) {
+            return Some(Ending::Unanswered);
+        }
         let over = self.over.as_mut()?;
         let ending = over.ending;
         if over.lingers_until.is_none() {
             let is_asking = ending == Ending::Refused && self.client.has_more();
             if !is_flushed || is_asking {
-                return (over.stalls_at <= now).then_some(Ending::Unanswered);
+                return None;
             }
             over.lingers_until = Some(now + self.limits.linger);
         }
@@ -296,11 +334,14 @@ impl<'a> Driver<'a> {
             }
         });
         let reads_client = !self.client.has_ended && self.takes_from_client();
+        let asks_client = reads_client || !self.client.is_leaving();
         let reads_server = self.takes_from_server();
         let mut asked = Vec::with_capacity(3);
         asked.push(self.client.output());
         if reads_client {
             asked.push(Client::input());
+        } else if asks_client {
+            asked.push(Client::hang_up());
         }
         if let Link::On(server) = &self.link {
             asked.extend(server.poll(reads_server));
@@ -316,8 +357,12 @@ impl<'a> Driver<'a> {
             .into_iter();
         drop(asked);
         self.on_output(answers.next().unwrap_or(PollFlags::empty()));
-        if reads_client && answers.next().is_some_and(|found| !found.is_empty()) {
-            self.client.read();
+        if asks_client && answers.next().is_some_and(|found| !found.is_empty()) {
+            if reads_client {
+                self.client.read();
+            } else {
+                self.client.has_hung_up = true;
+            }
         }
         if let (Link::On(server), Some(found)) = (&mut self.link, answers.next()) {
             on_server(server, found, reads_server);
@@ -330,38 +375,49 @@ impl<'a> Driver<'a> {
             self.client.is_gone = true;
         } else if found.contains(PollFlags::OUT) {
             self.client.write();
-            if let Some(over) = &mut self.over {
-                over.stalls_at = Instant::now() + self.limits.stall;
-            }
+            self.stalls_at = None;
         }
     }
 
     /// When there is something to do although nothing comes.
     fn deadline(&self) -> Option<Instant> {
-        let over = self.over.as_ref();
         let link = match &self.link {
-            Link::Away(due) if over.is_none() && self.relay.wants_server() => Some(*due),
+            Link::Away(due) if self.wants_server() => Some(*due),
             Link::Away(_) => None,
-            Link::On(server) => server.welcome_by,
+            Link::On(_) if !self.takes_from_server() => None,
+            Link::On(server) => server.welcome_by.into_iter().chain(server.deaf_until).min(),
         };
-        let over = over.map(|over| over.lingers_until.unwrap_or(over.stalls_at));
-        [self.relay.deadline(), link, over]
+        let over = self.over.as_ref().and_then(|over| over.lingers_until);
+        [self.relay.deadline(), link, over, self.stalls_at]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// Not while either side does not take what there is for it.
+    /// Not while the client does not take what there is for it: it would not hear the next one, either.
+    fn wants_server(&self) -> bool {
+        self.over.is_none() && self.relay.wants_server() && self.client_takes()
+    }
+
+    /// Not while either side does not take what there is for it, or what waits for a server is enough.
     fn takes_from_client(&self) -> bool {
-        let most = self.limits.buffer_bytes;
         let server_takes = match &self.link {
-            Link::On(server) => server.out.len() < most && !server.is_deaf,
+            Link::On(server) => server.out.len() < self.limits.buffer_bytes && !server.is_deaf,
             Link::Away(_) => true,
         };
-        server_takes && self.client.out.len() < most
+        // The rest of what a client wrote is no more than a pipe holds, and behind it stands its end.
+        let takes_rest = self.client.is_leaving() && !self.relay.is_crowded();
+        let has_room = self.relay.has_room() || takes_rest;
+        server_takes && has_room && self.client_takes()
     }
 
     fn takes_from_server(&self) -> bool {
+        // Whether we are welcome is for us, and not for the client.
+        let is_ours = matches!(&self.link, Link::On(server) if server.welcome_by.is_some());
+        is_ours || self.client_takes()
+    }
+
+    fn client_takes(&self) -> bool {
         self.client.out.len() < self.limits.buffer_bytes
     }
 
@@ -383,6 +439,12 @@ fn on_server(server: &mut Connection, found: PollFlags, reads: bool) {
     }
 }
 
-/// How long to wait before the next try; then it is tried at this pace for ever.
+/// How long to wait before the next try.
+pub(crate) fn back_off(failures: usize) -> Duration {
+    let wait = BACK_OFF_MS.get(failures);
+    Duration::from_millis(*wait.unwrap_or(&LONGEST_BACK_OFF_MS))
+}
+
+/// For the first tries; then it is tried at this pace for ever.
 const BACK_OFF_MS: [u64; 7] = [0, 10, 20, 50, 100, 200, 500];
 const LONGEST_BACK_OFF_MS: u64 = 1000;

@@ -19,6 +19,8 @@ pub(crate) struct Client {
     pub(crate) out: Outbox,
     /// Nothing more comes from it.
     pub(crate) has_ended: bool,
+    /// It has said its last word, which may not have been read yet.
+    pub(crate) has_hung_up: bool,
     /// It does not read any more.
     pub(crate) is_gone: bool,
     /// Stdout is a socket, which can be told not to wait.
@@ -33,6 +35,7 @@ impl Client {
             lines: Lines::new(limits.line_bytes),
             out: Outbox::default(),
             has_ended: false,
+            has_hung_up: false,
             is_gone: false,
             is_socket,
         }
@@ -79,6 +82,29 @@ impl Client {
         PollFd::from_borrowed_fd(stdin(), PollFlags::IN)
     }
 
+    /// The same while nothing is to be read from it: whether anybody is left to write.
+    pub(crate) fn hang_up() -> PollFd<'static> {
+        PollFd::from_borrowed_fd(stdin(), PollFlags::RDHUP)
+    }
+
+    /// Is what is left to be read the rest?
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.has_ended || self.has_hung_up
+    }
+
+    /// How it is about stdout at this moment.
+    pub(crate) fn output_now(&self) -> PollFlags {
+        let mut asked = [self.output()];
+        let asks = poll(&mut asked, Some(&AT_ONCE));
+        let [found] = asked;
+        asks.map_or(PollFlags::empty(), |_| found.revents())
+    }
+
+    /// Is there something to write that can be written at this moment?
+    pub(crate) fn can_write(&self) -> bool {
+        !self.out.is_empty() && is_ready(self.output())
+    }
+
     /// Is there more to read at this moment?
     pub(crate) fn has_more(&self) -> bool {
         !self.has_ended && is_ready(Self::input())
@@ -91,12 +117,13 @@ pub(crate) fn takes_notes() -> bool {
 }
 
 fn is_ready(descriptor: PollFd<'_>) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut [descriptor], Some(&at_once)).is_ok_and(|ready| ready > 0)
+    poll(&mut [descriptor], Some(&AT_ONCE)).is_ok_and(|ready| ready > 0)
 }
+
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// What POSIX calls by that name, on Linux.
 const PIPE_BUF: usize = 4096;

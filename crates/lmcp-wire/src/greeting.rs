@@ -45,7 +45,9 @@ impl Greeting {
 
     /// Reads a line. `None`: it is no greeting.
     pub fn parse(line: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(line).ok()?;
+        let text = std::str::from_utf8(line).ok()?.trim();
+        // An array would pass for its members in their order.
+        let text = text.starts_with('{').then_some(text)?;
         let greeting: Self = serde_json::from_str(text).ok()?;
         // Both or none: then nobody knows what is meant.
         (greeting.identity.is_some() != greeting.older_identity.is_some()).then_some(greeting)
@@ -109,7 +111,8 @@ mod tests {
     fn anything_else_is_no_greeting() {
         let request = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let twice = br#"{"lmcp_identity":"a","patterm_identity":"b"}"#;
-        for line in [request.as_slice(), twice, b"", b"{}", b"[]", b"\xff"] {
+        let array = br#"["a", null]"#;
+        for line in [request.as_slice(), twice, array, b"", b"{}", b"[]", b"\xff"] {
             assert!(Greeting::parse(line).is_none());
         }
     }

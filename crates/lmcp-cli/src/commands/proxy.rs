@@ -1,4 +1,4 @@
-//! `lmcp proxy`: runs without a runtime and without a log, because every client has one of these.
+//! `lmcp proxy`: runs without a log, and for sockets without a runtime, because every client has one of these.
 
 use std::{
     env,
@@ -8,10 +8,11 @@ use std::{
 };
 
 use clap::Parser;
-use lmcp_proxy::{Identity, Target, Way};
+use lmcp_proxy::{Endpoint, Identity, Secret, Settings, Target, Way};
 
 use crate::{
     daemon::Daemon,
+    private,
     report::{self, Failure},
     socket,
 };
@@ -19,21 +20,28 @@ use crate::{
 /// What can be said to it.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// The path of a unix socket. Else LMCP_SOCKET, else the one in the identity file, else your own server at
-    /// $XDG_RUNTIME_DIR/lmcp/serve.sock, which is started if it is not there.
-    #[arg(value_name = "TARGET")]
+    /// The path of a unix socket, or a URL. Else LMCP_SOCKET, else the one in
+    /// the identity file, else your own server, started if it is not there:
+    /// $XDG_RUNTIME_DIR/lmcp/serve.sock.
+    #[arg(value_name = "TARGET", verbatim_doc_comment)]
     target: Option<String>,
 
     /// Do not start your own server, but wait for it.
     #[arg(long)]
     no_start: bool,
 
-    /// Who calls: a file that holds {"socket": PATH, "identity": TOKEN}, for this user alone.
-    ///
-    /// Else LMCP_IDENTITY_FILE, or LMCP_IDENTITY_FD for an inherited descriptor; what these hold is shown to the server
-    /// of that socket and to no other. The file is read again for each connection.
-    #[arg(long, value_name = "FILE")]
+    /// Who calls: a file for this user alone, read again for each connection,
+    /// that holds {"socket": PATH, "identity": TOKEN}.
+    /// Else LMCP_IDENTITY_FILE, or LMCP_IDENTITY_FD for an inherited
+    /// descriptor; what these hold is shown to the server of that socket and
+    /// to no other.
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     identity_file: Option<PathBuf>,
+
+    /// The token that a URL wants, in a file for its owner alone.
+    /// [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    token_file: Option<PathBuf>,
 }
 
 impl Options {
@@ -54,27 +62,42 @@ const NAME: &str = "proxy";
 pub(crate) const ALIAS: &str = "mcp-stdio";
 
 pub(crate) const AFTER: &str = "\
-When the server goes, calls it had are answered with an error whose data says \"retriable\": true, and later ones wait up to
-30 s for it to come back. Ends with its client: 0 if every call was answered, 1 if not, 77 if the server does not let this
-identity in.
+When the server goes, calls it had are answered with an error whose data says
+\"retriable\": true, and later ones wait up to 30 s for it to come back.
+Ends with its client: 0 if every call was answered, 1 if not, 77 if the server
+does not let us in.
 
   claude mcp add tools -- lmcp proxy
   lmcp serve --unix /run/user/1000/lmcp.sock
-  claude mcp add tools -- lmcp proxy /run/user/1000/lmcp.sock";
+  claude mcp add tools -- lmcp proxy /run/user/1000/lmcp.sock
+  claude mcp add far -- lmcp proxy --token-file FILE https://far.example/mcp";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let way = way(options)?;
-    let ending = lmcp_proxy::run(&way, &mut |words| report::note(&format!("lmcp: {words}")));
+    let mut note = |words: &str| report::note(&format!("lmcp: {words}"));
+    let ending = match target(options)? {
+        Some(Target::Url(url)) => {
+            let endpoint = endpoint(options, url)?;
+            let ended = lmcp_proxy::run_url(&endpoint, &mut note);
+            ended.map_err(|err| Failure::new("cannot start", err))?
+        }
+        target => lmcp_proxy::run(&way(options, target)?, &mut note),
+    };
     Ok(ending.into())
 }
 
-fn way(options: &Options) -> Result<Way, Failure> {
-    let misuse = |err: lmcp_proxy::Error| Failure::misuse(err.to_string());
+fn target(options: &Options) -> Result<Option<Target>, Failure> {
     let target = match (&options.target, variable("LMCP_SOCKET")?) {
         (Some(target), _) => Some(Target::parse(target)),
         (None, target) => target.as_deref().map(Target::parse),
     };
-    let target = target.transpose().map_err(misuse)?;
+    target.transpose().map_err(misuse)
+}
+
+fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
+    if options.token_file.is_some() {
+        let failure = Failure::misuse("--token-file is for a URL, and this is a socket");
+        return Err(failure.hint("a socket asks for --identity-file, if for anything"));
+    }
     let identity = identity(options)?;
     if target.is_some() || identity.is_some() {
         return Way::new(target, identity).map_err(misuse);
@@ -86,6 +109,26 @@ fn way(options: &Options) -> Result<Way, Failure> {
     }
     let daemon = Daemon::new(own);
     Ok(way.starting(move || daemon.start()))
+}
+
+/// Where a URL leads. What the environment knows of identities is not for it.
+fn endpoint(options: &Options, url: String) -> Result<Endpoint, Failure> {
+    if options.identity_file.is_some() {
+        let failure = Failure::misuse("--identity-file is for a socket, and this is a URL");
+        return Err(failure.hint("a URL asks for --token-file, if for anything"));
+    }
+    let mut settings = Settings::new(url);
+    settings.bearer = token(options)?;
+    settings.ca_file = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    Endpoint::new(settings).map_err(|err| Failure::misuse(err.to_string()))
+}
+
+fn token(options: &Options) -> Result<Option<Secret>, Failure> {
+    let named = env::var_os("LMCP_TOKEN_FILE").map(PathBuf::from);
+    if let Some(path) = options.token_file.clone().or(named) {
+        return Ok(Some(Secret::new(private::read(&path)?)));
+    }
+    Ok(variable("LMCP_TOKEN")?.map(Secret::new))
 }
 
 fn identity(options: &Options) -> Result<Option<Identity>, Failure> {
@@ -104,9 +147,12 @@ fn identity(options: &Options) -> Result<Option<Identity>, Failure> {
         ))
     })?;
     let identity = Identity::descriptor(number);
-    identity
-        .map(Some)
-        .map_err(|err| Failure::misuse(err.to_string()))
+    identity.map(Some).map_err(misuse)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn misuse(err: lmcp_proxy::Error) -> Failure {
+    Failure::misuse(err.to_string())
 }
 
 fn variable(name: &str) -> Result<Option<String>, Failure> {

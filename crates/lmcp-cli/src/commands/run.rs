@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, io,
+    io,
     os::unix::process::ExitStatusExt as _,
     path::Path,
     process::{Command, ExitCode, ExitStatus},
@@ -10,8 +10,7 @@ use std::{
 
 use lmcp::embed::{Child, Host, IDENTITY_FILE, whoami};
 use lmcp_tools::Helper;
-use rustix::process::{Pid, Signal, getpid, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
+use rustix::process::{Pid, getpid, kill_process};
 
 use crate::{
     child::STEP,
@@ -19,6 +18,8 @@ use crate::{
     host,
     options::{Options, Role},
     report::{self, Failure},
+    signals::PassedOn,
+    this_program::this_program,
     wire::{self, Entry, User, Wiring},
 };
 
@@ -31,7 +32,7 @@ const ENTRY: &str = "lmcp";
 pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Failure> {
     let role = said.role.as_deref().unwrap_or(ROLE);
     let mut options = said.options().settle()?;
-    let picks = narrow(&mut options, role)?;
+    let picks = narrow(&mut options, said.role.as_deref())?;
     let host = start(&options, &picks, helper)?;
     let child = host.child(&said.label(), role)?;
     let wiring = wire(&child, &said, &options)?;
@@ -50,15 +51,20 @@ pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Fa
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// What the role may do. Gives the tools that are picked for it out of those for everybody.
-fn narrow(options: &mut Options, role: &str) -> Result<Vec<String>, Failure> {
-    if options.roles.is_empty() {
+/// What the role may do. Gives the tools that are picked for it out of those for everybody. A role that is named and not
+/// there is a mistake, never a role without limits.
+fn narrow(options: &mut Options, named: Option<&str>) -> Result<Vec<String>, Failure> {
+    if options.roles.is_empty() && named.is_none() {
         return Ok(Vec::new());
     }
+    let role = named.unwrap_or(ROLE);
     let Some(Role { tools, read_only }) = options.roles.get(role).cloned() else {
         let known: Vec<_> = options.roles.keys().map(String::as_str).collect();
         let failure = Failure::misuse(format!("there is no role `{role}`"));
-        return Err(failure.hint(format!("the file has {}", known.join(", "))));
+        return Err(failure.hint(match known[..] {
+            [] => "roles are said in a file: --config FILE, with [roles.NAME] in it".to_owned(),
+            _ => format!("the file has {}", known.join(", ")),
+        }));
     };
     if read_only {
         options.read_only = Some(true);
@@ -68,12 +74,11 @@ fn narrow(options: &mut Options, role: &str) -> Result<Vec<String>, Failure> {
 
 /// The server with the tools. Nothing of it outlives the command, jobs included.
 fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Failure> {
-    let mut settings = host::settings(options, helper)?;
-    settings.state_dir = None;
-    let server = host::server(options.name(), settings)?.tool(whoami());
-    let host = Host::start(server)?;
+    let settings = host::settings(options, helper, None)?;
+    let host = Host::start(host::server(options.name(), settings)?)?;
     host::pick(host.server(), &options.tools)?;
     host::pick(host.server(), picks)?;
+    host.server().add_tool(whoami())?;
     Ok(host)
 }
 
@@ -83,7 +88,7 @@ fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, F
         let path = path.to_str().map(str::to_owned);
         path.ok_or_else(|| Failure::of("a path that is needed is not text"))
     };
-    let this = env::current_exe().map_err(|err| Failure::new("cannot find this program", err))?;
+    let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
     let entry = Entry {
         name: ENTRY.into(),
         command: text(&this)?,
@@ -101,17 +106,8 @@ fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, F
 
 /// Starts it, passes on what it is sent, and waits for its end.
 async fn watch_over(child: &Child, wiring: &Wiring) -> io::Result<ExitStatus> {
-    let listen = |kind| signal(kind);
-    let (mut terminate, mut hang_up) = (
-        listen(SignalKind::terminate())?,
-        listen(SignalKind::hangup())?,
-    );
-    // These come from the terminal, to the command as well: what they mean is for it to say.
-    let _of_the_terminal = [
-        listen(SignalKind::interrupt())?,
-        listen(SignalKind::quit())?,
-    ];
-    let mut command = Command::new(env::current_exe()?);
+    let mut passed_on = PassedOn::listen()?;
+    let mut command = Command::new(this_program()?);
     command
         .arg(STEP)
         .arg(getpid().to_string())
@@ -122,11 +118,9 @@ async fn watch_over(child: &Child, wiring: &Wiring) -> io::Result<ExitStatus> {
     let pid = Pid::from_child(&process);
     let mut ended = tokio::task::spawn_blocking(move || process.wait());
     loop {
-        let signal = tokio::select! {
+        tokio::select! {
             status = &mut ended => return status.map_err(io::Error::other)?,
-            _ = terminate.recv() => Signal::TERM,
-            _ = hang_up.recv() => Signal::HUP,
-        };
-        let _ = kill_process(pid, signal);
+            signal = passed_on.next() => drop(kill_process(pid, signal)),
+        }
     }
 }

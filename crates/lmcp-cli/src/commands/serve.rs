@@ -15,28 +15,31 @@ use crate::{
     options::{Address, Options},
     report::{self, Failure},
     signals::{Signals, stopped_by},
-    socket,
+    socket::{self, Asked},
     state::{self, Kept},
     tokens::Tokens,
     welcome,
 };
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
-    let options = options.settle()?;
+    let mut options = options.settle()?;
+    let asked = socket::find(&options)?;
     if options.detach {
-        socket::detach()?;
+        options.make_paths_absolute();
+        socket::detach();
     }
     let signals = Signals::listen()?;
-    match (options.stdio, options.http, &options.unix) {
-        (true, None, None) => on_stdio(&options, helper, signals).await,
+    match (options.stdio, options.http, &asked) {
+        (true, None, Asked::Nowhere) => on_stdio(&options, helper, signals).await,
         (true, _, _) => {
             let failure = Failure::misuse("a server on stdio listens nowhere else");
             Err(failure.hint("leave out `stdio`, or `http` and `unix`"))
         }
-        (false, None, None) if !socket::is_passed_on() => {
-            listen(&options, helper, Some(Address::DEFAULT), signals).await
+        (false, None, Asked::Nowhere) => {
+            let address = Some(Address::DEFAULT);
+            listen(&options, helper, address, asked, signals).await
         }
-        (false, address, _) => listen(&options, helper, address, signals).await,
+        (false, address, _) => listen(&options, helper, address, asked, signals).await,
     }
 }
 
@@ -55,18 +58,23 @@ async fn listen(
     options: &Options,
     helper: Helper,
     address: Option<Address>,
+    asked: Asked,
     mut signals: Signals,
 ) -> Result<(), Failure> {
     let (server, enforced) = make(options, helper)?;
     let server = keep_sessions(server.limits(limits(options)?), options)?;
     let server = start(server, options)?;
-    let (ask, asked) = watch::channel(());
+    let (ask, asked_to_end) = watch::channel(());
     let http = match address {
-        Some(Address(address)) => Some(bind(address, options).await?.until(end(asked.clone()))),
+        Some(Address(address)) => Some(
+            bind(address, options)
+                .await?
+                .until(end(asked_to_end.clone())),
+        ),
         None => None,
     };
-    let (unix, _lock) = socket::listen(options)?.unzip();
-    let unix = unix.map(|unix| unix.until(end(asked)));
+    let (unix, _lock) = socket::listen(asked, options)?.unzip();
+    let unix = unix.map(|unix| unix.until(end(asked_to_end)));
     // Both are bound before either is announced, so that a failure leaves nothing half open.
     let path = unix.as_ref().map(|unix| unix.path());
     welcome::say(options, http.as_ref(), path, &enforced);
@@ -87,7 +95,7 @@ fn make(options: &Options, helper: Helper) -> Result<(Server, Vec<String>), Fail
         let harmless = "the demo tools touch nothing".to_owned();
         return Ok((demo::server(options.name()), vec![harmless]));
     }
-    let settings = host::settings(options, helper)?;
+    let settings = host::settings(options, helper, state::directory(options)?)?;
     let enforced = host::enforced(&settings);
     Ok((host::server(options.name(), settings)?, enforced))
 }

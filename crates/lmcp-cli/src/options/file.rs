@@ -38,7 +38,8 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String
     })
 }
 
-fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
+/// The paths among the options.
+pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
     let tokens = options.token.iter_mut();
     let tokens = tokens.filter_map(|token| token.file.as_mut());
     let single = [

@@ -245,6 +245,13 @@ impl Options {
         Ok(said.over(file))
     }
 
+    /// For a server that leaves the folder it was started in.
+    pub(crate) fn make_paths_absolute(&mut self) {
+        for path in file::paths(self) {
+            *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+        }
+    }
+
     /// Refuses a path below a root: what only the operator may read or change must not be there.
     pub(crate) fn expect_outside(&self, path: &Path) -> Result<(), Failure> {
         let path = real(path);

@@ -171,7 +171,13 @@ fn a_root_must_be_there() {
 
 #[test]
 fn the_help_fits_a_terminal() {
-    for arguments in [&["--help"][..], &["serve", "--help"], &["serve", "-h"]] {
+    let proxy = &["proxy", "--help"][..];
+    for arguments in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["serve", "-h"],
+        proxy,
+    ] {
         let output = lmcp(arguments).output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();
         for line in help.lines() {

@@ -78,7 +78,7 @@ fn an_agent_is_known_and_has_the_tools() {
 fn a_role_takes_away_and_one_that_is_not_there_is_refused() {
     let runtime = runtime();
     let config = runtime.path().join("config.toml");
-    let text = "[roles.reviewer]\nread_only = true\n[roles.agent]\ntools = ['whoami', 'fetch']\n";
+    let text = "[roles.reviewer]\nread_only = true\n[roles.agent]\ntools = ['fetch']\n";
     fs::write(&config, text).expect("tests may write here");
     let config = config.to_str().expect("it is text");
     let offered = |options: &[&str]| answers(runtime.path(), agent(runtime.path(), options, &[]));
@@ -125,6 +125,29 @@ fn a_request_to_end_is_passed_on() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     assert_eq!(lines.next().expect("it speaks").expect("text"), "asked");
     assert_eq!(running.wait().expect("it ends").code(), Some(3));
+}
+
+#[test]
+fn what_is_ignored_is_ignored_by_the_command_too() {
+    let runtime = runtime();
+    let started = run(
+        runtime.path(),
+        &[],
+        &["grep", "SigIgn", "/proc/self/status"],
+    );
+    // As `nohup` has it.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(started.get_program())
+        .args(started.get_args())
+        .env("XDG_RUNTIME_DIR", runtime.path());
+    let output = command.output().expect("it runs");
+    let mask = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(
+        mask.ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f']),
+        "{mask}"
+    );
 }
 
 #[test]

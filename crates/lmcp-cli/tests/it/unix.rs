@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead, BufReader, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
     process::Command,
@@ -56,6 +56,24 @@ fn echo(connection: &mut BufReader<UnixStream>) -> bool {
     answer["result"]["content"][0]["text"] == "hi"
 }
 
+/// Is this the socket of the user's own server?
+fn is_own(path: &Path, runtime: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.parent() == Some(&runtime.join("lmcp"))
+        && name.starts_with("serve-")
+        && name.ends_with(".sock")
+}
+
+/// The sockets in there.
+fn sockets(runtime: &Path) -> usize {
+    let entries = fs::read_dir(runtime.join("lmcp"))
+        .expect("it was made")
+        .flatten();
+    entries
+        .filter(|entry| is_own(&entry.path(), runtime))
+        .count()
+}
+
 #[test]
 fn the_users_own_socket_is_served_by_one_server() {
     let runtime = runtime();
@@ -65,7 +83,8 @@ fn the_users_own_socket_is_served_by_one_server() {
         command
     };
     let (_running, path) = start(serve());
-    assert_eq!(path, runtime.path().join("lmcp/serve.sock"));
+    // With a number, because the tests have a variable that says where to keep things.
+    assert!(is_own(&path, runtime.path()), "{path:?}");
     assert!(echo(&mut connect(&path)));
     let (code, words) = said(&serve().output().expect("it runs"));
     assert_eq!(code, Some(75));
@@ -133,7 +152,28 @@ fn a_socket_that_is_passed_on_is_served_and_left() {
 }
 
 #[test]
-fn stopping_when_idle_needs_a_socket() {
+fn a_socket_that_is_promised_and_not_passed_on_stops_the_start() {
+    let script = "import os, sys\n\
+        os.environ.update(LISTEN_FDS=sys.argv[1], LISTEN_PID=str(os.getpid()))\n\
+        os.execv(sys.argv[2], sys.argv[2:])";
+    for promised in ["0", "1", "many"] {
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", script, promised])
+            .arg(lmcp(&[]).get_program())
+            .args(["serve", "--demo"]);
+        let (code, words) = said(&command.output().expect("it runs"));
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.contains("systemd"), "{words}");
+    }
+}
+
+#[test]
+fn stopping_when_idle_needs_a_socket_and_nothing_else() {
+    let both = ["serve", "--idle-exit", "1", "--unix", "x", "--http", "0"];
+    let (code, words) = said(&lmcp(&both).output().expect("it runs"));
+    assert_eq!(code, Some(2));
+    assert!(words.contains("nothing else"), "{words}");
     let (code, words) = said(
         &lmcp(&["serve", "--idle-exit", "1"])
             .output()
@@ -198,8 +238,8 @@ fn proxy(runtime: &Path) -> (Running, BufReader<std::process::ChildStdout>) {
     (running, BufReader::new(stdout))
 }
 
-/// The process that answers at the other end of a proxy.
-fn server_behind(proxy: &mut (Running, BufReader<std::process::ChildStdout>)) -> String {
+/// A call that is answered with the number of the server's process.
+fn who_serves() -> String {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -208,20 +248,30 @@ fn server_behind(proxy: &mut (Running, BufReader<std::process::ChildStdout>)) ->
     let command = "ps -o ppid= -p $PPID";
     let params = json!({ "name": "shell", "arguments": { "command": command }, "_meta": meta });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    format!("{call}\n")
+}
+
+/// The answer to that. `Err` if it may be tried again.
+fn server(answers: &mut impl BufRead) -> Result<String, ()> {
+    let mut answer = String::new();
+    answers.read_line(&mut answer).expect("it answers");
+    let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+    if answer["error"]["data"]["retriable"] == true {
+        return Err(());
+    }
+    let output = answer["result"]["structuredContent"]["stdout"].as_str();
+    let output = output.unwrap_or_else(|| panic!("{answer}"));
+    Ok(output.trim().to_owned())
+}
+
+/// The process that answers at the other end of a proxy.
+fn server_behind(proxy: &mut (Running, BufReader<std::process::ChildStdout>)) -> String {
     loop {
         let stdin = proxy.0.0.stdin.as_mut().expect("a pipe");
-        let written = stdin.write_all(format!("{call}\n").as_bytes());
-        written.expect("it reads");
-        let mut answer = String::new();
-        proxy.1.read_line(&mut answer).expect("it answers");
-        let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+        stdin.write_all(who_serves().as_bytes()).expect("it reads");
         // The server may have been killed after the proxy had passed it on.
-        if answer["error"]["data"]["retriable"] != true {
-            let output = answer["result"]["structuredContent"]["stdout"].as_str();
-            return output
-                .unwrap_or_else(|| panic!("{answer}"))
-                .trim()
-                .to_owned();
+        if let Ok(server) = server(&mut proxy.1) {
+            return server;
         }
     }
 }
@@ -242,11 +292,84 @@ fn proxies_start_one_server_and_share_it() {
     assert_eq!(next.len(), 1, "{next:?}");
     assert_ne!(next[0], server);
     drop(proxies);
-    let stopped = Command::new("kill").args(["-TERM", &next[0]]).status();
-    assert!(stopped.expect("it runs").success());
-    while runtime.path().join("lmcp/serve.sock").exists() {
+    stop(runtime.path(), &next[0]);
+}
+
+#[test]
+fn a_session_that_may_do_less_has_a_server_that_does_less() {
+    let runtime = runtime();
+    let work = runtime.path().join("work");
+    fs::create_dir(&work).expect("tests may write here");
+    fs::write(work.join("here"), "").expect("tests may write here");
+    let mut open = proxy(runtime.path());
+    let open_server = server_behind(&mut open);
+    // A root that is written as it is seen from where the session is.
+    let mut command = lmcp(&["proxy"]);
+    command
+        .env("XDG_RUNTIME_DIR", runtime.path())
+        .env("HOME", runtime.path())
+        .env("LMCP_ROOT", ".")
+        .env("LMCP_READ_ONLY", "true")
+        .current_dir(&work);
+    let mut strict = Running(command.spawn().expect("the binary was built for this test"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let ask = |id: u64, method: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+        )
+    };
+    let list = json!({ "name": "list_dir", "arguments": { "path": "." } });
+    let lines = [ask(1, "tools/list", json!({})), ask(2, "tools/call", list)].concat();
+    let stdin = strict.0.stdin.as_mut().expect("a pipe");
+    stdin.write_all(lines.as_bytes()).expect("it reads");
+    let mut answers = BufReader::new(strict.0.stdout.take().expect("a pipe")).lines();
+    let tools = answers.next().expect("it answers").expect("text");
+    assert!(
+        tools.contains("read_file") && !tools.contains("write_file"),
+        "{tools}"
+    );
+    let listed = answers.next().expect("it answers").expect("text");
+    assert!(listed.contains("here"), "{listed}");
+    assert_eq!(sockets(runtime.path()), 2);
+    drop((open, strict));
+    stop(runtime.path(), &open_server);
+}
+
+/// Ends the servers that were started here: one that is known, and those with a lock in the folder.
+fn stop(runtime: &Path, known: &str) {
+    let mut servers = vec![known.to_owned()];
+    let mark = format!("XDG_RUNTIME_DIR={}\0", runtime.display()).into_bytes();
+    for process in fs::read_dir("/proc").expect("this is Linux").flatten() {
+        let environ = fs::read(process.path().join("environ")).unwrap_or_default();
+        if environ.windows(mark.len()).any(|part| part == mark) {
+            servers.extend(process.file_name().into_string());
+        }
+    }
+    let _ = Command::new("kill")
+        .arg("-TERM")
+        .args(&servers)
+        .stderr(std::process::Stdio::null())
+        .status();
+    while sockets(runtime) > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_client_that_has_said_all_is_answered_by_the_server_that_is_started_for_it() {
+    let runtime = runtime();
+    let (mut proxy, mut answers) = proxy(runtime.path());
+    let mut stdin = proxy.0.stdin.take().expect("a pipe");
+    stdin.write_all(who_serves().as_bytes()).expect("it reads");
+    drop(stdin);
+    let server = server(&mut answers).expect("there is a server");
+    assert_eq!(proxy.0.wait().unwrap().code(), Some(0));
+    stop(runtime.path(), &server);
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Who may come in, on sockets that want to know: the first line says it, and nothing is read before that.
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use lmcp_wire::{
     RpcError,
@@ -20,35 +25,47 @@ use crate::{
 
 /// Decides who is at the other end of a connection.
 pub trait Gate: Send + Sync + 'static {
-    /// Whom a token belongs to, shown by this process.
+    /// Whom a token belongs to, shown by this peer.
     ///
     /// What is refused is told to the peer in the error's words, and the connection ends: nobody comes in as a
     /// stranger.
-    fn admit<'a>(&'a self, token: &'a str, peer: Process) -> Admitting<'a>;
+    fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a>;
 }
 
-/// The answer of a [`Gate`], which may have to wait for somebody.
-pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Admission, RpcError>> + Send + 'a>>;
+/// The answer of a [`Gate`], which may have to wait for somebody. The connection ends when its caller is
+/// [gone](Caller::gone).
+pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Caller, RpcError>> + Send + 'a>>;
 
-/// Somebody who may come in.
-pub struct Admission {
-    pub(crate) caller: Caller,
-    pub(crate) over: Pin<Box<dyn Future<Output = ()> + Send>>,
+/// Who connected, as the kernel says.
+#[derive(Debug)]
+pub struct Peer {
+    process: Process,
+    socket: OwnedFd,
+    taken: Instant,
 }
 
-impl Admission {
-    /// This caller may come in, and stay until the future ends.
-    pub fn new(caller: Caller, over: impl Future<Output = ()> + Send + 'static) -> Self {
+impl Peer {
+    pub(super) fn new(process: Process, socket: OwnedFd) -> Self {
         Self {
-            caller,
-            over: Box::pin(over),
+            process,
+            socket,
+            taken: Instant::now(),
         }
     }
-}
 
-impl std::fmt::Debug for Admission {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Admission").field(&self.caller).finish()
+    /// How long ago the connection was taken.
+    pub fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+
+    /// The process that connected. It may have ended since, and its number be another's.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// The connection, to ask the kernel more about it. Nothing is to be read or written there.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -58,18 +75,18 @@ const GREETING_BYTES: usize = 4096;
 /// Reads the first line and asks the gate. What was read behind it is left in the framer.
 pub(super) async fn pass(
     gate: &Arc<dyn Gate>,
-    peer: Process,
+    peer: Peer,
     reader: &mut (impl AsyncRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
     limits: &Limits,
-) -> Option<(Admission, Framer)> {
+) -> Option<(Caller, Framer)> {
     let mut framer = Framer::new(GREETING_BYTES);
     let line = timeout(limits.header_wait, first_line(reader, &mut framer)).await;
     let admitted = match line {
         Ok(Some(Frame::Line(line))) => match Greeting::parse(&line) {
             Some(greeting) => {
-                let admitted = gate.admit(greeting.token(), peer).await;
-                admitted.map(|admission| (admission, greeting.wants_welcome()))
+                let admitted = gate.admit(greeting.token(), &peer).await;
+                admitted.map(|caller| (caller, greeting.wants_welcome()))
             }
             None => Err(RpcError::invalid_request(
                 "the first line on this socket must say who calls: {\"lmcp_identity\": TOKEN}",
@@ -86,17 +103,18 @@ pub(super) async fn pass(
     };
     let mut said = Vec::new();
     let passed = match admitted {
-        Ok((admission, wants_welcome)) => {
-            if let Some(identity) = admission.caller.identity().filter(|_| wants_welcome) {
+        Ok((caller, wants_welcome)) => {
+            if let Some(identity) = caller.identity().filter(|_| wants_welcome) {
                 let welcome = Welcome::new(&identity.id, &identity.label, &identity.role);
                 jsonrpc::append(&mut said, &welcome);
                 said.push(b'\n');
             }
             framer.set_limit(limits.line_bytes);
-            Some((admission, framer))
+            Some((caller, framer))
         }
         Err(error) => {
-            tracing::warn!(pid = peer.pid, uid = peer.uid, "refused: {}", error.message);
+            let Process { uid, pid } = peer.process();
+            tracing::warn!(pid, uid, "a connection was not let in: {}", error.message);
             said = jsonrpc::error(None, &error);
             said.push(b'\n');
             None

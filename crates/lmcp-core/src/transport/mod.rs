@@ -5,12 +5,14 @@ mod gate;
 mod lines;
 mod outgoing;
 mod pair;
+mod socket_file;
 mod stdio;
 mod unix;
 
 pub use framing::{Frame, Framer};
-pub use gate::{Admission, Admitting, Gate};
+pub use gate::{Admitting, Gate, Peer};
 pub use pair::{Pair, pair};
+pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
 pub use unix::{Unix, unix};
 

@@ -1,32 +1,35 @@
 //! A unix socket, for its owner alone, with the same lines as stdio and many connections.
 
 use std::{
-    fs, io,
-    os::{
-        fd::AsRawFd as _,
-        unix::{
-            fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-            net::{UnixListener as StdListener, UnixStream as StdStream},
-        },
-    },
+    collections::VecDeque,
+    os::{fd::AsFd as _, unix::net::UnixListener as StdListener},
     path::{Path, PathBuf},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use lmcp_wire::{RpcError, jsonrpc};
+use rustix::net::sockopt::socket_acceptconn;
 use serde_json::json;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    task::AbortHandle,
 };
 
-use super::{Gate, Transport, gate, pair};
+use super::{
+    Gate, Transport,
+    gate::{self, Peer},
+    pair,
+    socket_file::{SocketFile, bind},
+};
 use crate::{
     caller::{Caller, Process},
     error::Error,
-    random,
     server::Handle,
     spawn::Tasks,
 };
@@ -39,12 +42,8 @@ use crate::{
 /// The path cannot be bound.
 pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
     let path = path.into();
-    let (listener, identity) = bind(&path)
+    let (listener, file) = bind(&path)
         .map_err(|err| Error::io(format!("cannot listen on {}", path.display()), err))?;
-    let file = SocketFile {
-        path: path.clone(),
-        identity,
-    };
     Ok(Unix::new(listener, path, Some(file)))
 }
 
@@ -74,9 +73,14 @@ impl Unix {
     /// Takes a socket that somebody else listens on and passed on, a service manager say. It is not removed in the end.
     ///
     /// # Errors
-    /// It has no path, or cannot be used.
+    /// Nobody listens on it, or it cannot be used.
     pub fn from_listener(listener: StdListener) -> Result<Self, Error> {
         let failed = |err| Error::io("cannot use the socket that was passed on", err);
+        if !socket_acceptconn(&listener).map_err(|err| failed(err.into()))? {
+            return Err(Error::config(
+                "the socket that was passed on takes no connections",
+            ));
+        }
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let path = address.as_pathname().map(Path::to_owned);
@@ -128,6 +132,7 @@ impl Transport for Unix {
         let (close, closing) = watch::channel(false);
         let connections = Tasks::default();
         let left = Arc::new(Notify::new());
+        let mut strangers = Strangers::default();
         loop {
             let is_alone = places.available_permits() == most;
             let stream = tokio::select! {
@@ -154,13 +159,22 @@ impl Transport for Unix {
                 refuse(&stream, server.limits().connections);
                 continue;
             };
+            let place = Place(Some(place), Arc::clone(&left));
             let (server, closing, gate) = (server.clone(), closing.clone(), self.gate.clone());
-            let left = Arc::clone(&left);
-            connections.spawn(async move {
-                serve(stream, server, gate, closing).await;
+            let Some(gate) = gate else {
+                connections.spawn(async move {
+                    serve(stream, server, closing).await;
+                    drop(place);
+                });
+                continue;
+            };
+            let greeted = strangers.make_room();
+            let known = Arc::clone(&greeted);
+            let task = connections.spawn(async move {
+                serve_known(stream, server, gate, &known, closing).await;
                 drop(place);
-                left.notify_one();
             });
+            strangers.0.push_back((task, greeted));
         }
         // Nobody should find a door that does not open any more.
         drop(file);
@@ -181,29 +195,68 @@ async fn idle(time: Option<Duration>) {
     }
 }
 
-async fn serve(
+/// A connection's place; leaving it, in whatever way, frees it, and is noticed.
+struct Place(Option<OwnedSemaphorePermit>, Arc<Notify>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        self.1.notify_one();
+    }
+}
+
+/// Connections that have not said who calls, the oldest first. Somebody who says nothing must not keep out those who would.
+#[derive(Default)]
+struct Strangers(VecDeque<(AbortHandle, Arc<AtomicBool>)>);
+
+/// So many at once; a greeting takes no time to speak of.
+const MOST_STRANGERS: usize = 64;
+
+impl Strangers {
+    /// Room for one more, and where it is noted that it has greeted.
+    fn make_room(&mut self) -> Arc<AtomicBool> {
+        self.0
+            .retain(|(task, greeted)| !task.is_finished() && !greeted.load(Ordering::Relaxed));
+        while self.0.len() >= MOST_STRANGERS {
+            if let Some((oldest, _)) = self.0.pop_front() {
+                oldest.abort();
+            }
+        }
+        Arc::default()
+    }
+}
+
+async fn serve(stream: UnixStream, server: Handle, closing: watch::Receiver<bool>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let caller = Caller::process(peer.uid(), peer.pid());
+    let (reader, writer) = stream.into_split();
+    let connection = pair(reader, writer, caller);
+    connection.serve_until(server, closing).await;
+}
+
+/// The same for those whom a gate knows.
+async fn serve_known(
     stream: UnixStream,
     server: Handle,
-    gate: Option<Arc<dyn Gate>>,
+    gate: Arc<dyn Gate>,
+    greeted: &AtomicBool,
     closing: watch::Receiver<bool>,
 ) {
-    let Ok(peer) = stream.peer_cred() else { return };
-    let (mut reader, mut writer) = stream.into_split();
-    let Some(gate) = gate else {
-        let caller = Caller::process(peer.uid(), peer.pid());
-        let connection = pair(reader, writer, caller);
-        return connection.serve_until(server, closing).await;
-    };
-    let peer = Process::new(peer.uid(), peer.pid());
-    let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
-    let Some((admission, framer)) = passed else {
+    let (Ok(peer), Ok(socket)) = (stream.peer_cred(), stream.as_fd().try_clone_to_owned()) else {
         return;
     };
-    let connection = pair(reader, writer, admission.caller).after(framer);
+    let peer = Peer::new(Process::new(peer.uid(), peer.pid()), socket);
+    let (mut reader, mut writer) = stream.into_split();
+    let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
+    let Some((caller, framer)) = passed else {
+        return;
+    };
+    greeted.store(true, Ordering::Relaxed);
+    let connection = pair(reader, writer, caller.clone()).after(framer);
     tokio::select! {
         () = connection.serve_until(server, closing) => {}
         // Nothing is owed to somebody who may not be here.
-        () = admission.over => {}
+        () = caller.gone() => {}
     }
 }
 
@@ -216,76 +269,4 @@ fn refuse(stream: &UnixStream, most: usize) {
     let mut line = jsonrpc::error(None, &error);
     line.push(b'\n');
     let _ = stream.try_write(&line);
-}
-
-/// Which file this is, so that nobody else's is removed.
-type Identity = (u64, u64);
-
-fn bind(path: &Path) -> io::Result<(StdListener, Identity)> {
-    if let Ok(found) = fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "something that is not a socket is there",
-            ));
-        }
-        if StdStream::connect(path).is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another server listens there",
-            ));
-        }
-    }
-    // Bound in a folder of our own and moved into place once its mode is right: at no moment can others open it.
-    let folder = scratch(path)?;
-    let result = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).and_then(|()| {
-        let socket = folder.join("s");
-        let listener = match StdListener::bind(&socket) {
-            // Too long by our folder's name: Linux has a short way to say where it is.
-            Err(err) if err.kind() == io::ErrorKind::InvalidInput => {
-                let folder = fs::File::open(&folder)?;
-                StdListener::bind(format!("/proc/self/fd/{}/s", folder.as_raw_fd()))
-            }
-            bound => bound,
-        }?;
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        let identity = identify(&socket)?;
-        fs::rename(&socket, path)?;
-        Ok((listener, identity))
-    });
-    let _ = fs::remove_dir_all(&folder);
-    result
-}
-
-/// A folder beside the path, with a name so short that a path that fits the system still does.
-fn scratch(path: &Path) -> io::Result<PathBuf> {
-    let mut taken = Err(io::ErrorKind::AlreadyExists.into());
-    for _ in 0..16 {
-        let folder = path.with_file_name(format!(".{}", random::hex::<1>()));
-        taken = fs::DirBuilder::new().create(&folder).map(|()| folder);
-        match &taken {
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-            _ => break,
-        }
-    }
-    taken
-}
-
-fn identify(path: &Path) -> io::Result<Identity> {
-    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
-}
-
-/// Removes the socket when the server is done with it, unless another took its place.
-struct SocketFile {
-    path: PathBuf,
-    identity: Identity,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if identify(&self.path).is_ok_and(|found| found == self.identity) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }

@@ -121,6 +121,18 @@ fn a_stolen_token_is_worth_nothing() {
 }
 
 #[test]
+fn a_connection_of_a_process_that_has_ended_is_refused() {
+    // Its number may be another's by now.
+    let (host, _folder) = host();
+    let child = host.child("reviewer", "worker").unwrap();
+    let mut command = visitor("env", 2, &who());
+    command.env("BY_ANOTHER", "1");
+    let words = refusal(child.spawn(&mut command).unwrap());
+    let expected = ["which process this is", "given to another process"];
+    assert!(expected.iter().any(|part| words.contains(part)), "{words}");
+}
+
+#[test]
 fn a_child_below_another_cannot_be_that_other() {
     let (host, folder) = host();
     let outer = host.child("outer", "orchestrator").unwrap();

@@ -153,6 +153,21 @@ fn several_hosts_live_side_by_side() {
     assert!(words.contains("not known"), "{words}");
 }
 
+#[test]
+fn hosts_that_start_at_once_do_not_take_each_others_place() {
+    let folder = folder();
+    let hosts: Vec<Host> = std::thread::scope(|scope| {
+        let start = || Host::start_in(server().0, folder.path()).unwrap();
+        let starting: Vec<_> = (0..16).map(|_| scope.spawn(start)).collect();
+        let started = starting.into_iter().map(|started| started.join().unwrap());
+        started.collect()
+    });
+    let mut sockets: Vec<_> = hosts.iter().map(|host| host.socket().to_owned()).collect();
+    sockets.sort();
+    sockets.dedup();
+    assert_eq!(sockets.len(), 16);
+}
+
 #[tokio::test]
 async fn it_starts_and_serves_inside_a_runtime() {
     let ((server, heard), _) = (server(), ());

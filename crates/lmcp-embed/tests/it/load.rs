@@ -66,6 +66,20 @@ fn a_greeting_without_end_is_refused() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let (host, _, _folder) = host();
+    // Twice as many as there is room for at all.
+    let silent: Vec<_> = (0..2048)
+        .map_while(|_| UnixStream::connect(host.socket()).ok())
+        .collect();
+    let child = host.child("one", "worker").unwrap();
+    let who = [call(1, "whoami", &json!({}))];
+    let heard = heard(child.spawn(&mut visitor("env", 2, &who)).unwrap());
+    assert_eq!(heard[1]["result"]["structuredContent"]["label"], "one");
+    drop(silent);
+}
+
+#[test]
 fn requests_begin_in_the_order_they_came() {
     let (host, noted, _folder) = host();
     let child = host.child("quick", "worker").unwrap();

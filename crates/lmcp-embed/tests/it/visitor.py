@@ -4,7 +4,8 @@
 
 CREDENTIALS is the file with the token, or `-` for no greeting; `env` takes it from LMCP_IDENTITY_FILE. Prints COUNT lines,
 or all until the end if there are fewer. `SOCKET=` overrides the credentials' socket; `WAIT=1` prints `sent` after the
-greeting; `UID=` becomes another user first."""
+greeting; `UID=` becomes another user first;
+`BY_ANOTHER=1` lets a process connect that has ended before the greeting."""
 import json, os, socket, sys
 
 file, count, lines = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
@@ -14,7 +15,15 @@ if file != "-":
 if "UID" in os.environ:
     os.setuid(int(os.environ["UID"]))
 connection = socket.socket(socket.AF_UNIX)
-connection.connect(os.environ.get("SOCKET") or credentials["socket"])
+where = os.environ.get("SOCKET") or credentials["socket"]
+if "BY_ANOTHER" in os.environ:
+    # Another process connects and ends; the connection stays.
+    if (child := os.fork()) == 0:
+        connection.connect(where)
+        os._exit(0)
+    os.waitpid(child, 0)
+else:
+    connection.connect(where)
 
 
 def say(line):

@@ -67,59 +67,90 @@ const LONGEST_METHOD: usize = 64;
 
 /// What the server has, in the order it was sent.
 #[derive(Debug, Default)]
-pub(super) struct Sent(VecDeque<Call>);
+pub(super) struct Sent {
+    calls: VecDeque<Call>,
+    /// Bytes of the lines that are kept.
+    kept: usize,
+    /// How many of them are subscriptions.
+    listens: usize,
+}
 
 impl Sent {
     /// A request goes out in this line.
     pub(super) fn push(&mut self, mut call: Call, line: &[u8], limits: &Limits) {
-        let kept = || {
-            self.0
-                .iter()
-                .filter_map(|call| call.kept.as_ref())
-                .map(Vec::len)
-                .sum::<usize>()
-        };
         let keeps = call.batch.is_none() && is_repeatable(&call.method);
-        if keeps && kept() + line.len() <= limits.kept_bytes {
+        if keeps && self.kept + line.len() <= limits.kept_bytes {
+            self.kept += line.len();
             call.kept = Some(line.to_vec());
         }
-        self.0.push_back(call);
+        self.listens += usize::from(call.listen.is_some());
+        self.calls.push_back(call);
     }
 
     /// The first with this id leaves.
     pub(super) fn remove(&mut self, id: &RequestId) -> Option<Call> {
-        let at = self.0.iter().position(|call| call.id == *id)?;
-        self.0.remove(at)
+        let at = self.calls.iter().position(|call| call.id == *id)?;
+        self.take(at)
+    }
+
+    /// The oldest batch leaves. Was there one?
+    pub(super) fn remove_batch(&mut self) -> bool {
+        let Some(batch) = self.calls.iter().find_map(|call| call.batch) else {
+            return false;
+        };
+        // Nothing of it is kept, and it has no subscriptions that anybody waits for the end of.
+        let before = self.calls.len();
+        self.calls.retain(|call| call.batch != Some(batch));
+        self.listens = self
+            .calls
+            .iter()
+            .filter(|call| call.listen.is_some())
+            .count();
+        self.calls.len() < before
+    }
+
+    pub(super) fn has(&self, id: &RequestId) -> bool {
+        self.calls.iter().any(|call| call.id == *id)
     }
 
     pub(super) fn find(&mut self, id: &RequestId) -> Option<&mut Call> {
-        self.0.iter_mut().find(|call| call.id == *id)
+        self.calls.iter_mut().find(|call| call.id == *id)
     }
 
     pub(super) fn take_all(&mut self) -> VecDeque<Call> {
-        std::mem::take(&mut self.0)
+        std::mem::take(self).calls
     }
 
     /// A subscription whose end is not to be held back any longer.
     pub(super) fn take_ended(&mut self, now: Instant) -> Option<Vec<Vec<u8>>> {
-        let at = self
-            .0
-            .iter()
-            .position(|call| end(call).is_some_and(|end| end <= now))?;
-        let (_, lines) = self.0.remove(at)?.listen?.end?;
+        self.deadline().filter(|end| *end <= now)?;
+        let is_over = |call: &Call| end(call).is_some_and(|end| end <= now);
+        let at = self.calls.iter().position(is_over)?;
+        let (_, lines) = self.take(at)?.listen?.end?;
         Some(lines)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.0.iter().filter_map(end).min()
+        // It is asked after every line, and mostly there are none.
+        if self.listens == 0 {
+            return None;
+        }
+        self.calls.iter().filter_map(end).min()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.calls.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
-        self.0.iter()
+        self.calls.iter()
+    }
+
+    fn take(&mut self, at: usize) -> Option<Call> {
+        let call = self.calls.remove(at)?;
+        self.kept -= call.kept.as_ref().map_or(0, Vec::len);
+        self.listens -= usize::from(call.listen.is_some());
+        Some(call)
     }
 }
 
@@ -143,30 +174,30 @@ pub(super) struct Held {
 pub(super) struct Waiting {
     held: VecDeque<Held>,
     bytes: usize,
+    /// How many requests stand in them.
+    requests: usize,
 }
 
 impl Waiting {
-    /// Takes a line in, or gives it back: there is no room.
-    pub(super) fn push(&mut self, held: Held, limits: &Limits) -> Result<(), Held> {
-        let bytes = self.bytes + held.line.len();
-        if self.held.len() >= limits.waiting || bytes > limits.waiting_bytes {
-            return Err(held);
-        }
-        self.bytes = bytes;
+    /// Whoever hears the client looks for room first.
+    pub(super) fn push(&mut self, held: Held) {
+        self.count(&held);
         self.held.push_back(held);
-        Ok(())
     }
 
     /// What a server had goes before what none has had. There is room: it was kept all along.
     pub(super) fn push_front(&mut self, held: Held) {
-        self.bytes += held.line.len();
+        self.count(&held);
         self.held.push_front(held);
     }
 
     pub(super) fn pop(&mut self) -> Option<Held> {
-        let held = self.held.pop_front()?;
-        self.bytes -= held.line.len();
-        Some(held)
+        self.take(0)
+    }
+
+    /// Is there room for one more, however long it is?
+    pub(super) fn has_room(&self, limits: &Limits) -> bool {
+        self.held.len() < limits.waiting && self.bytes < limits.waiting_bytes
     }
 
     /// Takes out a request that is alone in its line.
@@ -195,9 +226,20 @@ impl Waiting {
         self.held.iter().flat_map(|held| &held.calls)
     }
 
+    /// How many requests wait.
+    pub(super) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    fn count(&mut self, held: &Held) {
+        self.bytes += held.line.len();
+        self.requests += held.calls.len();
+    }
+
     fn take(&mut self, at: usize) -> Option<Held> {
         let held = self.held.remove(at)?;
         self.bytes -= held.line.len();
+        self.requests -= held.calls.len();
         Some(held)
     }
 }

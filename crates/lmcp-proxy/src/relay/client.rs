@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use lmcp_wire::{
-    Incoming, RequestId, RpcError, jsonrpc,
+    Incoming, RequestId, jsonrpc,
     method::{notification, request},
 };
 
 use super::{
     Link, Relay,
     calls::{Call, Held},
-    failures, is_own,
-    message::{HasMethod, Message, batch, cancelled, glimpse, join, replace},
+    failures,
+    message::{Message, batch, cancelled, glimpse, join, replace},
     session::Session,
 };
 
@@ -27,14 +27,13 @@ enum Taken {
 impl Relay {
     /// The client wrote a line.
     pub(crate) fn client_line(&mut self, line: Vec<u8>, now: Instant) {
-        let messages =
-            batch(&line).filter(|messages| self.session.has_batches() && !messages.is_empty());
+        let messages = batch(&line).filter(|messages| self.has_batches() && !messages.is_empty());
         match messages {
             Some(messages) => {
                 let taken: Vec<(Vec<u8>, Taken)> = messages
                     .into_iter()
                     .map(|message| message.get().as_bytes())
-                    .map(|message| (message.to_vec(), self.take(message)))
+                    .map(|message| (message.to_vec(), self.take_from_batch(message)))
                     .collect();
                 self.pass_batch(line, taken, now);
             }
@@ -49,9 +48,10 @@ impl Relay {
     /// The client wrote a line that is too long, of which these are the two ends.
     pub(crate) fn client_long_line(&mut self, head: &[u8], tail: &[u8]) {
         let error = failures::too_long(self.limits.line_bytes);
-        let (id, HasMethod(is_request)) = glimpse(head, tail);
-        let Some(question) = id.as_ref().filter(|id| !is_request && is_own(id)) else {
-            return self.tell_client(jsonrpc::error(id.as_ref(), &error));
+        let seen = glimpse(head, tail);
+        let is_answer = |id: &&RequestId| seen.method.is_none() && self.ids.is_own(id);
+        let Some(question) = seen.id.as_ref().filter(is_answer) else {
+            return self.tell_client(jsonrpc::error(seen.id.as_ref(), &error));
         };
         // It is an answer, which the server waits for.
         let theirs = self.questions.answered(question);
@@ -65,6 +65,16 @@ impl Relay {
     pub(crate) fn client_eof(&mut self) {
         self.client_ended = true;
         self.end_if_done();
+    }
+
+    /// Looks at one message of several: those that cannot be read are the server's to answer, with the others.
+    fn take_from_batch(&mut self, message: &[u8]) -> Taken {
+        match Message::read(message) {
+            Message::Nameless | Message::Hollow { .. } | Message::Unreadable => Taken::Pass(None),
+            Message::Request { .. } | Message::Notification { .. } | Message::Response { .. } => {
+                self.take(message)
+            }
+        }
     }
 
     /// Looks at one message.
@@ -84,12 +94,12 @@ impl Relay {
                 // Nobody asked, or nobody who did is left.
                 None => Taken::Nothing,
             },
-            Message::Nameless | Message::Unreadable if self.is_open() => {
+            Message::Nameless | Message::Hollow { .. } | Message::Unreadable if self.is_open() => {
                 self.sent_unreadable = true;
                 Taken::Pass(None)
             }
             Message::Nameless => Taken::Nothing,
-            Message::Unreadable => {
+            Message::Hollow { .. } | Message::Unreadable => {
                 if let Err(rejected) = Incoming::parse(message) {
                     self.tell_client(jsonrpc::error(rejected.id.as_ref(), &rejected.error));
                 }
@@ -102,9 +112,9 @@ impl Relay {
         let is_open = self.is_open();
         match method {
             notification::INITIALIZED => {
-                self.session.initialized = true;
+                self.session.is_now_ready();
                 // Where the handshake will be said again, so will this.
-                if is_open || !self.session.is_open() {
+                if is_open || !self.session.is_open() || self.is_shaking_hands() {
                     return Taken::Pass(None);
                 }
                 Taken::Nothing
@@ -129,13 +139,24 @@ impl Relay {
         }
     }
 
-    /// A new handshake: what was agreed on before does not bind the next server any more.
+    /// A new handshake: where no server takes what was agreed on before, that does not bind the next one any more.
     fn begin_anew(&mut self) {
-        self.session.initialized = false;
+        self.session.begins();
         if self.rejection.is_some() && matches!(self.link, Link::Away) {
             self.session = Session::default();
             self.rejection = None;
         }
+    }
+
+    /// May arrays of messages be understood? Until a handshake is answered, nobody knows.
+    fn has_batches(&self) -> bool {
+        self.session.has_batches() || self.is_shaking_hands()
+    }
+
+    /// Does a handshake of the client wait for its answer?
+    fn is_shaking_hands(&self) -> bool {
+        let mut calls = self.sent.iter().chain(self.waiting.calls());
+        calls.any(|call| *call.method == *request::INITIALIZE)
     }
 
     /// A handshake cannot be taken back.
@@ -175,11 +196,12 @@ impl Relay {
             let error = error.clone();
             return self.fail(&calls, |_| error.clone());
         }
-        let pending = self.sent.len() + self.waiting.calls().count();
-        if !calls.is_empty() && pending + calls.len() > self.limits.pending {
-            return self.fail(&calls, |call| {
-                no_room(call, "too many requests wait for an answer")
-            });
+        let (pending, most) = (
+            self.sent.len() + self.waiting.requests(),
+            self.limits.pending,
+        );
+        if !calls.is_empty() && pending + calls.len() > most {
+            return self.fail(&calls, |call| failures::too_many_calls(&call.method, most));
         }
         let held = Held {
             line,
@@ -188,17 +210,8 @@ impl Relay {
         };
         match self.link {
             Link::Open => self.send(held),
-            Link::Away | Link::Opening(..) | Link::Refused => {
-                if let Err(held) = self.waiting.push(held, &self.limits) {
-                    self.fail(&held.calls, |call| {
-                        no_room(call, "too much waits for it to come back")
-                    });
-                }
-            }
+            Link::Away | Link::Opening(..) | Link::Refused => self.waiting.push(held),
         }
+        self.crowd.counts(self.is_full(), now, self.limits.hold);
     }
-}
-
-fn no_room(call: &Call, why: &str) -> RpcError {
-    failures::unreached(&call.method, why)
 }

@@ -3,10 +3,11 @@
 use lmcp_wire::RpcError;
 use serde_json::json;
 
-/// The server had it, and is gone.
-pub(super) fn lost(method: &str) -> RpcError {
+/// The server had it, and is gone. What it said about that, if it said anything.
+pub(super) fn lost(method: &str, why: Option<&str>) -> RpcError {
+    let why = why.map_or_else(String::new, |why| format!(", saying \"{why}\""));
     let words = format!(
-        "the server went away while `{method}` ran: it may or may not have taken effect, and can be tried again"
+        "the server went away while `{method}` ran{why}: it may or may not have taken effect, and can be tried again"
     );
     RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
 }
@@ -17,6 +18,16 @@ pub(super) fn unreached(method: &str, why: &str) -> RpcError {
         "there is no server for `{method}`: {why}; nothing was done, and it can be tried again"
     );
     RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}
+
+/// It is one too many.
+pub(super) fn too_many_calls(method: &str, most: usize) -> RpcError {
+    let words = format!(
+        "{most} requests wait for an answer, and no more are passed on; nothing was done of `{method}`, and it can be tried again"
+    );
+    RpcError::internal(words).with_data(
+        json!({ "limit": "pending", "value": most, "retriable": true, "method": method }),
+    )
 }
 
 /// The next server does not speak what the client and the first agreed on.
@@ -45,6 +56,16 @@ pub(super) fn answer_too_long(most: usize) -> RpcError {
         "the answer has more than {most} bytes, and was not passed on"
     ))
     .with_data(json!({ "limit": "line_bytes", "value": most, "retriable": false }))
+}
+
+/// The server says something too long, and nobody knows to whom: it was left.
+pub(super) fn left(method: &str, most: usize) -> RpcError {
+    let words = format!(
+        "the server was left while `{method}` ran, because it said more than {most} bytes at once: it may or may not have taken effect"
+    );
+    RpcError::internal(words).with_data(
+        json!({ "limit": "line_bytes", "value": most, "retriable": true, "method": method }),
+    )
 }
 
 /// More questions than a client has.

@@ -29,6 +29,8 @@ pub(super) enum Message<'a> {
         /// `None`: it is an error.
         result: Option<&'a str>,
     },
+    /// It would be an answer, but for the answer.
+    Hollow { id: RequestId },
     /// An error that answers nothing that could be read.
     Nameless,
     /// Anything else.
@@ -39,7 +41,7 @@ pub(super) enum Message<'a> {
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
@@ -75,10 +77,13 @@ impl<'a> Message<'a> {
                 params,
             },
             (None, _, Some(Some(method))) => Self::Notification { method, params },
-            (Some(Ok(id)), Some(raw_id), None) => Self::Response {
-                id,
-                raw_id,
-                result: envelope.result.map(RawValue::get),
+            (Some(Ok(id)), Some(raw_id), None) => match (envelope.result, envelope.error) {
+                (None, None) => Self::Hollow { id },
+                (result, _) => Self::Response {
+                    id,
+                    raw_id,
+                    result: result.map(RawValue::get),
+                },
             },
             (None, _, None) if envelope.error.is_some() => Self::Nameless,
             (_, Some("null"), None) if envelope.error.is_some() => Self::Nameless,
@@ -158,23 +163,20 @@ pub(super) fn is_repeatable(method: &str) -> bool {
 }
 
 /// What can be told of a message that is too long to be read: the id stands at one of its ends.
-pub(super) fn glimpse(head: &[u8], tail: &[u8]) -> (Option<RequestId>, HasMethod) {
+pub(super) fn glimpse(head: &[u8], tail: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let mut reader = serde_json::Deserializer::from_slice(head);
     // It ends with an error, in the middle of something; until then it has seen what there was.
     let _ = Glimpse(&mut seen).deserialize(&mut reader);
-    let id = seen.id.or_else(|| last_id(tail));
-    (id, HasMethod(seen.method))
+    seen.id = seen.id.or_else(|| last_id(tail));
+    seen
 }
 
-/// Was there a method? If not, it may still stand further behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HasMethod(pub(super) bool);
-
-#[derive(Default)]
-struct Seen {
-    id: Option<RequestId>,
-    method: bool,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) id: Option<RequestId>,
+    /// If there was none, it may still stand further behind.
+    pub(super) method: Option<String>,
 }
 
 struct Glimpse<'a>(&'a mut Seen);
@@ -201,10 +203,7 @@ impl<'de> Visitor<'de> for Glimpse<'_> {
             self.0.id = self.0.id.take().or(id.take());
             match &*name {
                 "id" => id = Some(members.next_value()?),
-                "method" => {
-                    self.0.method = true;
-                    members.next_value::<IgnoredAny>()?;
-                }
+                "method" => self.0.method = Some(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }
         }
@@ -218,9 +217,15 @@ fn last_id(tail: &[u8]) -> Option<RequestId> {
     let text = text.trim_end();
     let text = text.strip_suffix('}')?.trim_end();
     // Only what is closed by the very last brace belongs to the message itself.
-    let text = text.strip_suffix(r#","jsonrpc":"2.0""#).unwrap_or(text);
-    let (_, id) = text.rsplit_once(r#""id":"#)?;
-    serde_json::from_str(id).ok()
+    let text = without_last(text, &[r#""2.0""#, ":", r#""jsonrpc""#, ","]).unwrap_or(text);
+    let (_, id) = text.rsplit_once(r#""id""#)?;
+    serde_json::from_str(id.trim_start().strip_prefix(':')?).ok()
+}
+
+/// The text without these last words, however they are spaced.
+fn without_last<'a>(text: &'a str, words: &[&str]) -> Option<&'a str> {
+    let without = |text: &'a str, word: &&str| text.trim_end().strip_suffix(word);
+    words.iter().try_fold(text, without)
 }
 
 /// A JSON string, borrowed where it has no escapes.
@@ -248,6 +253,9 @@ mod tests {
             (r#"{"id":null,"method":"m"}"#, "Unreadable"),
             (r#"{"id":1.5,"method":"m"}"#, "Unreadable"),
             (r#"{"id":1,"method":5}"#, "Unreadable"),
+            (r#"{"id":1,"method":null,"result":{}}"#, "Unreadable"),
+            (r#"{"id":1}"#, "Hollow"),
+            (r#"{"id":1,"error":null}"#, "Hollow"),
             (r#"{"id":1,"id":2,"method":"m"}"#, "Unreadable"),
             (r#"[1]"#, "Unreadable"),
             ("{", "Unreadable"),
@@ -272,34 +280,44 @@ mod tests {
 
     #[test]
     fn the_id_of_a_long_message_is_found_at_either_end() {
-        let find = |head: &str, tail: &str| glimpse(head.as_bytes(), tail.as_bytes());
-        let (none, some) = (HasMethod(false), HasMethod(true));
-        for (head, tail, found) in [
+        for (head, tail, id, method) in [
             (
                 r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"xx"#,
                 "",
-                (Some(7.into()), some),
+                Some(7.into()),
+                Some("m"),
             ),
             (
                 r#"{"method":"m","id":"a","params":[["x"#,
                 "",
-                (Some("a".into()), some),
+                Some("a".into()),
+                Some("m"),
             ),
             (
                 r#"{"result":{"id":3,"b":"xx"#,
                 r#"xx"},"jsonrpc":"2.0","id":9}"#,
-                (Some(9.into()), none),
+                Some(9.into()),
+                None,
             ),
             (
                 r#"{"result":{"b":"xx"#,
-                r#"xx"},"id":9,"jsonrpc":"2.0"} "#,
-                (Some(9.into()), none),
+                r#"xx"}, "id" : "9:1" , "jsonrpc": "2.0"} "#,
+                Some("9:1".into()),
+                None,
             ),
-            (r#"{"result":{"b":"xx"#, r#"xx","id":9}}"#, (None, none)),
-            (r#"{"id":12"#, "", (None, none)),
-            ("xxxx", "xxxx", (None, none)),
+            (r#"{"result":{"b":"xx"#, r#"xx","id":9}}"#, None, None),
+            (
+                r#"[{"id":1,"result":{"b":"xx"#,
+                r#"xx"},"id":9}]"#,
+                None,
+                None,
+            ),
+            (r#"{"id":12"#, "", None, None),
+            ("xxxx", "xxxx", None, None),
         ] {
-            assert_eq!(find(head, tail), found, "{head} … {tail}");
+            let method = method.map(str::to_owned);
+            let found = glimpse(head.as_bytes(), tail.as_bytes());
+            assert_eq!(found, Seen { id, method }, "{head} … {tail}");
         }
     }
 }

@@ -6,13 +6,17 @@
 
 mod calls;
 mod client;
+mod crowd;
 mod failures;
+mod ids;
 mod message;
 mod questions;
 mod server;
 mod session;
 #[cfg(test)]
 mod tests;
+mod unheard;
+mod unsent;
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -24,11 +28,17 @@ use serde_json::json;
 
 use self::{
     calls::{Call, Held, Sent, Waiting},
+    crowd::Crowd,
+    ids::Ids,
     message::join,
     questions::Questions,
     session::{Session, initialized},
+    unheard::Unheard,
 };
 use crate::{Ending, limits::Limits};
+
+/// So many answers are worth coming back to at once.
+const OF_USE: u32 = 8;
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +61,8 @@ pub(crate) struct Relay {
     sent: Sent,
     /// What the client said while no server was open. Empty while one is.
     waiting: Waiting,
+    unheard: Unheard,
+    crowd: Crowd,
     questions: Questions,
     ids: Ids,
     batches: u64,
@@ -60,8 +72,13 @@ pub(crate) struct Relay {
     rejection: Option<RpcError>,
     /// The server there is has answered something.
     proven: bool,
+    /// How much it has.
+    answers: u32,
     /// Something was passed on that the server may complain of without naming it.
     sent_unreadable: bool,
+    /// When the client was last told that everything may have changed, and when it is to be told again.
+    told_news: Option<Instant>,
+    news_due: Option<Instant>,
     client_ended: bool,
     /// It has, and got an error since that no server gave.
     unanswered: bool,
@@ -81,19 +98,28 @@ enum Link {
 
 impl Relay {
     pub(crate) fn new(limits: Limits) -> Self {
+        Self::with_ids(Ids::new(), limits)
+    }
+
+    fn with_ids(ids: Ids, limits: Limits) -> Self {
         Self {
             limits,
             link: Link::Away,
             session: Session::default(),
             sent: Sent::default(),
             waiting: Waiting::default(),
+            unheard: Unheard::default(),
+            crowd: Crowd::default(),
             questions: Questions::default(),
-            ids: Ids::default(),
+            ids,
             batches: 0,
             trouble: "none was looked for yet".to_owned(),
             rejection: None,
             proven: false,
+            answers: 0,
             sent_unreadable: false,
+            told_news: None,
+            news_due: None,
             client_ended: false,
             unanswered: false,
             done: false,
@@ -103,8 +129,9 @@ impl Relay {
 
     /// There is a server, and it has let us in.
     pub(crate) fn server_attached(&mut self, now: Instant) {
-        self.ids.server += 1;
-        (self.proven, self.sent_unreadable) = (false, false);
+        self.ids.next_server();
+        (self.proven, self.answers, self.sent_unreadable) = (false, 0, false);
+        self.unheard = Unheard::default();
         let id = self.ids.next();
         match self.session.handshake(&id) {
             Some(handshake) => {
@@ -117,15 +144,36 @@ impl Relay {
 
     /// There is none where one should be.
     pub(crate) fn server_unreachable(&mut self, why: impl Into<String>) {
+        self.server_awaited(why);
+        self.end_if_alone();
+    }
+
+    /// There is none yet, but there will be: a client that has gone is waited for like any other.
+    pub(crate) fn server_awaited(&mut self, why: impl Into<String>) {
         self.trouble = why.into();
         self.link = Link::Away;
-        self.end_if_alone();
     }
 
     /// The server that was attached is gone.
     pub(crate) fn server_lost(&mut self, now: Instant) {
-        self.trouble = "it went away".to_owned();
+        let (reason, unheard) = self.unheard.end();
         self.part();
+        let is_awaited = !unheard.is_empty();
+        let again = self.take_back(unheard, now);
+        self.let_go(now, |call| failures::lost(&call.method, reason.as_deref()));
+        for held in again.into_iter().rev() {
+            self.waiting.push_front(held);
+        }
+        self.trouble = reason.unwrap_or_else(|| "it went away".to_owned());
+        if is_awaited {
+            self.end_if_done();
+        } else {
+            self.end_if_alone();
+        }
+    }
+
+    /// What a server had that is gone waits for the next one, or is answered with an error.
+    fn let_go(&mut self, now: Instant, error: impl Fn(&Call) -> RpcError) {
         let (mut again, mut gone) = (Vec::new(), Vec::new());
         for call in self.sent.take_all() {
             let is_handshake = *call.method == *request::INITIALIZE;
@@ -134,7 +182,7 @@ impl Relay {
                 Err(call) => gone.push(call),
             }
             // Some clients say that they are ready without waiting for the answer.
-            if is_handshake && self.session.initialized {
+            if is_handshake && self.session.is_ready() {
                 again.push(Held {
                     line: initialized(),
                     calls: Vec::new(),
@@ -142,11 +190,10 @@ impl Relay {
                 });
             }
         }
-        self.fail(&gone, |call| failures::lost(&call.method));
+        self.fail(&gone, error);
         for held in again.into_iter().rev() {
             self.waiting.push_front(held);
         }
-        self.end_if_alone();
     }
 
     /// The server does not want us, and will not.
@@ -171,6 +218,11 @@ impl Relay {
                 self.tell_client(line);
             }
         }
+        if self.news_due.is_some_and(|due| due <= now) {
+            self.tell_news(now);
+        }
+        self.crowd.counts(self.is_full(), now, self.limits.hold);
+        self.crowd.time_is(now);
         self.end_if_done();
     }
 
@@ -185,13 +237,39 @@ impl Relay {
             Link::Opening(_, until) => Some(until),
             Link::Away | Link::Open | Link::Refused => None,
         };
-        let times = [opening, self.waiting.deadline(), self.sent.deadline()];
+        let times = [
+            opening,
+            self.waiting.deadline(),
+            self.sent.deadline(),
+            self.news_due,
+            self.crowd.deadline(),
+        ];
         times.into_iter().flatten().min()
     }
 
     /// Is a server to be looked for? Not before the client has said something, and then always.
     pub(crate) fn wants_server(&self) -> bool {
-        matches!(self.link, Link::Away) && (self.ids.server > 0 || !self.waiting.is_empty())
+        matches!(self.link, Link::Away) && (self.ids.had_server() || !self.waiting.is_empty())
+    }
+
+    /// May the client say more? Not while there is as much as there may be that waits for a server, or for answers that
+    /// come.
+    pub(crate) fn has_room(&self) -> bool {
+        if self.rejection.is_some() {
+            return true;
+        }
+        let has_room = self.is_open() || self.waiting.has_room(&self.limits);
+        has_room && !self.is_crowded()
+    }
+
+    /// Is the client held back because of all the answers that are on their way to it?
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowd.holds_back()
+    }
+
+    /// Has the server there is, or was last, answered more than one does that dies of what it is told?
+    pub(crate) fn was_of_use(&self) -> bool {
+        self.answers >= OF_USE
     }
 
     /// Is there a server that has answered something?
@@ -220,6 +298,7 @@ impl Relay {
     /// What the server asked is not to be answered any more.
     fn part(&mut self) {
         self.link = Link::Away;
+        self.news_due = None;
         for id in self.questions.take_all() {
             let params = json!({ "requestId": id, "reason": "the server that asked went away" });
             self.tell_client(jsonrpc::notification(notification::CANCELLED, &params));
@@ -239,6 +318,9 @@ impl Relay {
         for call in held.calls {
             self.sent.push(call, &held.line, &self.limits);
         }
+        // What stands in an array, the server may not be able to read.
+        self.sent_unreadable |= held.line.trim_ascii_start().starts_with(b"[");
+        self.unheard.told(&held.line, &self.limits);
         self.tell_server(held.line);
     }
 
@@ -284,6 +366,11 @@ impl Relay {
         }
     }
 
+    /// Are there as many requests without an answer as there may be?
+    fn is_full(&self) -> bool {
+        self.sent.len() + self.waiting.requests() >= self.limits.pending
+    }
+
     /// The client has gone, and there is no server to wait for.
     fn end_if_alone(&mut self) {
         if self.client_ended && !self.is_idle() {
@@ -307,6 +394,18 @@ impl Relay {
         }));
     }
 
+    /// The client hears what may have changed with the server, but not all the time.
+    fn tell_news(&mut self, now: Instant) {
+        let again = self.told_news.map(|told| told + self.limits.news);
+        self.news_due = again.filter(|again| *again > now);
+        if self.news_due.is_none() {
+            self.told_news = Some(now);
+            for line in self.session.news() {
+                self.tell_client(line);
+            }
+        }
+    }
+
     fn tell_client(&mut self, line: Vec<u8>) {
         self.output.push_back(Output::ToClient(line));
     }
@@ -314,27 +413,4 @@ impl Relay {
     fn tell_server(&mut self, line: Vec<u8>) {
         self.output.push_back(Output::ToServer(line));
     }
-}
-
-/// Ids that neither side has used.
-#[derive(Debug, Default)]
-struct Ids {
-    /// How many servers there have been.
-    server: u64,
-    count: u64,
-}
-
-impl Ids {
-    /// The next one; it says which server it is for.
-    fn next(&mut self) -> RequestId {
-        self.count += 1;
-        RequestId::from(&*format!("{OWN}{}-{}", self.server, self.count))
-    }
-}
-
-/// How they begin.
-const OWN: &str = "lmcp-proxy-";
-
-fn is_own(id: &RequestId) -> bool {
-    matches!(id, RequestId::String(text) if text.starts_with(OWN))
 }

@@ -6,8 +6,8 @@ use lmcp_wire::{RequestId, jsonrpc, meta, method::notification, subscribe::Subsc
 use serde_json::{Value, json};
 
 use super::{
-    Link, Output, Relay, failures, is_own,
-    message::{Message, batch, cancelled, glimpse, join, replace, subscription},
+    Link, Output, Relay, failures,
+    message::{Message, Seen, batch, cancelled, glimpse, join, replace, subscription},
 };
 
 /// What becomes of a message.
@@ -40,33 +40,65 @@ impl Relay {
     }
 
     /// The server wrote a line that is too long, of which these are the two ends.
-    pub(crate) fn server_long_line(&mut self, head: &[u8], tail: &[u8]) {
-        let (id, _) = glimpse(head, tail);
-        if let Some(call) = id.and_then(|id| self.sent.remove(&id)) {
-            let error = failures::answer_too_long(self.limits.line_bytes);
-            self.fail(&[call], |_| error.clone());
+    pub(crate) fn server_long_line(&mut self, head: &[u8], tail: &[u8], now: Instant) {
+        self.unheard.heard();
+        let most = self.limits.line_bytes;
+        let Seen { id, method } = glimpse(head, tail);
+        match (method, id) {
+            // Nobody waits for it.
+            (Some(method), _) if method.starts_with(NOTIFICATIONS) => {}
+            (Some(_), Some(question)) => {
+                let error = failures::too_long(most);
+                self.tell_server(jsonrpc::error(Some(&question), &error));
+            }
+            (None, Some(id)) => {
+                let call = self.sent.remove(&id);
+                self.fail(call.as_slice(), |_| failures::answer_too_long(most));
+            }
+            // Somebody may wait for it, and nobody knows who.
+            (Some(_) | None, None) => {
+                self.part();
+                self.output.push_back(Output::Detach);
+                self.trouble = format!("it said more than {most} bytes at once");
+                self.let_go(now, |call| failures::left(&call.method, most));
+                self.end_if_alone();
+            }
         }
         self.end_if_done();
     }
 
     /// Looks at one message.
     fn hear(&mut self, message: &[u8], now: Instant) -> Heard {
-        match Message::read(message) {
+        let read = Message::read(message);
+        if !matches!(read, Message::Nameless) {
+            self.unheard.heard();
+        }
+        match read {
             Message::Request { id, raw_id, .. } => self.hear_question(message, id, raw_id),
             Message::Notification { method, params } => match &*method {
                 notification::CANCELLED => self.hear_cancelled(message, params, now),
                 notification::LISTEN_ACKNOWLEDGED => self.hear_acknowledged(params),
                 _ => Heard::Pass,
             },
-            Message::Response { id, result, .. } if is_own(&id) => {
-                self.hear_own(&id, result);
-                Heard::Nothing
-            }
             Message::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
-            // It answers something that could not be read; if nothing of that kind was sent, it is about the connection.
-            Message::Nameless if !self.sent_unreadable => Heard::Nothing,
-            Message::Nameless | Message::Unreadable => Heard::Pass,
+            Message::Hollow { id } => self.hear_answer(message, &id, None, now),
+            Message::Nameless => self.hear_nameless(message),
+            Message::Unreadable => Heard::Pass,
         }
+    }
+
+    /// An error that answers something that could not be read, or all that stood in an array where there are none. If
+    /// nothing of that kind was sent, it is about the connection.
+    fn hear_nameless(&mut self, message: &[u8]) -> Heard {
+        if self.unheard.heard_nameless(message) {
+            return Heard::Nothing;
+        }
+        let is_refused = !self.session.has_batches() && self.sent.remove_batch();
+        if is_refused || self.sent_unreadable {
+            self.unheard.heard();
+            return Heard::Pass;
+        }
+        Heard::Nothing
     }
 
     fn hear_question(&mut self, message: &[u8], theirs: RequestId, raw: &str) -> Heard {
@@ -129,6 +161,10 @@ impl Relay {
         result: Option<&str>,
         now: Instant,
     ) -> Heard {
+        if self.ids.is_own(id) && !self.sent.has(id) {
+            self.hear_own(id, result, now);
+            return Heard::Nothing;
+        }
         if result.is_some() && self.sent.find(id).is_some_and(|call| call.is_open()) {
             let heard = self.hear_end(message, id, now);
             if matches!(heard, Heard::Nothing) {
@@ -136,7 +172,11 @@ impl Relay {
             }
         }
         let call = self.sent.remove(id);
-        self.proven |= call.is_some();
+        if call.is_some() {
+            self.proven = true;
+            self.answers = self.answers.saturating_add(1);
+            self.crowd.moves();
+        }
         if let (Some(result), Some(line)) = (result, call.and_then(|call| call.kept)) {
             self.session.learn(&line, result, &self.limits);
         }
@@ -144,14 +184,14 @@ impl Relay {
     }
 
     /// An answer to something of ours: of all that is said again, only that to the handshake matters.
-    fn hear_own(&mut self, id: &RequestId, result: Option<&str>) {
+    fn hear_own(&mut self, id: &RequestId, result: Option<&str>, now: Instant) {
         if !matches!(&self.link, Link::Opening(handshake, _) if handshake == id) {
             return;
         }
         let rejection = match result.map(|result| self.session.agrees(result)) {
             Some(Ok(())) => {
                 self.proven = true;
-                return self.open_again();
+                return self.open_again(now);
             }
             Some(Err((theirs, ours))) => failures::disagreed(&theirs, ours),
             None => failures::not_taken(),
@@ -162,15 +202,13 @@ impl Relay {
     }
 
     /// The next server took the handshake.
-    fn open_again(&mut self) {
+    fn open_again(&mut self, now: Instant) {
         let rest = self.session.rest(&mut self.ids);
         for line in rest {
             self.tell_server(line);
         }
         self.open();
-        for line in self.session.news() {
-            self.tell_client(line);
-        }
+        self.tell_news(now);
     }
 
     /// A batch is handed over as it is if all of its messages are.
@@ -193,6 +231,9 @@ impl Relay {
         }
     }
 }
+
+/// How the methods of messages begin that nobody answers.
+const NOTIFICATIONS: &str = "notifications/";
 
 /// What a subscription to another server would have told, as far as anybody knows.
 fn missed(id: &RequestId, filter: &SubscriptionFilter) -> Vec<Vec<u8>> {

@@ -18,7 +18,9 @@ use crate::limits::Limits;
 pub(super) struct Session {
     agreed: Option<Agreed>,
     /// The client said that it is ready.
-    pub(super) initialized: bool,
+    initialized: bool,
+    /// It said so since it last asked for a handshake, which may still be refused.
+    is_ready: bool,
     /// The parameters of the last `logging/setLevel`.
     level: Option<Vec<u8>>,
     watched: Vec<String>,
@@ -42,10 +44,12 @@ impl Session {
         };
         match &*method {
             request::INITIALIZE => {
-                let initialized = self.initialized;
-                *self = Self::default();
-                self.initialized = initialized;
-                self.agreed = agreed(params, result);
+                *self = Self {
+                    agreed: agreed(params, result),
+                    initialized: self.is_ready,
+                    is_ready: self.is_ready,
+                    ..Self::default()
+                };
             }
             request::SET_LEVEL => self.level = Some(params.as_bytes().to_vec()),
             request::SUBSCRIBE => self.watch(params, limits),
@@ -67,6 +71,21 @@ impl Session {
         if room && !self.watched.contains(&uri) {
             self.watched.push(uri);
         }
+    }
+
+    /// The client asks for a handshake. Until that is answered, what was agreed on before holds.
+    pub(super) fn begins(&mut self) {
+        self.is_ready = false;
+    }
+
+    /// The client says that it is ready.
+    pub(super) fn is_now_ready(&mut self) {
+        (self.initialized, self.is_ready) = (true, true);
+    }
+
+    /// Did it say so after its last handshake?
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     /// Was there a handshake?

@@ -100,6 +100,6 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         state: State::Running,
         log,
     };
-    host.commands()?.let_go(running);
+    host.commands()?.let_go(running, &cx);
     Ok(Answer::new(started, text))
 }

@@ -144,7 +144,7 @@ impl Commands {
             timeout_ms: wanted.timeout_ms,
             grace_ms: host.settings.grace_ms,
             keep: wanted.keep,
-            passing: false,
+            passing: self.is_passing(cx),
             spool_bytes: host.settings.output_bytes_kept,
             fence: None,
             key: random_name(),
@@ -217,6 +217,7 @@ impl Commands {
         };
         about.order.dir = dir;
         about.order.keep = true;
+        about.order.passing = self.is_passing(cx);
         about.order.key = random_name();
         self.run(id, about, log, folder).await
     }
@@ -259,10 +260,14 @@ impl Commands {
         Ok(running)
     }
 
+    /// Will nobody find it again? A caller that is known in person does not come back as the same.
+    fn is_passing(&self, cx: &Cx) -> bool {
+        self.store.is_passing() || cx.caller().identity().is_some()
+    }
+
     /// The order with what is the same for every command, and is not written down: the environment, the fence.
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
-        order.passing = self.store.is_passing();
         order.env = environment::of(&order.env, order.tty.is_some());
         if let Some(fence) = &self.fence {
             let scratch = order.dir.join("tmp");
@@ -297,18 +302,29 @@ impl Commands {
         }
     }
 
-    /// A job goes on without anybody who waits for it; one that ends with the server is still held by it.
-    pub(crate) fn let_go(&self, job: Running) {
-        if self.store.is_passing() {
-            self.look_after(job.link);
+    /// A job goes on without anybody who waits for it. One that nobody could find again is still held, until its caller
+    /// is gone or the server.
+    pub(crate) fn let_go(&self, job: Running, cx: &Cx) {
+        if job.about.order.passing {
+            let (mut link, caller) = (job.link, cx.caller().clone());
+            self.hold(async move {
+                tokio::select! {
+                    () = async { while link.next().await.is_some() {} } => {}
+                    () = caller.gone() => {}
+                }
+            });
         }
     }
 
     /// Stays until everything is gone that a command left behind; with the server that ends it.
     fn look_after(&self, mut link: Link) {
+        self.hold(async move { while link.next().await.is_some() {} });
+    }
+
+    fn hold(&self, held: impl Future<Output = ()> + Send + 'static) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         while left.try_join_next().is_some() {}
-        left.spawn(async move { while link.next().await.is_some() {} });
+        left.spawn(held);
     }
 }
 

@@ -138,7 +138,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                     cx.detach().await;
                 } else if running.keep().await.is_ok() {
                     let answer = handed_over(&running, began.elapsed(), &room);
-                    host.commands()?.let_go(running);
+                    host.commands()?.let_go(running, &cx);
                     return answer;
                 }
                 // It cannot be kept because it has just ended: that is the next word.

@@ -89,7 +89,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         true => {
             let again = commands.start_again(&host, &job.about, &cx).await?;
             let id = again.id.clone();
-            commands.let_go(again);
+            commands.let_go(again, &cx);
             Some(id)
         }
         false => None,

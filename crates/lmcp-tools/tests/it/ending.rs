@@ -207,6 +207,25 @@ async fn jobs_that_nobody_could_find_again_end_with_the_server() {
 }
 
 #[tokio::test]
+async fn jobs_end_with_the_child_that_started_them() {
+    let (host, mark) = (Host::new(), Mark::new("orphan"));
+    let (gone, watched) = tokio::sync::watch::channel(false);
+    let identity = Identity::new("1", "child", "worker");
+    let caller = Caller::new(CallerTransport::Memory).identified_until(identity, watched);
+    let client = host.client().caller(caller);
+    let args = mark.args("echo kept; sleep 300", &json!({}));
+    let started = client.call_tool("shell_bg", args).await.unwrap();
+    let id = started.structured_content.unwrap()["id"].clone();
+    // While it is there, a job is as good as any.
+    let args = json!({ "id": id, "wait_for": "kept" });
+    let output = client.call_tool("job_output", args).await.unwrap();
+    assert!(text(&output).contains("kept"), "{}", text(&output));
+    assert!(mark.processes() > 0);
+    gone.send_replace(true);
+    mark.become_(0).await;
+}
+
+#[tokio::test]
 async fn jobs_belong_to_who_started_them() {
     let host = Host::new();
     let call = async |who: &str, tool: &str, args: Value| {

@@ -195,3 +195,19 @@ fn fill(pipe: &std::io::PipeWriter) {
     while write(pipe, &[b'x'; 4096]) != Err(Errno::AGAIN) {}
     fcntl_setfl(pipe, OFlags::empty()).expect("it is ours");
 }
+
+#[test]
+fn a_client_that_has_said_all_and_does_not_read_is_given_up() {
+    let place = Place::new("stall");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&modern(1, "tools/call", json!({ "name": "a" })));
+    client.send(&modern(2, "tools/call", json!({ "name": "b" })));
+    let mut server = Server::accept(&listener);
+    assert_eq!(server.receive()["id"], 1);
+    // More than the pipe and the proxy hold, and the end of the input stands behind that.
+    let result = json!({ "text": "x".repeat(1 << 20) });
+    server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": result }));
+    client.input = None;
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(1));
+}

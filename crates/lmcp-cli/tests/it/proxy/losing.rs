@@ -1,6 +1,13 @@
 //! Servers that go and come while their client stays.
 
-use std::{collections::BTreeSet, io::Write as _, os::unix::net::UnixListener, thread};
+use std::{
+    collections::BTreeSet,
+    io::Write as _,
+    net::Shutdown,
+    os::unix::net::UnixListener,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -214,4 +221,74 @@ fn a_socket_with_a_long_path_is_reached() {
     std::fs::rename(place.socket(), &socket).unwrap();
     let mut server = Server::accept(&listener);
     assert_eq!(server.receive()["id"], 1);
+}
+
+#[test]
+fn a_server_that_does_not_listen_any_more_is_left_when_it_has_said_all() {
+    let place = Place::new("ears");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&modern(1, "tools/call", json!({ "name": "a" })));
+    client.send(&modern(2, "tools/call", json!({ "name": "b" })));
+    let mut first = Server::accept(&listener);
+    assert_eq!(
+        (first.receive()["id"].clone(), &first.receive()["id"]),
+        (json!(1), &json!(2))
+    );
+    first.lines.get_ref().shutdown(Shutdown::Read).unwrap();
+    client.send(&modern(3, "tools/call", json!({ "name": "c" })));
+    // It still speaks, and is heard.
+    first.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+    assert_eq!(client.receive()["result"], json!({}));
+    let mut next = Server::accept(&listener);
+    for id in [2, 3] {
+        let lost = client.receive();
+        assert_eq!(
+            (&lost["id"], &lost["error"]["data"]["retriable"]),
+            (&json!(id), &json!(true))
+        );
+    }
+    client.send(&modern(4, "tools/call", json!({ "name": "d" })));
+    assert_eq!(next.receive()["id"], 4);
+}
+
+#[test]
+fn a_server_that_dies_of_every_handshake_is_not_asked_all_the_time() {
+    let place = Place::new("loop");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&initialize());
+    let begun = Instant::now();
+    for _ in 0..8 {
+        let mut server = Server::accept(&listener);
+        let id = &server.receive()["id"];
+        let tools = json!({ "tools": { "listChanged": true } });
+        let result = json!({ "protocolVersion": "2025-11-25", "capabilities": tools });
+        server.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    }
+    assert!(
+        begun.elapsed() >= Duration::from_millis(500),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn a_call_that_a_full_server_did_not_take_is_taken_by_the_next() {
+    let place = Place::new("full");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&modern(1, "tools/call", json!({ "name": "a" })));
+    client.input = None;
+    let mut full = Server::accept(&listener);
+    assert_eq!(full.receive()["id"], 1);
+    let error = json!({ "code": -32603, "message": "1 connections are open" });
+    full.send(&json!({ "jsonrpc": "2.0", "error": error }));
+    drop(full);
+    let mut server = Server::accept(&listener);
+    assert_eq!(server.receive()["id"], 1);
+    server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+    assert_eq!(client.receive()["result"], json!({}));
+    drop(server);
+    assert_eq!(client.end(), Some(0));
 }

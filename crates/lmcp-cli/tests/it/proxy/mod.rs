@@ -4,6 +4,7 @@ mod ending;
 mod identity;
 mod losing;
 mod pressure;
+mod url;
 
 use std::{
     fs,

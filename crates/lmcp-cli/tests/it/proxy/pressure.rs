@@ -157,7 +157,7 @@ fn what_a_client_says_arrives_in_its_order_across_a_restart() {
     for id in 1..=200 {
         assert_eq!(server.receive()["id"], id);
     }
-    // In this order: else the proxy may be let in once more, by a server that is already gone.
+    // In this order: nobody is to find a socket that will not be served.
     drop(listener);
     drop(server);
     for id in 1..=200 {
@@ -232,4 +232,69 @@ fn stdout_may_be_a_socket_as_some_clients_have_it() {
     // The client is gone although its input is still open.
     drop(ours);
     assert_eq!(process.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn more_than_may_wait_is_held_back_and_not_refused() {
+    const CALLS: u64 = 2000;
+    let place = Place::new("crowd");
+    let mut client = Client::of(&place.socket());
+    let mut input = client.input.take().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for id in 1..=CALLS {
+                let line = format!("{}\n", modern(id, "tools/list", json!({})));
+                input.write_all(line.as_bytes()).unwrap();
+            }
+        });
+        let _server = serve(&place.socket());
+        for _ in 1..=CALLS {
+            let answer = client.receive();
+            assert!(answer["result"]["tools"].is_array(), "{answer}");
+        }
+    });
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn without_a_server_all_that_a_client_has_said_is_answered_at_its_end() {
+    const CALLS: u64 = 400;
+    let place = Place::new("nobody");
+    let mut client = Client::of(&place.socket());
+    for id in 1..=CALLS {
+        client.send(&modern(id, "tools/list", json!({})));
+    }
+    client.input = None;
+    for id in 1..=CALLS {
+        let answer = client.receive();
+        assert_eq!(answer["id"], id);
+        assert_eq!(answer["error"]["data"]["retriable"], true);
+    }
+    assert_eq!(client.end(), Some(1));
+}
+
+#[test]
+fn a_client_that_reads_again_finds_its_errors_and_the_next_server() {
+    const CALLS: u64 = 2000;
+    let place = Place::new("reads");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for id in 1..=CALLS {
+                client.send(&modern(id, "tools/call", json!({ "name": "a" })));
+            }
+        });
+        let mut server = Server::accept(&listener);
+        for id in 1..=CALLS {
+            assert_eq!(server.receive()["id"], id);
+        }
+        // Far more errors come of its end than there is room for.
+    });
+    for id in 1..=CALLS {
+        assert_eq!(client.receive()["id"], id);
+    }
+    client.send(&modern(0, "tools/list", json!({})));
+    let mut server = Server::accept(&listener);
+    assert_eq!(server.receive()["id"], 0);
 }

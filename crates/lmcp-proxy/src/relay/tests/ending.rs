@@ -72,7 +72,7 @@ fn who_is_refused_is_told_so_for_everything_and_no_server_is_looked_for() {
         r#"
         client {"jsonrpc":"2.0","id":1,"method":"initialize"}
         refused not you
-        to client {"id":1,"error":{"code":-32600,"message":"not you"}}
+        to client {"id":1,"error":{"code":INVALID_REQUEST,"message":"not you"}}
         client {"jsonrpc":"2.0","id":2,"method":"tools/list"}
         to client {"id":2,"error":{"message":"not you"}}
         client {"jsonrpc":"2.0","method":"notifications/initialized"}
@@ -82,4 +82,25 @@ fn who_is_refused_is_told_so_for_everything_and_no_server_is_looked_for() {
     );
     assert!(!play.relay.wants_server());
     play.go("eof\n done Refused");
+}
+
+#[test]
+fn a_server_that_is_being_started_is_waited_for() {
+    let mut play = play(
+        r#"
+        client {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+        eof
+    "#,
+    );
+    play.relay.server_awaited("it is being started");
+    play.collect();
+    assert!(play.relay.wants_server());
+    play.go(r#"
+        after 29
+        attached
+        to server {"id":1}
+        server {"jsonrpc":"2.0","id":1,"result":{}}
+        to client {"id":1}
+        done Done
+    "#);
 }

@@ -25,7 +25,7 @@ fn the_log_level_and_watched_resources_are_said_again_and_the_answers_kept_from_
             to client {"id":3}
             client {"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"a:/none"}}
             to server {"id":4}
-            server {"jsonrpc":"2.0","id":4,"error":{"code":-32002,"message":"no such resource"}}
+            server {"jsonrpc":"2.0","id":4,"error":{"code":RESOURCE_NOT_FOUND,"message":"no such resource"}}
             to client {"id":4}
             client {"jsonrpc":"2.0","id":5,"method":"resources/unsubscribe","params":{"uri":"a:/1"}}
             to server {"id":5}
@@ -42,7 +42,7 @@ fn the_log_level_and_watched_resources_are_said_again_and_the_answers_kept_from_
             to client {"method":"notifications/resources/list_changed"}
             to client {"method":"notifications/resources/updated","params":{"uri":"a:/2"}}
             server {"jsonrpc":"2.0","id":"lmcp-proxy-2-3","result":{}}
-            server {"jsonrpc":"2.0","id":"lmcp-proxy-2-4","error":{"code":-32002,"message":"no such resource"}}
+            server {"jsonrpc":"2.0","id":"lmcp-proxy-2-4","error":{"code":RESOURCE_NOT_FOUND,"message":"no such resource"}}
         "#);
 }
 
@@ -119,7 +119,7 @@ fn a_client_that_begins_anew_is_not_bound_to_what_it_agreed_on_before() {
             lost
             attached
             to server {"method":"initialize"}
-            server {"jsonrpc":"2.0","id":"lmcp-proxy-2-2","error":{"code":-32602,"message":"no"}}
+            server {"jsonrpc":"2.0","id":"lmcp-proxy-2-2","error":{"code":INVALID_PARAMS,"message":"no"}}
             detach
             client {"jsonrpc":"2.0","id":1,"method":"tools/call"}
             to client {"id":1,"error":{"message":"the server was replaced by one that refuses the handshake…","data":{"retriable":false}}}
@@ -161,4 +161,33 @@ fn a_server_that_goes_during_the_handshake_costs_nobody_anything() {
             to client {"method":"notifications/tools/list_changed"}
             to client {"method":"notifications/resources/list_changed"}
         "#);
+}
+
+#[test]
+fn a_second_handshake_that_is_refused_changes_nothing() {
+    play(OPENED)
+        .go(r#"
+            client {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}
+            to server {"id":1}
+            server {"jsonrpc":"2.0","id":1,"error":{"code":INVALID_REQUEST,"message":"already"}}
+            to client {"id":1}
+            lost
+        "#)
+        .go(OPENED_AGAIN);
+}
+
+#[test]
+fn after_a_second_handshake_ready_is_to_be_said_again() {
+    play(OPENED).go(r#"
+        client {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}
+        to server {"id":1}
+        server {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}
+        to client {"id":1}
+        lost
+        attached
+        to server {"method":"initialize"}
+        server {"jsonrpc":"2.0","id":"lmcp-proxy-2-2","result":{"protocolVersion":"2025-11-25"}}
+        client {"jsonrpc":"2.0","method":"notifications/initialized"}
+        to server {"method":"notifications/initialized"}
+    "#);
 }

@@ -84,7 +84,7 @@ fn one_that_the_next_server_does_not_take_is_answered_with_its_error() {
         lost
         attached
         to server {"id":5}
-        server {"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"too many"}}
+        server {"jsonrpc":"2.0","id":5,"error":{"code":INTERNAL_ERROR,"message":"too many"}}
         to client {"id":5,"error":{"message":"too many"}}
         lost
         attached

@@ -1,7 +1,6 @@
 //! A server that goes.
 
-use super::{OPENED, OPENED_AGAIN, Play, play};
-use crate::limits::Limits;
+use super::{OPENED, OPENED_AGAIN, play};
 
 #[test]
 fn what_the_server_had_is_answered_with_an_error_in_the_order_it_was_sent() {
@@ -11,7 +10,7 @@ fn what_the_server_had_is_answered_with_an_error_in_the_order_it_was_sent() {
         client {"jsonrpc":"2.0","id":1,"method":"resources/read"}
         to server {"id":1}
         lost
-        to client {"jsonrpc":"2.0","id":"b","error":{"code":-32603,"message":"the server went away while `tools/call` ran: it may or may not…","data":{"retriable":true,"method":"tools/call"}}}
+        to client {"jsonrpc":"2.0","id":"b","error":{"code":INTERNAL_ERROR,"message":"the server went away while `tools/call` ran: it may or may not…","data":{"retriable":true,"method":"tools/call"}}}
         to client {"id":1,"error":{"data":{"retriable":true,"method":"resources/read"}}}
     "#);
 }
@@ -48,7 +47,7 @@ fn it_waits_half_a_minute_and_is_told_why() {
         client {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}
         missing the socket is not there
         after 20
-        to client {"id":1,"error":{"code":-32603,"message":"there is no server for `tools/call`: the socket is not there; nothing was done…","data":{"retriable":true,"method":"tools/call"}}}
+        to client {"id":1,"error":{"code":INTERNAL_ERROR,"message":"there is no server for `tools/call`: the socket is not there; nothing was done…","data":{"retriable":true,"method":"tools/call"}}}
         after 10
         to client {"id":2}
     "#)
@@ -149,28 +148,88 @@ fn an_answer_that_crosses_its_cancellation_still_goes_to_the_client() {
 }
 
 #[test]
-fn a_request_too_many_is_refused_and_a_place_is_free_again_later() {
-    let limits = Limits {
-        waiting: 2,
-        pending: 3,
-        ..Limits::default()
-    };
-    Play::new(limits).go(r#"
+fn what_a_server_did_not_want_to_hear_goes_to_the_next_one_in_order() {
+    const FULL: &str =
+        r#"{"jsonrpc":"2.0","error":{"code":INTERNAL_ERROR,"message":"1 connections are open"}}"#;
+    play(
+        &r#"
         client {"jsonrpc":"2.0","id":1,"method":"tools/call"}
-        client {"jsonrpc":"2.0","id":2,"method":"tools/call"}
+        client {"jsonrpc":"2.0","method":"notifications/x"}
+        client {"jsonrpc":"2.0","id":2,"method":"ping"}
         client {"jsonrpc":"2.0","id":3,"method":"tools/call"}
-        to client {"id":3,"error":{"message":"there is no server for `tools/call`: too much waits…","data":{"retriable":true}}}
-        client {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}
         attached
         to server {"id":1}
+        to server {"method":"notifications/x"}
         to server {"id":2}
-        client {"jsonrpc":"2.0","id":4,"method":"tools/call"}
-        to server {"id":4}
-        client {"jsonrpc":"2.0","id":5,"method":"tools/call"}
-        to client {"id":5,"error":{"data":{"retriable":true}}}
-        server {"jsonrpc":"2.0","id":1,"result":{}}
-        to client {"id":1}
-        client {"jsonrpc":"2.0","id":6,"method":"tools/call"}
-        to server {"id":6}
-    "#);
+        to server {"id":3}
+        client {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}
+        to server {"method":"notifications/cancelled"}
+        eof
+        server FULL
+        lost
+        after 10
+        attached
+        to server {"id":1}
+        to server {"method":"notifications/x"}
+        to server {"id":2}
+        server FULL
+        lost
+        after 20
+        to client {"id":1,"error":{"message":"there is no server for `tools/call`: 1 connections are open; nothing was done…","data":{"retriable":true}}}
+        to client {"id":2,"error":{}}
+        done Unanswered
+    "#
+        .replace("FULL", FULL),
+    );
+}
+
+#[test]
+fn what_a_server_says_when_it_has_looked_does_not_mean_that_it_has_not() {
+    // It has answered something before, or it does not like what it was told.
+    for (before, code) in [
+        (
+            r#"server {"jsonrpc":"2.0","method":"notifications/x"}
+               to client {"method":"notifications/x"}"#,
+            "INTERNAL_ERROR",
+        ),
+        ("", "INVALID_REQUEST"),
+    ] {
+        let script = r#"
+            client {"jsonrpc":"2.0","id":1,"method":"tools/call"}
+            attached
+            to server {"id":1}
+            BEFORE
+            server {"jsonrpc":"2.0","id":null,"error":{"code":CODE,"message":"no"}}
+            lost
+            to client {"id":1,"error":{"message":"the server went away while `tools/call` ran…","data":{"retriable":true}}}
+        "#;
+        play(&script.replace("BEFORE", before).replace("CODE", code));
+    }
+}
+
+#[test]
+fn a_server_that_comes_and_goes_is_news_once_in_a_second() {
+    let again = |id: u32| {
+        format!(
+            r#"
+            lost
+            attached
+            to server {{"method":"initialize"}}
+            server {{"jsonrpc":"2.0","id":"lmcp-proxy-{id}-{id}","result":{{"protocolVersion":"2025-06-18"}}}}
+            to server {{"method":"notifications/initialized"}}
+            "#
+        )
+    };
+    const NEWS: &str = r#"
+        to client {"method":"notifications/tools/list_changed"}
+        to client {"method":"notifications/resources/list_changed"}
+    "#;
+    let mut play = play(OPENED);
+    play.go(&format!("{}{NEWS}", again(2)));
+    for id in 3..100 {
+        play.go(&again(id));
+    }
+    play.go(&format!("after 1\n{NEWS}")).go("after 60");
+    play.go(&format!("{}{NEWS}", again(100)));
+    play.go(&again(101)).go("lost\n after 60");
 }

@@ -10,7 +10,7 @@
 //! detach · done ENDING
 //! ```
 //!
-//! What is sent and not expected fails, too.
+//! Codes of errors have their names in `lmcp_wire::error`. What is sent and not expected fails, too.
 
 mod batches;
 mod bounds;
@@ -20,16 +20,17 @@ mod listening;
 mod losing;
 mod passing;
 mod questions;
+mod random;
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-use lmcp_wire::RpcError;
+use lmcp_wire::{RpcError, error};
 use serde_json::Value;
 
-use super::{Output, Relay};
+use super::{Output, Relay, ids::Ids};
 use crate::limits::Limits;
 
 /// The handshake that most scripts begin with.
@@ -53,6 +54,11 @@ const OPENED_AGAIN: &str = r#"
     to client {"method":"notifications/resources/list_changed"}
 "#;
 
+/// One whose ids can be foretold.
+fn relay(limits: Limits) -> Relay {
+    Relay::with_ids(Ids::beginning_with("lmcp-proxy-".to_owned()), limits)
+}
+
 struct Play {
     relay: Relay,
     now: Instant,
@@ -70,7 +76,7 @@ fn play(script: &str) -> Play {
 impl Play {
     fn new(limits: Limits) -> Self {
         Self {
-            relay: Relay::new(limits),
+            relay: relay(limits),
             now: Instant::now(),
             to_client: VecDeque::new(),
             to_server: VecDeque::new(),
@@ -84,6 +90,7 @@ impl Play {
             .map(str::trim)
             .filter(|line| !line.is_empty())
         {
+            let line = &*with_codes(line);
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match (word, rest.split_once(' ')) {
                 ("to", Some(("client", wanted))) => expect(self.to_client.pop_front(), wanted),
@@ -130,6 +137,13 @@ impl Play {
         }
     }
 
+    /// The server writes a line that is too long, of which these are the two ends.
+    fn server_long_line(&mut self, head: &str, tail: &str) {
+        let (head, tail) = (head.as_bytes(), tail.as_bytes());
+        self.relay.server_long_line(head, tail, self.now);
+        self.collect();
+    }
+
     fn collect(&mut self) {
         let text = |line: Vec<u8>| String::from_utf8(line).unwrap();
         while let Some(output) = self.relay.next_output() {
@@ -149,6 +163,19 @@ impl Play {
             .collect();
         assert!(left.is_empty(), "not expected before `{before}`: {left:#?}");
     }
+}
+
+/// The line, with numbers in the place of the names of error codes.
+fn with_codes(line: &str) -> String {
+    let codes = [
+        ("PARSE_ERROR", error::PARSE_ERROR),
+        ("INVALID_REQUEST", error::INVALID_REQUEST),
+        ("INVALID_PARAMS", error::INVALID_PARAMS),
+        ("INTERNAL_ERROR", error::INTERNAL_ERROR),
+        ("RESOURCE_NOT_FOUND", error::RESOURCE_NOT_FOUND),
+    ];
+    let put = |line: String, (name, code): (&str, i64)| line.replace(name, &code.to_string());
+    codes.into_iter().fold(line.to_owned(), put)
 }
 
 fn expect(found: Option<String>, wanted: &str) {

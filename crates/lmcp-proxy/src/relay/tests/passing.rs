@@ -44,24 +44,32 @@ fn what_cannot_be_read_is_the_servers_to_answer_and_ours_without_one() {
     play(
         r#"
         client nonsense
-        to client {"error":{"code":-32700}}
+        to client {"error":{"code":PARSE_ERROR}}
         client {"jsonrpc":"2.0","id":null,"method":"ping"}
-        to client {"error":{"code":-32600}}
+        to client {"error":{"code":INVALID_REQUEST}}
+        client {"jsonrpc":"2.0","id":18}
+        to client {"id":18,"error":{"code":INVALID_REQUEST}}
+        client {"jsonrpc":"2.0","id":19,"method":null}
+        to client {"id":19,"error":{"code":INVALID_REQUEST}}
     "#,
     )
     .go(r#"
         attached
         client nonsense
         to server nonsense
-        server {"jsonrpc":"2.0","error":{"code":-32700,"message":"?"}}
-        to client {"error":{"code":-32700,"message":"?"}}
+        server {"jsonrpc":"2.0","error":{"code":PARSE_ERROR,"message":"?"}}
+        to client {"error":{"code":PARSE_ERROR,"message":"?"}}
+        client {"jsonrpc":"2.0","id":18}
+        to server {"jsonrpc":"2.0","id":18}
+        server {"jsonrpc":"2.0","id":18,"error":{"code":INVALID_REQUEST,"message":"?"}}
+        to client {"id":18}
     "#);
 }
 
 #[test]
 fn an_error_that_answers_nothing_of_the_client_is_not_its_business() {
     play(OPENED).go(r#"
-        server {"jsonrpc":"2.0","error":{"code":-32603,"message":"1024 connections are open"}}
+        server {"jsonrpc":"2.0","error":{"code":INTERNAL_ERROR,"message":"1024 connections are open"}}
     "#);
 }
 
@@ -88,9 +96,42 @@ fn an_id_that_is_used_twice_is_answered_twice() {
         to server {"id":7}
         client {"jsonrpc":"2.0","id":7,"method":"tools/call"}
         to server {"id":7}
-        server {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"in flight"}}
+        server {"jsonrpc":"2.0","id":7,"error":{"code":INVALID_REQUEST,"message":"in flight"}}
         to client {"id":7}
         lost
         to client {"id":7,"error":{"data":{"retriable":true}}}
     "#);
+}
+
+#[test]
+fn an_id_of_the_client_may_look_like_one_of_ours() {
+    let mut play = play(OPENED);
+    play.go(r#"
+        client {"jsonrpc":"2.0","id":"lmcp-proxy-1-1","method":"tools/call"}
+        to server {"id":"lmcp-proxy-1-1"}
+        server {"jsonrpc":"2.0","id":"lmcp-proxy-1-1","result":{}}
+        to client {"id":"lmcp-proxy-1-1","result":{}}
+    "#);
+    assert!(play.relay.is_idle());
+}
+
+#[test]
+fn ids_of_ours_are_others_in_every_process() {
+    let handshake = || {
+        let mut ids = super::Ids::new();
+        ids.next()
+    };
+    assert_ne!(handshake(), handshake());
+}
+
+#[test]
+fn an_answer_without_an_answer_is_one() {
+    let mut play = play(OPENED);
+    play.go(r#"
+        client {"jsonrpc":"2.0","id":1,"method":"tools/call"}
+        to server {"id":1}
+        server {"jsonrpc":"2.0","id":1}
+        to client {"jsonrpc":"2.0","id":1}
+    "#);
+    assert!(play.relay.is_idle());
 }

@@ -62,6 +62,6 @@ fn a_question_too_many_is_answered_for_the_client() {
         server {"jsonrpc":"2.0","id":1,"method":"roots/list"}
         to client {"id":"lmcp-proxy-1-2"}
         server {"jsonrpc":"2.0","id":2,"method":"roots/list"}
-        to server {"id":2,"error":{"code":-32603}}
+        to server {"id":2,"error":{"code":INTERNAL_ERROR}}
     "#);
 }

@@ -1,0 +1,283 @@
+//! `lmcp proxy URL`: the same promises, with HTTP in between.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    process::Stdio,
+    thread,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{Client, call, initialize, listening, modern, text};
+use crate::support::{Running, file, lmcp, refusal};
+
+/// An address that nobody uses.
+fn free() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    address.to_string()
+}
+
+fn url(address: &str) -> String {
+    format!("http://{address}/mcp")
+}
+
+fn serve(address: &str) -> Running {
+    listening(&mut lmcp(&["serve", "--demo", "--http", address]))
+}
+
+fn client(address: &str) -> Client {
+    Client::new(&mut lmcp(&["proxy", &url(address)]))
+}
+
+fn echo(id: u64, words: &str) -> Value {
+    call(id, "echo", &json!({ "text": words }))
+}
+
+#[test]
+fn both_eras_are_served_and_the_end_is_clean() {
+    let address = free();
+    let _server = serve(&address);
+    let mut old = client(&address);
+    old.open();
+    for id in 1..=50 {
+        old.send(&echo(id, "hi"));
+    }
+    for _ in 1..=50 {
+        assert_eq!(text(&old.receive()), "hi");
+    }
+    assert_eq!(old.end(), Some(0));
+    let mut new = client(&address);
+    new.send(&modern(
+        1,
+        "tools/call",
+        json!({ "name": "echo", "arguments": { "text": "hi" } }),
+    ));
+    assert_eq!(text(&new.answer(1)), "hi");
+    assert_eq!(new.end(), Some(0));
+}
+
+#[test]
+fn a_client_may_come_before_its_server() {
+    let address = free();
+    let mut client = client(&address);
+    client.send(&initialize());
+    client.send(&echo(1, "hi"));
+    let _server = serve(&address);
+    assert_eq!(client.answer(0)["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(text(&client.answer(1)), "hi");
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_call_that_was_lost_is_told_so_and_the_next_one_works() {
+    let address = free();
+    let server = serve(&address);
+    let mut client = client(&address);
+    client.open();
+    client.send(&call(1, "wait", &json!({ "seconds": 300 })));
+    client.send(&echo(2, "first"));
+    assert_eq!(text(&client.answer(2)), "first");
+    drop(server);
+    let lost = client.answer(1);
+    assert_eq!(lost["error"]["data"]["retriable"], true, "{lost}");
+    // Neither of these has a server, and both wait for one.
+    client.send(&echo(3, "second"));
+    let _server = serve(&address);
+    client.send(&echo(4, "third"));
+    let mut answers = BTreeSet::new();
+    while answers.len() < 2 {
+        let message = client.receive();
+        assert_ne!(message, Value::Null, "it ended");
+        if message["method"].is_null() {
+            answers.insert(text(&message).to_owned());
+        }
+    }
+    assert!(
+        answers.contains("second") && answers.contains("third"),
+        "{answers:?}"
+    );
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_subscription_outlives_its_server_however_that_ends() {
+    let address = free();
+    let mut server = serve(&address);
+    let mut client = client(&address);
+    let filter = json!({ "notifications": { "toolsListChanged": true } });
+    client.send(&modern(1, "subscriptions/listen", filter));
+    assert_eq!(
+        client.receive()["method"],
+        "notifications/subscriptions/acknowledged"
+    );
+    for signal in [Signal::TERM, Signal::KILL] {
+        kill_process(Pid::from_child(&server.0), signal).unwrap();
+        server.0.wait().unwrap();
+        server = serve(&address);
+        let heard = client.receive();
+        assert_eq!(
+            heard["method"], "notifications/tools/list_changed",
+            "{heard}"
+        );
+    }
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_server_is_killed_again_and_again_and_every_call_is_answered() {
+    let address = free();
+    let mut server = serve(&address);
+    let mut client = client(&address);
+    client.open();
+    let proxy = client.process.0.id();
+    for round in 0..10 {
+        let ids: BTreeSet<u64> = (0..20).map(|number| 1 + round * 20 + number).collect();
+        for id in &ids {
+            client.send(&echo(*id, "hi"));
+        }
+        kill_process(Pid::from_child(&server.0), Signal::KILL).unwrap();
+        server.0.wait().unwrap();
+        server = serve(&address);
+        let mut answered = BTreeSet::new();
+        while answered.len() < ids.len() {
+            let message = client.receive();
+            assert_ne!(message, Value::Null, "it ended");
+            if let Some(id) = message["id"]
+                .as_u64()
+                .filter(|_| message["method"].is_null())
+            {
+                let fine = text(&message) == "hi";
+                let retriable = message["error"]["data"]["retriable"] == true;
+                assert!(fine || retriable, "{message}");
+                assert!(answered.insert(id), "{id} has two answers");
+            }
+        }
+        assert_eq!(answered, ids);
+    }
+    assert_eq!(client.process.0.id(), proxy);
+    assert_eq!(client.end(), Some(0));
+}
+
+#[test]
+fn a_slow_call_is_answered_after_the_input_has_ended() {
+    let address = free();
+    let _server = serve(&address);
+    let mut client = client(&address);
+    client.open();
+    client.send(&call(1, "wait", &json!({ "seconds": 1 })));
+    client.input = None;
+    assert_eq!(text(&client.answer(1)), "waited 1 s");
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn it_ends_at_once_where_there_is_nothing_to_do() {
+    let ended = lmcp(&["proxy", &url(&free())])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!((ended.status.code(), &*ended.stdout), (Some(0), &b""[..]));
+}
+
+#[test]
+fn a_client_that_does_not_read_any_more_ends_it() {
+    let address = free();
+    let _server = serve(&address);
+    for (seconds, code) in [(0, 0), (300, 1)] {
+        let mut client = client(&address);
+        client.open();
+        client.send(&echo(1, "hi"));
+        client.answer(1);
+        if seconds > 0 {
+            client.send(&call(2, "wait", &json!({ "seconds": seconds })));
+            client.send(&echo(3, "hi"));
+            client.answer(3);
+        }
+        let Client {
+            mut process,
+            output,
+            input,
+        } = client;
+        drop(output);
+        assert_eq!(process.0.wait().unwrap().code(), Some(code));
+        drop(input);
+    }
+}
+
+#[test]
+fn a_token_is_taken_from_a_file_and_its_lack_is_told() {
+    let right = file("proxy-url-right", "s3cret-s3cret-s3cret\n", 0o600);
+    let wrong = file("proxy-url-wrong", "another-another\n", 0o600);
+    let open = file("proxy-url-open", "s3cret-s3cret-s3cret\n", 0o644);
+    let address = free();
+    let mut command = lmcp(&["serve", "--demo", "--http", &address, "--token-file"]);
+    let _server = listening(command.arg(&right));
+    let with = |token: &std::path::Path| {
+        let mut command = lmcp(&["proxy", &url(&address), "--token-file"]);
+        command.arg(token);
+        command
+    };
+    let mut client = Client::new(&mut with(&right));
+    client.open();
+    client.send(&echo(1, "hi"));
+    assert_eq!(text(&client.answer(1)), "hi");
+    assert_eq!(client.end(), Some(0));
+    for mut command in [lmcp(&["proxy", &url(&address)]), with(&wrong)] {
+        let mut client = Client::new(&mut command);
+        client.send(&initialize());
+        let answer = client.answer(0);
+        let words = answer["error"]["message"].as_str().unwrap().to_owned();
+        assert!(
+            words.contains("401") && words.contains("--token-file"),
+            "{words}"
+        );
+        assert_eq!(answer["error"]["data"]["retriable"], false);
+        assert_eq!(client.process.0.wait().unwrap().code(), Some(77));
+    }
+    assert!(refusal(with(&open)).contains("chmod 600"));
+}
+
+#[test]
+fn a_token_is_not_sent_in_the_clear_to_another_machine() {
+    let mut command = lmcp(&["proxy", "http://box.example/mcp"]);
+    command.env("LMCP_TOKEN", "s3cret");
+    let words = refusal(command);
+    assert!(
+        words.contains("https") && !words.contains("s3cret"),
+        "{words}"
+    );
+}
+
+/// What does not fit into the pipes waits where it is, and nothing is lost or turned round.
+#[test]
+fn a_client_that_reads_late_gets_everything() {
+    let address = free();
+    let _server = serve(&address);
+    let mut client = client(&address);
+    client.open();
+    let words = "x".repeat(10_000);
+    let mut input = client.input.take().unwrap();
+    let lines: Vec<String> = (1..=400)
+        .map(|id| format!("{}\n", echo(id, &words)))
+        .collect();
+    let writing = thread::spawn(move || {
+        for line in lines {
+            input.write_all(line.as_bytes()).unwrap();
+        }
+    });
+    let mut answered = BTreeSet::new();
+    while answered.len() < 400 {
+        let answer = client.receive();
+        assert_eq!(text(&answer).len(), words.len(), "{answer}");
+        answered.insert(answer["id"].as_u64());
+    }
+    writing.join().unwrap();
+    let mut rest = String::new();
+    client.output.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,388 @@
+//! One server: its address, checked, and what every request to it carries.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header,
+    uri::{PathAndQuery, Scheme},
+};
+use rustix::net::sockopt;
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
+
+use crate::{
+    connection::{Connection, Stream},
+    error::{Error, chain},
+    link::Link,
+    mirror::Mirrors,
+    settings::Settings,
+    tls::Tls,
+};
+
+/// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
+#[derive(Clone)]
+pub struct Endpoint(pub(crate) Arc<Server>);
+
+pub(crate) struct Server {
+    /// As people are shown it: what follows a `?` may be a secret.
+    name: String,
+    host: String,
+    port: u16,
+    is_secure: bool,
+    target: PathAndQuery,
+    headers: HeaderMap,
+    tls: Tls,
+    connect_wait: Duration,
+    pub(crate) requests: usize,
+    pub(crate) message_bytes: usize,
+    mirrors: Mutex<Mirrors>,
+    /// It has spoken MCP to us: what does not look like it is a failure, and not its nature.
+    is_proven: AtomicBool,
+}
+
+impl Endpoint {
+    /// Checks the settings. Nothing is connected to yet.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: the URL is none, a header cannot be sent, or a secret would travel unprotected.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        let url = &settings.url;
+        let refuse = |why: &str| Err(Error::Refused(format!("`{}` {why}", shown(url))));
+        let Ok(uri) = url.parse::<Uri>() else {
+            return refuse("is not a URL");
+        };
+        let parts = uri.into_parts();
+        let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
+            return refuse("is not a URL that begins with `http://` or `https://`");
+        };
+        let is_secure = scheme == Scheme::HTTPS;
+        if !is_secure && scheme != Scheme::HTTP {
+            return refuse("is neither `http` nor `https`");
+        }
+        if authority.as_str().contains('@') {
+            return refuse("holds a name or a password; pass a token instead");
+        }
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let headers = headers_of(&settings, authority.as_str())?;
+        let has_secret = SECRET.iter().any(|name| headers.contains_key(name));
+        if has_secret && !is_secure && !settings.plain_secrets && !is_loopback(&host) {
+            return refuse("would get the token unprotected; use `https`");
+        }
+        Ok(Self(Arc::new(Server {
+            name: shown(url),
+            port: authority
+                .port_u16()
+                .unwrap_or(if is_secure { 443 } else { 80 }),
+            host,
+            is_secure,
+            target: parts
+                .path_and_query
+                .unwrap_or(PathAndQuery::from_static("/")),
+            headers,
+            tls: Tls::new(settings.ca_file),
+            connect_wait: settings.connect_wait,
+            requests: settings.requests.max(1),
+            message_bytes: settings.message_bytes,
+            mirrors: Mutex::default(),
+            is_proven: AtomicBool::new(false),
+        })))
+    }
+
+    /// Connects to the server. Nothing is said to it yet.
+    ///
+    /// # Errors
+    /// It is not there, or it is not who it should be.
+    pub async fn open(&self) -> Result<Link, Error> {
+        let connection = self.0.connect().await?;
+        Ok(Link::new(Arc::clone(&self.0), connection))
+    }
+}
+
+impl Server {
+    /// How people know it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn prove(&self) {
+        self.is_proven.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mirrors(&self) -> MutexGuard<'_, Mirrors> {
+        self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request with what all of them carry, and these headers.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Request<Bytes> {
+        let is_post = method == Method::POST;
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::from(self.target.clone());
+        let all = request.headers_mut();
+        all.clone_from(&self.headers);
+        let accept = if is_post {
+            all.insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/json"),
+            );
+            "application/json, text/event-stream"
+        } else {
+            "text/event-stream"
+        };
+        all.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        all.extend(
+            headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+        request
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        let seconds = self.connect_wait.as_secs_f32();
+        let connected = timeout(self.connect_wait, self.connect_now()).await;
+        connected.unwrap_or_else(|_| {
+            let words = format!("cannot connect to `{}` within {seconds} s", self.name);
+            Err(Error::Unreachable(words))
+        })
+    }
+
+    async fn connect_now(&self) -> Result<Connection, Error> {
+        let tcp = self.connect_to_one(&self.addresses().await?).await?;
+        // Both only make things better.
+        let _ = tcp.set_nodelay(true);
+        let _ = keep_alive(&tcp);
+        let stream: Stream = if self.is_secure {
+            Box::new(self.tls.encrypt(&self.host, tcp).await?)
+        } else {
+            Box::new(tcp)
+        };
+        let connection = Connection::new(stream).await;
+        connection.map_err(|err| self.unreachable(&chain(&err)))
+    }
+
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![(address, self.port).into()]);
+        }
+        let found = lookup_host((self.host.as_str(), self.port)).await;
+        let found: Vec<_> = found
+            .map_err(|err| self.unreachable(&format!("`{}` is not found (DNS): {err}", self.host)))?
+            .take(MOST_ADDRESSES)
+            .collect();
+        if found.is_empty() {
+            return Err(self.unreachable(&format!("`{}` has no address (DNS)", self.host)));
+        }
+        Ok(found)
+    }
+
+    /// The first that answers, in the order in which the resolver gave them.
+    async fn connect_to_one(&self, addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
+        let mut why = String::new();
+        for (at, address) in addresses.iter().enumerate() {
+            let is_last = at + 1 == addresses.len();
+            let wait = if is_last { self.connect_wait } else { ATTEMPT };
+            match timeout(wait, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(err)) => why = format!("{err} ({address})"),
+                Err(_) => why = format!("no answer ({address})"),
+            }
+        }
+        Err(self.unreachable(&why))
+    }
+
+    fn unreachable(&self, why: &str) -> Error {
+        Error::Unreachable(format!("cannot connect to `{}`: {why}", self.name))
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.0.name).finish()
+    }
+}
+
+/// What every request carries.
+fn headers_of(settings: &Settings, authority: &str) -> Result<HeaderMap, Error> {
+    let mut headers = settings.headers.clone();
+    if let Some(name) = headers.keys().find(|name| is_reserved(name)) {
+        let words = format!("the header `{name}` is the protocol's own, and cannot be set");
+        return Err(Error::Refused(words));
+    }
+    if let Some(bearer) = &settings.bearer {
+        let value = HeaderValue::from_str(&format!("Bearer {}", bearer.expose()));
+        let mut value = value.map_err(|_| {
+            Error::Refused("the token holds characters that no header takes".to_owned())
+        })?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    let host = HeaderValue::from_str(authority)
+        .map_err(|_| Error::Refused(format!("`{authority}` is not the name of a host")))?;
+    headers.insert(header::HOST, host);
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+    Ok(headers)
+}
+
+fn is_reserved(name: &HeaderName) -> bool {
+    const RESERVED: [HeaderName; 8] = [
+        header::HOST,
+        header::ACCEPT,
+        header::ACCEPT_ENCODING,
+        header::CONNECTION,
+        header::CONTENT_LENGTH,
+        header::CONTENT_TYPE,
+        header::TRANSFER_ENCODING,
+        HeaderName::from_static(lmcp_wire::header::LAST_EVENT_ID),
+    ];
+    RESERVED.contains(name) || name.as_str().starts_with("mcp-")
+}
+
+/// Does it stay on this machine?
+fn is_loopback(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+/// A URL without what may be secret in it.
+fn shown(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));
+    let path = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(path);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match scheme {
+        "" => format!("{host}{path}"),
+        scheme => format!("{scheme}://{host}{path}"),
+    }
+}
+
+/// A server that vanished without a word is noticed within two minutes, on a stream that is silent.
+fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepcnt(stream, 4)
+}
+
+/// Headers that hold secrets.
+const SECRET: [HeaderName; 3] = [
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::PROXY_AUTHORIZATION,
+];
+
+const USER_AGENT: &str = concat!("lmcp/", env!("CARGO_PKG_VERSION"));
+
+/// How many addresses of one host are tried.
+const MOST_ADDRESSES: usize = 8;
+
+/// How long one address has if there are others.
+const ATTEMPT: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+
+    fn refused(change: impl FnOnce(&mut Settings), url: &str) -> Option<String> {
+        let mut settings = Settings::new(url);
+        change(&mut settings);
+        Endpoint::new(settings).err().map(|err| err.to_string())
+    }
+
+    #[test]
+    fn only_addresses_of_the_web_without_passwords_are_taken() {
+        for (url, why) in [
+            ("http://127.0.0.1:8080/mcp", None),
+            ("https://[::1]", None),
+            ("https://box.example/mcp?key=1#x", None),
+            ("", Some("not a URL")),
+            ("box.example/mcp", Some("not a URL")),
+            ("/mcp", Some("begins with")),
+            ("ftp://box.example/", Some("neither")),
+            (
+                "https://me:pw@box.example/",
+                Some("`https://box.example/` holds a name"),
+            ),
+            ("https://box.example/a b", Some("not a URL")),
+        ] {
+            let words = refused(|_| {}, url);
+            match (&words, why) {
+                (None, None) => {}
+                (Some(words), Some(why)) => assert!(words.contains(why), "{url}: {words}"),
+                _ => panic!("{url}: {words:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_stays_here_unless_it_is_protected_or_told_otherwise() {
+        let token = |settings: &mut Settings| settings.bearer = Some(Secret::new("s3cret\n"));
+        for (url, fits) in [
+            ("http://localhost:1/mcp", true),
+            ("http://127.9.9.9/mcp", true),
+            ("http://[::1]/mcp", true),
+            ("https://box.example/mcp", true),
+            ("http://box.example/mcp", false),
+            ("http://localhost.example/mcp", false),
+            ("http://10.0.0.1/mcp", false),
+        ] {
+            assert_eq!(refused(token, url).is_none(), fits, "{url}");
+        }
+        let cookie = |settings: &mut Settings| {
+            settings
+                .headers
+                .insert(header::COOKIE, HeaderValue::from_static("a=b"));
+        };
+        assert!(refused(cookie, "http://box.example/mcp").is_some());
+        let told = |settings: &mut Settings| {
+            token(settings);
+            settings.plain_secrets = true;
+        };
+        assert_eq!(refused(told, "http://box.example/mcp"), None);
+    }
+
+    #[test]
+    fn headers_of_the_protocol_and_tokens_that_are_none_are_refused() {
+        let session = |settings: &mut Settings| {
+            settings
+                .headers
+                .insert("mcp-session-id", HeaderValue::from_static("x"));
+        };
+        assert!(
+            refused(session, "http://localhost/")
+                .unwrap()
+                .contains("mcp-session-id")
+        );
+        let broken = |settings: &mut Settings| settings.bearer = Some(Secret::new("a\nb"));
+        let words = refused(broken, "http://localhost/").unwrap();
+        assert!(
+            words.contains("token") && !words.contains("a\nb"),
+            "{words}"
+        );
+    }
+}

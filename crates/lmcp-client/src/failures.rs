@@ -1,0 +1,39 @@
+//! The errors that stand for an answer that did not come. `retriable` says whether it may help to try again.
+
+use lmcp_wire::RpcError;
+use serde_json::json;
+
+/// The connection broke, and the server may have been at work.
+pub(crate) fn broken(method: &str) -> RpcError {
+    let words = format!(
+        "the connection broke before `{method}` was answered: it may or may not have taken effect, and can be tried again"
+    );
+    RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}
+
+/// The server ended its answer without one.
+pub(crate) fn unanswered(server: &str, method: &str, how: &str) -> RpcError {
+    let words = format!("`{server}` did not answer `{method}`: {how}");
+    RpcError::internal(words).with_data(json!({ "retriable": false, "method": method }))
+}
+
+/// The server is in trouble, and says so.
+pub(crate) fn troubled(server: &str, method: &str, how: &str) -> RpcError {
+    let words = format!("`{server}` cannot answer `{method}` now: {how}; it can be tried again");
+    RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}
+
+/// A message of the server is too long.
+pub(crate) fn too_long(most: usize) -> RpcError {
+    let words = format!("the answer has more than {most} bytes, and was not passed on");
+    RpcError::internal(words)
+        .with_data(json!({ "limit": "message_bytes", "value": most, "retriable": false }))
+}
+
+/// Too much waits.
+pub(crate) fn no_room(method: &str, most: usize) -> RpcError {
+    let words = format!(
+        "{most} messages wait to be sent already: `{method}` was not, and can be tried again"
+    );
+    RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}

@@ -1,0 +1,53 @@
+//! An MCP server behind a URL, as a stream of lines: Streamable HTTP from the client's side, in all its revisions.
+//!
+//! A [`Link`] takes what a client says, one message a line, and hands out what the server says, in the same form. What
+//! HTTP adds, sessions, headers, streams that break and are resumed, stays inside. It makes no handshake of its own:
+//! it watches the one that passes through. When the server is gone it says so, and a new link must be opened.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lmcp_client::Error> {
+//! use lmcp_client::{Endpoint, Event, Settings};
+//!
+//! let endpoint = Endpoint::new(Settings::new("http://127.0.0.1:8080/mcp"))?;
+//! let mut link = endpoint.open().await?;
+//! link.send(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_vec());
+//! if let Event::Line(answer) = link.next().await {
+//!     assert!(answer.starts_with(b"{"));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `settings`, `endpoint` | where the server is, what every request to it carries |
+//! | `connection`, `tls` | one connection |
+//! | `link` | what is sent when, and what is told |
+//! | `post` | one message of the client and what comes back |
+//! | `verdict` | what an answer that is no answer means |
+//! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
+//! | `message`, `answer`, `mirror` | as much of a message as must be known, and the headers that repeat parts of it |
+//! | `failures` | the errors that stand for an answer that did not come |
+
+mod answer;
+mod connection;
+mod endpoint;
+mod error;
+mod events;
+mod failures;
+mod link;
+mod message;
+mod mirror;
+mod post;
+mod settings;
+mod standing;
+mod stream;
+mod tls;
+mod verdict;
+
+pub use endpoint::Endpoint;
+pub use error::Error;
+/// What [`Settings::headers`] is.
+pub use http::HeaderMap;
+pub use link::{Event, Link};
+pub use settings::{Secret, Settings};

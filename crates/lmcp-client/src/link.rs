@@ -1,0 +1,554 @@
+//! One conversation with a server: what is sent when, and what is told.
+//!
+//! Everything runs in tasks of its own that end with the link; what they come to is gathered here, and only while
+//! [`Link::next`] is waited for.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use lmcp_wire::{RequestId, header as wire, jsonrpc};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinError, JoinSet},
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::{
+    connection::Connection,
+    endpoint::Server,
+    failures,
+    message::{Kind, Message},
+    post::{Outcome, Post, Signal},
+    standing::Standing,
+};
+
+/// What comes from a [`Link`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A message of the server, or an error in the place of an answer that did not come.
+    Line(Bytes),
+    /// A line that the server has not looked at. It can be sent to the next one as it is.
+    Unsent(Bytes),
+    /// There is room for more lines again.
+    Room,
+    /// The server or the session is gone: what was sent and not answered will not be. A new link must be opened, and the
+    /// handshake made again.
+    Lost(String),
+    /// The same, and trying again will not help. For people: what is wrong and what to do.
+    Refused(String),
+}
+
+/// A conversation with a server. Dropping it hangs up; [`close`](Self::close) says good-bye first.
+///
+/// Every request is answered with one [`Event::Line`], unless it comes back as [`Event::Unsent`], was cancelled by the
+/// client or is lost with the server. Requests begin in the order in which they were sent, and may overlap; what wants
+/// no answer is taken in by the server before the next message is sent. While too many requests are on their way,
+/// notifications and answers overtake those that wait.
+///
+/// A subscription of 2026-07-28 whose connection breaks is opened again, and is then acknowledged once more.
+pub struct Link {
+    server: Arc<Server>,
+    session: Session,
+    /// What is still to be sent, and how much that is.
+    queue: VecDeque<Message>,
+    queue_bytes: usize,
+    /// The last line found the queue full.
+    was_full: bool,
+    /// What must have left, or been answered, before the next message may.
+    blocked: Option<u64>,
+    running: HashMap<u64, Running>,
+    next_key: u64,
+    idle: Vec<Connection>,
+    /// Everything that runs: it ends with the link.
+    tasks: JoinSet<()>,
+    signals: mpsc::Receiver<Signal>,
+    signal: mpsc::Sender<Signal>,
+    ready: VecDeque<Event>,
+    /// Nothing new is begun: what is nearly there may still arrive, until then.
+    ending: Option<(Event, Instant)>,
+    /// What nobody has looked at, in the order in which it was sent.
+    unsent: BTreeMap<u64, Bytes>,
+    ended: Option<Event>,
+}
+
+/// What a handshake agreed on.
+#[derive(Default)]
+struct Session {
+    id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+    standing: Option<u64>,
+}
+
+/// One exchange.
+struct Running {
+    ids: Vec<RequestId>,
+    kind: Doing,
+    cancelled: Arc<AtomicBool>,
+    abort: AbortHandle,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// It ends with an answer.
+    Request,
+    /// The same, and hanging up is cancelling.
+    Modern,
+    /// A stream without an end.
+    Listen,
+    Standing,
+    Initialized,
+    /// It stops another one, which need not be waited for then.
+    Cancel(Option<u64>),
+    Other,
+}
+
+impl Link {
+    pub(crate) fn new(server: Arc<Server>, connection: Connection) -> Self {
+        let (signal, signals) = mpsc::channel(SIGNALS);
+        Self {
+            server,
+            session: Session::default(),
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            was_full: false,
+            blocked: None,
+            running: HashMap::new(),
+            next_key: 0,
+            idle: vec![connection],
+            tasks: JoinSet::new(),
+            signals,
+            signal,
+            ready: VecDeque::new(),
+            ending: None,
+            unsent: BTreeMap::new(),
+            ended: None,
+        }
+    }
+
+    /// Sends one message of the client, or a batch of 2025-03-26, once [`next`](Self::next) is waited for.
+    pub fn send(&mut self, line: impl Into<Bytes>) {
+        let line = line.into();
+        let line = line.slice_ref(line.trim_ascii());
+        if line.is_empty() {
+            return;
+        }
+        if self.ended.is_some() {
+            return self.ready.push_back(Event::Unsent(line));
+        }
+        let message = Message::read(line);
+        if self.queue.len() >= MOST_LINES || self.queue_bytes >= MOST_BYTES {
+            let error = failures::no_room(message.method(), self.queue.len());
+            let answers = message
+                .ids()
+                .iter()
+                .map(|id| jsonrpc::error(Some(id), &error));
+            let answers = answers.map(|line| Event::Line(line.into()));
+            return self.ready.extend(answers);
+        }
+        self.queue_bytes += message.line.len();
+        self.queue.push_back(message);
+        self.was_full |= !self.has_room();
+    }
+
+    /// Should more be sent? If not, [`Event::Room`] tells when.
+    pub fn has_room(&self) -> bool {
+        self.queue.len() < ENOUGH_LINES && self.queue_bytes < ENOUGH_BYTES
+    }
+
+    /// What happens next. [`Event::Lost`] and [`Event::Refused`] are the last, and are repeated.
+    ///
+    /// # Cancellation
+    /// It may be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return event;
+            }
+            if let Some(ended) = &self.ended {
+                return ended.clone();
+            }
+            self.turn().await;
+        }
+    }
+
+    /// Says good-bye: what wants no answer is still sent, requests are given up, and the session ends. Takes no longer
+    /// than 2 s.
+    pub async fn close(mut self) {
+        let deadline = Instant::now() + CLOSING;
+        let last = async {
+            while self.ended.is_none() && self.has_last_words() {
+                self.turn().await;
+                self.ready.clear();
+            }
+        };
+        let _ = timeout(CLOSING, last).await;
+        self.tasks.abort_all();
+        let headers = self.session.headers();
+        if self.ended.is_some() || !headers.contains_key(wire::SESSION_ID) {
+            return;
+        }
+        let request = self.server.request(Method::DELETE, &headers, Bytes::new());
+        let delete = async {
+            let reused = self.reusable();
+            let connection = match reused {
+                Some(connection) => Ok(connection),
+                None => self.server.connect().await,
+            };
+            if let Ok(mut connection) = connection {
+                // Servers may refuse it, and nothing follows from that.
+                let _ = connection.send(request, std::future::pending()).await;
+            }
+        };
+        let _ = timeout(deadline - Instant::now(), delete).await;
+    }
+
+    /// Sends what may be sent, and waits for something to come of it.
+    async fn turn(&mut self) {
+        self.begin();
+        self.end_if_done();
+        if !self.ready.is_empty() || self.ended.is_some() {
+            return;
+        }
+        let until = self.ending.as_ref().map(|(_, until)| *until);
+        tokio::select! {
+            biased;
+            Some(signal) = self.signals.recv() => self.take(signal),
+            Some(ended) = self.tasks.join_next() => self.reap(ended),
+            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => self.end(),
+        }
+    }
+
+    /// Is there something to send that nobody waits for?
+    fn has_last_words(&self) -> bool {
+        let queued = self.queue.iter().any(|message| !message.wants_answer());
+        let running = self
+            .running
+            .values()
+            .any(|running| running.kind.is_telling());
+        queued || running
+    }
+
+    /// Sends what may be sent.
+    fn begin(&mut self) {
+        while self.ending.is_none() && self.blocked.is_none() {
+            let Some(message) = self.next_message() else {
+                break;
+            };
+            self.start(message);
+        }
+        if self.was_full && self.has_room() {
+            self.was_full = false;
+            self.ready.push_back(Event::Room);
+        }
+    }
+
+    fn next_message(&mut self) -> Option<Message> {
+        let requests = self
+            .running
+            .values()
+            .filter(|running| running.kind.is_asking());
+        let is_free = requests.count() < self.server.requests;
+        let mut queue = self.queue.iter();
+        let place = queue.position(|message| is_free || !message.wants_answer())?;
+        let message = self.queue.remove(place)?;
+        self.queue_bytes -= message.line.len();
+        Some(message)
+    }
+
+    fn start(&mut self, message: Message) {
+        let kind = match &message.kind {
+            Kind::Cancelled(id) => match self.cancel(id) {
+                Some(kind) => kind,
+                None => return,
+            },
+            Kind::Handshake(_) => {
+                self.end_session();
+                Doing::Request
+            }
+            _ if message.is_listen() => Doing::Listen,
+            Kind::Modern(..) => Doing::Modern,
+            Kind::Request(..) | Kind::Batch(_) | Kind::Unreadable => Doing::Request,
+            Kind::Initialized => Doing::Initialized,
+            Kind::Other => Doing::Other,
+        };
+        let mut headers = HeaderMap::new();
+        if message.is_modern() {
+            message.mirror(&self.server.mirrors(), &mut headers);
+        } else if !message.is_handshake() {
+            headers = self.session.headers();
+        }
+        let key = self.new_key();
+        let (ids, cancelled) = (message.ids().to_vec(), Arc::<AtomicBool>::default());
+        let post = Post {
+            key,
+            server: Arc::clone(&self.server),
+            pending: ids.clone(),
+            message,
+            headers,
+            connection: self.reusable(),
+            cancelled: Arc::clone(&cancelled),
+            failures: 0,
+            signals: self.signal.clone(),
+        };
+        let abort = self.tasks.spawn(post.run());
+        let running = Running {
+            ids,
+            kind,
+            cancelled,
+            abort,
+        };
+        self.running.insert(key, running);
+        self.blocked = Some(key);
+    }
+
+    /// Takes a request back. `None`: that was all, and nothing need be sent.
+    fn cancel(&mut self, id: &RequestId) -> Option<Doing> {
+        let queued = self
+            .queue
+            .iter()
+            .position(|message| message.ids() == [id.clone()]);
+        if let Some(message) = queued.and_then(|place| self.queue.remove(place)) {
+            self.queue_bytes -= message.line.len();
+            return None;
+        }
+        let mut running = self.running.iter();
+        let found = running.find(|(_, running)| running.ids.contains(id));
+        let Some((key, running)) = found.map(|(key, running)| (*key, running)) else {
+            // Where there is no session, nobody would know what is meant.
+            return self
+                .session
+                .version
+                .is_some()
+                .then_some(Doing::Cancel(None));
+        };
+        match running.kind {
+            // Specification 2026-07-28, Streamable HTTP: hanging up is cancelling, and there is no other way.
+            Doing::Modern | Doing::Listen => {
+                self.stop(key);
+                None
+            }
+            // A batch is answered as a whole.
+            _ if running.ids.len() > 1 => Some(Doing::Cancel(None)),
+            _ => {
+                running.cancelled.store(true, Ordering::Relaxed);
+                Some(Doing::Cancel(Some(key)))
+            }
+        }
+    }
+
+    fn stop(&mut self, key: u64) {
+        if let Some(running) = self.running.remove(&key) {
+            running.abort.abort();
+        }
+        self.clear(key);
+    }
+
+    fn clear(&mut self, key: u64) {
+        if self.blocked == Some(key) {
+            self.blocked = None;
+        }
+    }
+
+    fn take(&mut self, signal: Signal) {
+        match signal {
+            Signal::Line(line) => {
+                self.server.prove();
+                self.ready.push_back(Event::Line(line));
+            }
+            Signal::Failure(line) => self.ready.push_back(Event::Line(line)),
+            Signal::Agreed { session, version } => {
+                self.session.id = session;
+                self.session.version = HeaderValue::from_str(&version).ok();
+            }
+            Signal::Clear(key) => self.clear(key),
+            Signal::Done(key, outcome) => self.done(key, outcome),
+        }
+    }
+
+    /// A task that panicked has told nothing: what it was for is lost.
+    fn reap(&mut self, ended: Result<(), JoinError>) {
+        if ended.is_err_and(|err| err.is_panic()) {
+            self.lose(Event::Lost("the link failed (this is a bug)".to_owned()));
+            self.end();
+        }
+    }
+
+    fn done(&mut self, key: u64, outcome: Outcome) {
+        self.clear(key);
+        let Some(running) = self.running.remove(&key) else {
+            return;
+        };
+        match outcome {
+            Outcome::Over(connection) => {
+                self.idle
+                    .extend(connection.filter(|_| self.idle.len() < MOST_IDLE));
+                self.follow_up(running.kind);
+            }
+            Outcome::Lost { why, unsent } => {
+                let unsent = unsent.filter(|_| !running.cancelled.load(Ordering::Relaxed));
+                self.unsent.extend(unsent.map(|line| (key, line)));
+                self.lose(Event::Lost(why));
+            }
+            Outcome::Refused(why) => self.lose(Event::Refused(why)),
+        }
+    }
+
+    /// What comes after something that went well.
+    fn follow_up(&mut self, kind: Doing) {
+        match kind {
+            Doing::Initialized if self.session.version.is_some() => self.stand(),
+            // Specification, cancellation: an answer that comes all the same is ignored.
+            Doing::Cancel(Some(key)) => self.stop(key),
+            Doing::Initialized
+            | Doing::Cancel(None)
+            | Doing::Request
+            | Doing::Modern
+            | Doing::Listen
+            | Doing::Standing
+            | Doing::Other => {}
+        }
+    }
+
+    /// Opens the stream for what the server says by itself.
+    fn stand(&mut self) {
+        if let Some(before) = self.session.standing.take() {
+            self.stop(before);
+        }
+        let key = self.new_key();
+        let standing = Standing {
+            key,
+            server: Arc::clone(&self.server),
+            headers: self.session.headers(),
+            signals: self.signal.clone(),
+        };
+        let abort = self.tasks.spawn(standing.run());
+        let running = Running {
+            ids: Vec::new(),
+            kind: Doing::Standing,
+            cancelled: Arc::default(),
+            abort,
+        };
+        self.running.insert(key, running);
+        self.session.standing = Some(key);
+    }
+
+    /// The client begins anew.
+    fn end_session(&mut self) {
+        if let Some(standing) = std::mem::take(&mut self.session).standing {
+            self.stop(standing);
+        }
+    }
+
+    /// Nothing new is sent from now on.
+    fn lose(&mut self, event: Event) {
+        match &mut self.ending {
+            None => self.ending = Some((event, Instant::now() + LAST_WAIT)),
+            // What cannot be helped is worth knowing.
+            Some((known, _)) if matches!(event, Event::Refused(_)) => *known = event,
+            Some(_) => {}
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        let waits = self
+            .running
+            .values()
+            .any(|running| running.kind.is_waited_for());
+        if self.ending.is_some() && !waits {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        let Some((event, _)) = self.ending.take() else {
+            return;
+        };
+        self.tasks.abort_all();
+        self.running.clear();
+        self.idle.clear();
+        let unsent = std::mem::take(&mut self.unsent).into_values();
+        let queued = std::mem::take(&mut self.queue);
+        self.queue_bytes = 0;
+        let unsent = unsent.chain(queued.into_iter().map(|message| message.line));
+        self.ready.extend(unsent.map(Event::Unsent));
+        self.ended = Some(event);
+    }
+
+    /// A connection that can be used once more.
+    fn reusable(&mut self) -> Option<Connection> {
+        self.idle.retain(Connection::is_usable);
+        self.idle.pop()
+    }
+
+    fn new_key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+}
+
+impl Session {
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(id) = &self.id {
+            headers.insert(wire::SESSION_ID, id.clone());
+        }
+        if let Some(version) = &self.version {
+            headers.insert(wire::PROTOCOL_VERSION, version.clone());
+        }
+        headers
+    }
+}
+
+impl Doing {
+    /// Does it take one of the places that there are for requests?
+    fn is_asking(self) -> bool {
+        matches!(self, Self::Request | Self::Modern | Self::Listen)
+    }
+
+    /// Is it worth waiting a moment for, when nothing else will come?
+    fn is_waited_for(self) -> bool {
+        matches!(self, Self::Request | Self::Modern)
+    }
+
+    fn is_telling(self) -> bool {
+        matches!(self, Self::Initialized | Self::Cancel(_) | Self::Other)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("server", &self.server.name())
+            .field("running", &self.running.len())
+            .field("queue", &self.queue.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many lines and bytes wait before no more should be sent, and before no more are taken.
+const ENOUGH_LINES: usize = 64;
+const ENOUGH_BYTES: usize = 1 << 20;
+const MOST_LINES: usize = 4096;
+const MOST_BYTES: usize = 64 << 20;
+
+/// What tasks may tell before they wait for somebody to hear it.
+const SIGNALS: usize = 16;
+
+/// Connections that are kept for what comes next.
+const MOST_IDLE: usize = 4;
+
+/// How long answers that are on their way may take once the server is known to be gone. It may only be closing.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long saying good-bye may take.
+const CLOSING: Duration = Duration::from_secs(2);

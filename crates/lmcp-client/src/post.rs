@@ -1,0 +1,403 @@
+//! One message of the client on its way: its POST, and all that comes back for it.
+//!
+//! Whatever happens, every request in it is answered once, or the [`Outcome`] says why it is not. Dropping it closes its
+//! connection, which is how a request of 2026-07-28 is cancelled.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, response};
+use hyper::body::Incoming;
+use lmcp_wire::{RequestId, RpcError, header as wire, jsonrpc, method::request};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    answer::{self, Said},
+    connection::{Connection, Failed},
+    endpoint::Server,
+    error::Error,
+    failures,
+    message::{Kind, Message},
+    stream::{ATTEMPTS, Next, Opened, Reader, Unread, backoff, is_events, whole},
+    verdict::{Case, Verdict},
+};
+
+/// What an exchange tells the link it belongs to.
+pub(crate) enum Signal {
+    /// The server said something.
+    Line(Bytes),
+    /// It did not, and this is told in its place.
+    Failure(Bytes),
+    /// A handshake was answered.
+    Agreed {
+        session: Option<HeaderValue>,
+        version: String,
+    },
+    /// What comes after this one may be sent.
+    Clear(u64),
+    /// Nothing more comes of it.
+    Done(u64, Outcome),
+}
+
+/// How an exchange ended.
+pub(crate) enum Outcome {
+    /// All is said. The connection may be of use to others.
+    Over(Option<Connection>),
+    /// The server or the session is gone. A message that nobody has looked at is handed back.
+    Lost { why: String, unsent: Option<Bytes> },
+    /// There is no use in trying again.
+    Refused(String),
+}
+
+pub(crate) struct Post {
+    pub(crate) key: u64,
+    pub(crate) server: Arc<Server>,
+    pub(crate) message: Message,
+    /// Those of this message.
+    pub(crate) headers: HeaderMap,
+    /// One that can be used once more.
+    pub(crate) connection: Option<Connection>,
+    /// The requests without an answer.
+    pub(crate) pending: Vec<RequestId>,
+    /// The client does not wait for it any more.
+    pub(crate) cancelled: Arc<AtomicBool>,
+    /// How often in a row a subscription broke without a word.
+    pub(crate) failures: u32,
+    pub(crate) signals: mpsc::Sender<Signal>,
+}
+
+/// How far it has got.
+enum Step {
+    Over(Outcome),
+    /// The connection is gone, and some request has no answer.
+    Broken,
+}
+
+impl Post {
+    pub(crate) async fn run(mut self) {
+        let outcome = self.exchange().await;
+        self.tell(Signal::Done(self.key, outcome)).await;
+    }
+
+    async fn exchange(&mut self) -> Outcome {
+        loop {
+            let step = match self.begin().await {
+                Ok((response, connection)) => self.hear(response, connection).await,
+                Err(step) => step,
+            };
+            match step {
+                Step::Over(outcome) => return outcome,
+                Step::Broken if !self.message.wants_answer() => return Outcome::Over(None),
+                Step::Broken => {}
+            }
+            // Is it only this connection that is gone?
+            match self.server.connect().await {
+                Err(err) => return lost(&err, None),
+                Ok(connection) if self.message.is_listen() && self.failures < ATTEMPTS => {
+                    self.failures += 1;
+                    sleep(backoff(self.failures)).await;
+                    self.connection = Some(connection);
+                }
+                Ok(connection) => {
+                    self.fail(&failures::broken(self.message.method())).await;
+                    return Outcome::Over(Some(connection));
+                }
+            }
+        }
+    }
+
+    /// Sends it, and waits for the head of the answer.
+    async fn begin(&mut self) -> Result<(Response<Incoming>, Connection), Step> {
+        loop {
+            let reused = self.connection.take();
+            let is_reused = reused.is_some();
+            let connection = match reused {
+                Some(connection) => Ok(connection),
+                None => self.server.connect().await,
+            };
+            let unsent = |err: &Error| Err(Step::Over(lost(err, Some(self.message.line.clone()))));
+            let mut connection = match connection {
+                Ok(connection) => connection,
+                Err(err) => return unsent(&err),
+            };
+            let line = self.message.line.clone();
+            let request = self.server.request(Method::POST, &self.headers, line);
+            match connection.send(request, self.written()).await {
+                Ok(response) => return Ok((response, connection)),
+                Err(Failed::Unsent(_)) if is_reused => {}
+                Err(Failed::Unsent(err)) => {
+                    let words = format!("`{}` hung up: {err}", self.server.name());
+                    return unsent(&Error::Unreachable(words));
+                }
+                Err(Failed::Broken) => return Err(Step::Broken),
+            }
+        }
+    }
+
+    /// It has left. Requests may overlap from here on; what wants no answer has been taken in only once the server says
+    /// so; and nothing can follow a handshake before its answer.
+    async fn written(&self) {
+        if self.message.is_handshake() {
+            return std::future::pending().await;
+        }
+        if !self.message.wants_answer() {
+            sleep(TURN).await;
+        }
+        self.tell(Signal::Clear(self.key)).await;
+    }
+
+    async fn hear(&mut self, response: Response<Incoming>, connection: Connection) -> Step {
+        if !self.message.is_handshake() {
+            self.tell(Signal::Clear(self.key)).await;
+        }
+        let (parts, body) = response.into_parts();
+        let is_stream = parts.status == StatusCode::OK && is_events(&parts.headers);
+        let session = parts.headers.get(wire::SESSION_ID);
+        if is_stream && self.message.wants_answer() {
+            return self.follow(session, body, connection).await;
+        }
+        let limit = self.server.message_bytes;
+        let read = if self.message.wants_answer() {
+            whole(body, limit).await
+        } else {
+            let read = timeout(LINGER, whole(body, limit.min(WORDS_BYTES))).await;
+            read.unwrap_or(Err(Unread::Broken))
+        };
+        let (body, connection) = match read {
+            Ok(body) => (body, Some(connection)),
+            Err(_) if !self.message.wants_answer() => (Bytes::new(), None),
+            Err(Unread::Broken) => return Step::Broken,
+            Err(Unread::TooLong) => {
+                self.fail(&failures::too_long(limit)).await;
+                return Step::Over(Outcome::Over(None));
+            }
+        };
+        let verdict = self.judge(&parts, &body);
+        if let Some(end) = self.act(verdict).await {
+            return Step::Over(end);
+        }
+        if self.message.wants_answer() {
+            self.pass(session, body).await;
+            let how = "its answer is to something else";
+            self.fail(&failures::unanswered(
+                self.server.name(),
+                self.message.method(),
+                how,
+            ))
+            .await;
+        }
+        Step::Over(rested(connection).await)
+    }
+
+    fn judge(&self, parts: &response::Parts, body: &Bytes) -> Verdict {
+        let is_plain = !parts.headers.contains_key(header::CONTENT_ENCODING);
+        let case = Case {
+            server: self.server.name(),
+            method: self.message.method(),
+            pending: &self.pending,
+            wants_answer: self.message.wants_answer(),
+            is_handshake: self.message.is_handshake(),
+            has_session: self.headers.contains_key(wire::SESSION_ID),
+            is_proven: self.server.is_proven(),
+            status: parts.status,
+            headers: &parts.headers,
+            body: if is_plain { body } else { &Bytes::new() },
+        };
+        case.judge()
+    }
+
+    /// `None`: the body holds what was wanted.
+    async fn act(&mut self, verdict: Verdict) -> Option<Outcome> {
+        Some(match verdict {
+            Verdict::Fine => return None,
+            Verdict::Refused(why) => Outcome::Refused(why),
+            Verdict::Gone(why) => Outcome::Lost { why, unsent: None },
+            Verdict::SessionOver(why) => Outcome::Lost {
+                why,
+                unsent: Some(self.message.line.clone()),
+            },
+            Verdict::Failed(error) => {
+                self.fail(&error).await;
+                Outcome::Over(None)
+            }
+        })
+    }
+
+    /// Passes on the events of a stream until every request is answered, over as many connections as that takes.
+    async fn follow(
+        &mut self,
+        session: Option<&HeaderValue>,
+        mut body: Incoming,
+        mut connection: Connection,
+    ) -> Step {
+        let limit = self.server.message_bytes;
+        let mut reader = Reader::new(limit);
+        while !self.is_answered() {
+            match reader.next(&mut body).await {
+                Next::Message(message) => self.pass(session, message).await,
+                Next::TooLong => {
+                    self.fail(&failures::too_long(limit)).await;
+                    return Step::Over(Outcome::Over(None));
+                }
+                Next::Ended if self.cancelled.load(Ordering::Relaxed) => {
+                    return Step::Over(Outcome::Over(None));
+                }
+                Next::Ended => match self.resume(&mut reader).await {
+                    Ok(opened) => (body, connection) = opened,
+                    Err(step) => return step,
+                },
+            }
+        }
+        let rest = async {
+            while let Next::Message(message) = reader.next(&mut body).await {
+                self.pass(session, message).await;
+            }
+        };
+        let ended = timeout(LINGER, rest).await;
+        if self.message.is_listen() {
+            // Servers end subscriptions when they go, and there may be nothing else to notice that by.
+            return Step::Over(match self.server.connect().await {
+                Ok(connection) => Outcome::Over(Some(connection)),
+                Err(err) => lost(&err, None),
+            });
+        }
+        Step::Over(rested(ended.is_ok().then_some(connection)).await)
+    }
+
+    /// Comes back for the rest of a stream, where there are names to ask with.
+    async fn resume(&mut self, reader: &mut Reader) -> Result<(Incoming, Connection), Step> {
+        if self.message.is_modern() || !reader.can_resume() {
+            return Err(Step::Broken);
+        }
+        while !reader.is_hopeless() {
+            match reader.open_again(&self.server, &self.headers).await {
+                Ok(Opened::Stream(body, connection)) => return Ok((body, connection)),
+                Ok(Opened::Status(StatusCode::NOT_FOUND)) => {
+                    let why = format!(
+                        "`{}` does not know the session any more",
+                        self.server.name()
+                    );
+                    return Err(Step::Over(Outcome::Lost { why, unsent: None }));
+                }
+                Ok(Opened::Status(status)) if !status.is_server_error() => break,
+                Ok(Opened::Status(_) | Opened::Broken) => {}
+                Err(err) => return Err(Step::Over(lost(&err, None))),
+            }
+        }
+        Err(Step::Broken)
+    }
+
+    /// Passes on a message, or several, of the server. Answers that nobody waits for are dropped: each request has one.
+    async fn pass(&mut self, session: Option<&HeaderValue>, message: Bytes) {
+        self.failures = 0;
+        let line = answer::one_line(&message);
+        let messages = answer::messages(&line);
+        let count = messages.len();
+        let mut left = Vec::with_capacity(count);
+        for message in messages {
+            match answer::read(&message) {
+                Some(Said::Own) => left.push(message),
+                Some(Said::Answer(Some(id))) if self.take(&id) => {
+                    left.push(self.learn(session, message).await);
+                }
+                Some(Said::Answer(None)) => self.assign(message, &mut left),
+                Some(Said::Answer(Some(_))) | None => {}
+            }
+        }
+        if line.starts_with(b"[") && left.len() == count {
+            return self.tell(Signal::Line(line)).await;
+        }
+        for message in left {
+            self.tell(Signal::Line(message)).await;
+        }
+    }
+
+    /// Does this request still wait? Not any more.
+    fn take(&mut self, id: &RequestId) -> bool {
+        let place = self.pending.iter().position(|pending| pending == id);
+        if let Some(place) = place {
+            self.pending.swap_remove(place);
+        }
+        place.is_some() || matches!(self.message.kind, Kind::Unreadable)
+    }
+
+    /// An error that the server could not assign is meant for all that it was sent.
+    fn assign(&mut self, message: Bytes, left: &mut Vec<Bytes>) {
+        if matches!(self.message.kind, Kind::Unreadable) {
+            return left.push(message);
+        }
+        if let Some(error) = answer::error(&message) {
+            let ids = std::mem::take(&mut self.pending);
+            left.extend(
+                ids.iter()
+                    .map(|id| Bytes::from(jsonrpc::error(Some(id), &error))),
+            );
+        }
+    }
+
+    /// What an answer says that must be known here.
+    async fn learn(&self, session: Option<&HeaderValue>, message: Bytes) -> Bytes {
+        if self.message.is_handshake()
+            && let Some(version) = answer::agreed_version(&message)
+        {
+            let session = session.cloned();
+            self.tell(Signal::Agreed { session, version }).await;
+        }
+        if self.message.is_modern() && self.message.method() == request::TOOLS_LIST {
+            return self.server.mirrors().learn(message);
+        }
+        message
+    }
+
+    fn is_answered(&self) -> bool {
+        self.pending.is_empty() && !matches!(self.message.kind, Kind::Unreadable)
+    }
+
+    /// Answers what has no answer.
+    async fn fail(&mut self, error: &RpcError) {
+        let pending = std::mem::take(&mut self.pending);
+        if self.cancelled.load(Ordering::Relaxed) {
+            return;
+        }
+        for id in pending {
+            let line = jsonrpc::error(Some(&id), error).into();
+            self.tell(Signal::Failure(line)).await;
+        }
+    }
+
+    async fn tell(&self, signal: Signal) {
+        // Who does not listen has dropped the link, and this task with it.
+        let _ = self.signals.send(signal).await;
+    }
+}
+
+fn lost(err: &Error, unsent: Option<Bytes>) -> Outcome {
+    let why = err.to_string();
+    Outcome::Lost { why, unsent }
+}
+
+/// The connection can be used again once its answer has ended.
+async fn rested(connection: Option<Connection>) -> Outcome {
+    match connection {
+        Some(connection) => Outcome::Over(connection.rest().await),
+        None => Outcome::Over(None),
+    }
+}
+
+/// How long a server may take to take in what it does not answer, before the next message is sent all the same.
+const TURN: Duration = Duration::from_secs(5);
+
+/// How long the end of an answer may take after all of it was read.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What a server may say about a message that wants no answer.
+const WORDS_BYTES: usize = 64 << 10;

@@ -1,0 +1,64 @@
+//! What an operator says about a server.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use http::HeaderMap;
+
+/// Where a server is, and how to speak to it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// `http://` or `https://`.
+    pub url: String,
+    /// Sent as `Authorization: Bearer …` with every request.
+    pub bearer: Option<Secret>,
+    /// Sent with every request. Not those that the protocol uses itself.
+    pub headers: HeaderMap,
+    /// Sends secrets over plain `http` to other machines, where everybody on the way can read them.
+    pub plain_secrets: bool,
+    /// More certificates to trust, as PEM, besides the roots of Mozilla.
+    pub ca_file: Option<PathBuf>,
+    /// How long a connection may take to be made. 10 s.
+    pub connect_wait: Duration,
+    /// How many requests are on their way at once; others wait. 16: each is a connection.
+    pub requests: usize,
+    /// Longest message of the server, in bytes. 16 MiB: twice what a server of ours takes.
+    pub message_bytes: usize,
+}
+
+impl Settings {
+    /// A server that wants no token.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            bearer: None,
+            headers: HeaderMap::new(),
+            plain_secrets: false,
+            ca_file: None,
+            connect_wait: Duration::from_secs(10),
+            requests: 16,
+            message_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Text that is never shown.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A token, without the space around it.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(text.as_ref().trim().to_owned())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

@@ -1,0 +1,74 @@
+//! The stream for what a server of the older revisions says by itself, opened again whenever it ends.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use tokio::sync::mpsc;
+
+use crate::{
+    answer::{self, Said},
+    endpoint::Server,
+    post::{Outcome, Signal},
+    stream::{Next, Opened, Reader},
+};
+
+pub(crate) struct Standing {
+    pub(crate) key: u64,
+    pub(crate) server: Arc<Server>,
+    /// The session, and its revision.
+    pub(crate) headers: HeaderMap,
+    pub(crate) signals: mpsc::Sender<Signal>,
+}
+
+impl Standing {
+    pub(crate) async fn run(self) {
+        let outcome = self.listen().await;
+        let _ = self.signals.send(Signal::Done(self.key, outcome)).await;
+    }
+
+    async fn listen(&self) -> Outcome {
+        let mut reader = Reader::new(self.server.message_bytes);
+        let mut opened = reader.open(&self.server, &self.headers).await;
+        let mut was_open = false;
+        loop {
+            match opened {
+                Ok(Opened::Stream(mut body, _connection)) => {
+                    was_open = true;
+                    loop {
+                        match reader.next(&mut body).await {
+                            Next::Message(message) => self.pass(message).await,
+                            Next::Ended => break,
+                            // It would only come again.
+                            Next::TooLong => return Outcome::Over(None),
+                        }
+                    }
+                }
+                Ok(Opened::Status(StatusCode::NOT_FOUND)) if was_open => {
+                    let name = self.server.name();
+                    let why = format!("`{name}` does not know the session any more");
+                    return Outcome::Lost { why, unsent: None };
+                }
+                // There is no such stream: 405, or whatever a server says that does not know the verb here.
+                Ok(Opened::Status(status)) if !status.is_server_error() => {
+                    return Outcome::Over(None);
+                }
+                Ok(Opened::Status(_) | Opened::Broken) => {}
+                Err(err) => {
+                    let why = err.to_string();
+                    return Outcome::Lost { why, unsent: None };
+                }
+            }
+            opened = reader.open_again(&self.server, &self.headers).await;
+        }
+    }
+
+    /// Passes on what is no answer: those come where they were asked for.
+    async fn pass(&self, message: bytes::Bytes) {
+        let line = answer::one_line(&message);
+        for message in answer::messages(&line) {
+            if let Some(Said::Own) = answer::read(&message) {
+                let _ = self.signals.send(Signal::Line(message)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading answers: a whole body, or events one at a time, and how to come back for the rest of them.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use lmcp_wire::header as wire;
+use tokio::time::sleep;
+
+use crate::{connection::Connection, endpoint::Server, error::Error, events::Events};
+
+/// Reads the messages of a stream.
+pub(crate) struct Reader {
+    events: Events,
+    ready: VecDeque<Vec<u8>>,
+    is_too_long: bool,
+    /// How often in a row nothing came of coming back.
+    failures: u32,
+}
+
+/// What comes next on a stream.
+pub(crate) enum Next {
+    Message(Bytes),
+    /// It has ended or broken off: nobody can tell which.
+    Ended,
+    TooLong,
+}
+
+/// What came of a GET.
+pub(crate) enum Opened {
+    Stream(Incoming, Connection),
+    Status(StatusCode),
+    Broken,
+}
+
+impl Reader {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            events: Events::new(limit),
+            ready: VecDeque::new(),
+            is_too_long: false,
+            failures: 0,
+        }
+    }
+
+    pub(crate) async fn next(&mut self, body: &mut Incoming) -> Next {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                self.failures = 0;
+                return Next::Message(message.into());
+            }
+            if self.is_too_long {
+                return Next::TooLong;
+            }
+            let Some(Ok(frame)) = body.frame().await else {
+                return Next::Ended;
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let mut messages = Vec::new();
+            self.is_too_long = self.events.read(&data, &mut messages).is_err();
+            self.ready.extend(messages);
+        }
+    }
+
+    /// Can the rest be asked for?
+    pub(crate) fn can_resume(&self) -> bool {
+        self.events.last_id().is_some()
+    }
+
+    /// Has it been tried often enough?
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.failures >= ATTEMPTS
+    }
+
+    /// Opens a stream that goes on where this one ended, after the time that the server asked for.
+    pub(crate) async fn open_again(
+        &mut self,
+        server: &Server,
+        headers: &HeaderMap,
+    ) -> Result<Opened, Error> {
+        let wait = self.events.retry().unwrap_or(Duration::ZERO);
+        sleep(wait.max(backoff(self.failures))).await;
+        self.failures += 1;
+        self.open(server, headers).await
+    }
+
+    /// Opens a stream.
+    pub(crate) async fn open(
+        &mut self,
+        server: &Server,
+        headers: &HeaderMap,
+    ) -> Result<Opened, Error> {
+        self.events.begin_again();
+        let mut headers = headers.clone();
+        let last = self.events.last_id().map(HeaderValue::from_bytes);
+        if let Some(Ok(last)) = last {
+            headers.insert(wire::LAST_EVENT_ID, last);
+        }
+        let mut connection = server.connect().await?;
+        let request = server.request(Method::GET, &headers, Bytes::new());
+        let Ok(response) = connection.send(request, std::future::pending()).await else {
+            return Ok(Opened::Broken);
+        };
+        let is_stream = is_events(response.headers());
+        Ok(match response.status() {
+            StatusCode::OK if is_stream => Opened::Stream(response.into_body(), connection),
+            // No stream, whatever it is.
+            StatusCode::OK => Opened::Status(StatusCode::METHOD_NOT_ALLOWED),
+            status => Opened::Status(status),
+        })
+    }
+}
+
+/// Why there is no whole body.
+pub(crate) enum Unread {
+    TooLong,
+    Broken,
+}
+
+/// A whole body.
+pub(crate) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Unread> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Unread::TooLong);
+    }
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > limit {
+            return Err(Unread::TooLong);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.freeze())
+}
+
+pub(crate) fn is_events(headers: &HeaderMap) -> bool {
+    kind(headers).eq_ignore_ascii_case("text/event-stream")
+}
+
+/// The type of a body, without its parameters.
+pub(crate) fn kind(headers: &HeaderMap) -> &str {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim()
+}
+
+/// How long to wait after so many failures. Nothing after none.
+pub(crate) fn backoff(failures: u32) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        _ => (FIRST_WAIT.saturating_mul(2_u32.saturating_pow(failures - 1))).min(LONGEST_WAIT),
+    }
+}
+
+/// How often a stream is asked for without anything coming of it: more than 15 s in all.
+pub(crate) const ATTEMPTS: u32 = 6;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);

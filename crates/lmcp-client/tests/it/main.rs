@@ -1,0 +1,17 @@
+//! What a user of `lmcp-client` can rely on, against our own server, through connections that break, and against servers
+//! that answer oddly.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod breaks;
+mod cancel;
+mod mirror;
+mod odd;
+mod order;
+mod restart;
+mod revisions;
+mod secure;
+mod sessions;
+mod site;
+mod support;
+mod wire;

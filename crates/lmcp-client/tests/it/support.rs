@@ -1,0 +1,328 @@
+//! What the tests share: a server of ours on a free port, and a client on a link.
+
+use std::{net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use lmcp_client::{Endpoint, Event, Link, Settings};
+use lmcp_core::{Cx, Error, NoArgs, Resource, Server, Tool, ToolResult};
+use lmcp_http::Http;
+use lmcp_wire::LoggingLevel;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
+
+pub(crate) const NEWEST: &str = "2025-11-25";
+pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST];
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// Stops a test that would hang. Not a threshold: nothing here takes a tenth of it.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future)
+        .await
+        .expect("nothing hangs")
+}
+
+/// A server with tools that answer in different ways.
+pub(crate) fn server() -> Server {
+    #[derive(Deserialize, JsonSchema)]
+    struct Name {
+        name: String,
+    }
+    async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {
+        let Name { name } = cx.ask("name", "Who?").await?;
+        Ok(format!("Hello, {name}!"))
+    }
+    async fn speak(_: NoArgs, cx: Cx) -> &'static str {
+        for word in ["one", "two", "three"] {
+            cx.log(LoggingLevel::Error, word);
+            tokio::task::yield_now().await;
+        }
+        "spoken"
+    }
+    async fn grow(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+        let new = Tool::new("new", |_: NoArgs, _: Cx| async { "new" });
+        cx.server().remove_tool("new");
+        cx.server().add_tool(new.read_only())?;
+        Ok("grown")
+    }
+    let quick = Tool::new("quick", |_: NoArgs, _: Cx| async { "quick" });
+    Server::new("test", "1.0.0")
+        .tool(quick.read_only())
+        .tool(Tool::new("greet", greet).read_only())
+        .tool(Tool::new("speak", speak).read_only())
+        .tool(Tool::new("grow", grow).writes())
+        .resource(Resource::text("test://ä", "a", "text"))
+}
+
+/// A server on a port of its own, and how to stop it.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    serving: JoinSet<Result<(), Error>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+pub(crate) async fn serve(server: Server) -> Running {
+    serve_at("127.0.0.1:0", server, |http| http).await
+}
+
+pub(crate) async fn serve_at(
+    address: &str,
+    server: Server,
+    change: impl FnOnce(Http) -> Http,
+) -> Running {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let http = lmcp_http::bind(address).await.expect("the port is free");
+    let http = http.until(async {
+        let _ = stopped.await;
+    });
+    let address = http.address();
+    let mut serving = JoinSet::new();
+    serving.spawn(server.serve(change(http)));
+    Running {
+        address,
+        serving,
+        stop: Some(stop),
+    }
+}
+
+impl Running {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Stops it as an operator does.
+    pub(crate) async fn stop(&mut self) {
+        drop(self.stop.take());
+        let ended = soon(self.serving.join_next()).await;
+        ended
+            .expect("it is served")
+            .expect("serving never panics")
+            .expect("it ends well");
+    }
+
+    /// Stops it as a power cut does.
+    pub(crate) async fn kill(&mut self) {
+        soon(self.serving.shutdown()).await;
+    }
+}
+
+/// A client on a link. Its requests have the ids 1, 2, 3 and so on.
+pub(crate) struct Client {
+    pub(crate) link: Link,
+    revision: String,
+    last: i64,
+}
+
+impl Client {
+    /// Not shaken hands yet.
+    pub(crate) async fn open(settings: Settings, revision: &str) -> Self {
+        let endpoint = Endpoint::new(settings).expect("the settings are good");
+        Self::at(&endpoint, revision).await
+    }
+
+    pub(crate) async fn at(endpoint: &Endpoint, revision: &str) -> Self {
+        Self {
+            link: soon(endpoint.open()).await.expect("the server is there"),
+            revision: revision.to_owned(),
+            last: 0,
+        }
+    }
+
+    /// With the handshake, if its revision has one.
+    pub(crate) async fn ready(settings: Settings, revision: &str) -> Self {
+        let mut client = Self::open(settings, revision).await;
+        if revision != MODERN {
+            client.handshake().await;
+        }
+        client
+    }
+
+    pub(crate) async fn handshake(&mut self) {
+        let id = self.begin_handshake();
+        let answer = self.answer(id).await;
+        assert_eq!(
+            answer["result"]["protocolVersion"], *self.revision,
+            "{answer}"
+        );
+        self.tell("notifications/initialized", &json!({}));
+    }
+
+    pub(crate) fn begin_handshake(&mut self) -> i64 {
+        let params = json!({
+            "protocolVersion": self.revision,
+            "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": "test", "version": "1" },
+        });
+        self.last += 1;
+        let message =
+            json!({ "jsonrpc": "2.0", "id": self.last, "method": "initialize", "params": params });
+        self.say(&message);
+        self.last
+    }
+
+    /// Sends a request, and returns its id.
+    pub(crate) fn begin(&mut self, method: &str, mut params: Value) -> i64 {
+        if self.revision == MODERN {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": MODERN,
+                "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+                "io.modelcontextprotocol/logLevel": "debug",
+            });
+        }
+        self.last += 1;
+        let message =
+            json!({ "jsonrpc": "2.0", "id": self.last, "method": method, "params": params });
+        self.say(&message);
+        self.last
+    }
+
+    pub(crate) fn begin_call(&mut self, tool: &str) -> i64 {
+        self.begin("tools/call", json!({ "name": tool }))
+    }
+
+    pub(crate) fn tell(&mut self, method: &str, params: &Value) {
+        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    pub(crate) fn say(&mut self, message: &Value) {
+        self.link.send(message.to_string());
+    }
+
+    pub(crate) async fn event(&mut self) -> Event {
+        soon(self.link.next()).await
+    }
+
+    /// The next message of the server.
+    pub(crate) async fn message(&mut self) -> Value {
+        match self.event().await {
+            Event::Line(line) => {
+                assert!(!line.contains(&b'\n'));
+                serde_json::from_slice(&line).expect("a line is JSON")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The answer to a request; what comes before it is dropped.
+    pub(crate) async fn answer(&mut self, id: i64) -> Value {
+        self.answer_and_before(id)
+            .await
+            .pop()
+            .expect("the answer is the last")
+    }
+
+    /// What comes up to the answer to a request.
+    pub(crate) async fn answer_and_before(&mut self, id: i64) -> Vec<Value> {
+        let mut heard = Vec::new();
+        loop {
+            let message = self.message().await;
+            let is_answer = message["id"] == id && message["method"].is_null();
+            heard.push(message);
+            if is_answer {
+                return heard;
+            }
+        }
+    }
+
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.answer(id).await
+    }
+
+    pub(crate) async fn call(&mut self, tool: &str) -> Value {
+        let id = self.begin_call(tool);
+        self.answer(id).await
+    }
+
+    /// What comes until the link is at its end, which it says last.
+    pub(crate) async fn end(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.event().await;
+            let is_last = matches!(event, Event::Lost(_) | Event::Refused(_));
+            events.push(event);
+            if is_last {
+                assert_eq!(
+                    self.event().await,
+                    *events.last().unwrap(),
+                    "the end is the end"
+                );
+                return events;
+            }
+        }
+    }
+}
+
+pub(crate) fn text(answer: &Value) -> &Value {
+    &answer["result"]["content"][0]["text"]
+}
+
+pub(crate) fn unsent(message: &Value) -> Event {
+    Event::Unsent(Bytes::from(message.to_string()))
+}
+
+/// A tool that never ends, and reports when it begins and when its future is dropped.
+pub(crate) fn hanging(name: &str) -> (Tool, Watcher) {
+    let (started, starts) = mpsc::unbounded_channel();
+    let (dropped, drops) = mpsc::unbounded_channel();
+    let tool = Tool::new(name, move |_: NoArgs, _: Cx| {
+        let (started, held) = (started.clone(), Held(dropped.clone()));
+        async move {
+            let _held = held;
+            let _ = started.send(());
+            std::future::pending::<&'static str>().await
+        }
+    });
+    let watcher = Watcher {
+        started: starts,
+        dropped: drops,
+    };
+    (tool.read_only(), watcher)
+}
+
+struct Held(mpsc::UnboundedSender<()>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+pub(crate) struct Watcher {
+    started: mpsc::UnboundedReceiver<()>,
+    dropped: mpsc::UnboundedReceiver<()>,
+}
+
+impl Watcher {
+    pub(crate) async fn started(&mut self) {
+        soon(self.started.recv()).await.expect("the tool lives");
+    }
+
+    pub(crate) async fn dropped(&mut self) {
+        soon(self.dropped.recv()).await.expect("the tool lives");
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.dropped.try_recv().is_err()
+    }
+}
+
+/// Waits for something while the link does its work; what it says meanwhile is dropped.
+pub(crate) async fn while_linked<T>(client: &mut Client, wait: impl Future<Output = T>) -> T {
+    tokio::pin!(wait);
+    soon(async {
+        loop {
+            tokio::select! {
+                done = &mut wait => return done,
+                event = client.link.next() => {
+                    assert!(matches!(event, Event::Line(_) | Event::Room), "{event:?}");
+                }
+            }
+        }
+    })
+    .await
+}

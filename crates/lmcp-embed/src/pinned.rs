@@ -1,0 +1,98 @@
+//! The process that connected, so that no other that gets its number later is taken for it.
+
+use std::{fs, time::Duration};
+
+use lmcp_core::transport::Peer;
+use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::OwnedFd,
+    param::clock_ticks_per_second,
+    process::Pid,
+    time::{ClockId, clock_gettime},
+};
+
+/// A process, and how to tell that it still is the one that connected.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    pub(crate) process: Pid,
+    by: By,
+}
+
+#[derive(Debug)]
+enum By {
+    /// The kernel's own handle (Linux 6.5).
+    Handle(OwnedFd),
+    /// When the connection was taken, in ticks since the start of the system: a process that is younger is another one.
+    Age(u64),
+}
+
+impl Pinned {
+    /// Pins it. `None`: it is gone already, or nobody can tell which it is.
+    pub(crate) fn new(peer: &Peer) -> Option<Self> {
+        let process = Pid::from_raw(peer.process().pid?)?;
+        let by = match getsockopt(&peer.socket(), PeerPidfd) {
+            Ok(handle) => By::Handle(handle),
+            Err(nix::errno::Errno::ENOPROTOOPT) => By::Age(ticks_now(peer.age())),
+            Err(_) => return None,
+        };
+        Some(Self { process, by })
+    }
+
+    /// Is it still there? Then its number is its own.
+    pub(crate) fn is_alive(&self) -> bool {
+        match &self.by {
+            By::Handle(handle) => {
+                let at_once = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let mut asked = [PollFd::new(handle, PollFlags::IN)];
+                // Readable when it has ended.
+                poll(&mut asked, Some(&at_once)) == Ok(0)
+            }
+            By::Age(pinned) => start_ticks(self.process).is_some_and(|start| start <= *pinned),
+        }
+    }
+}
+
+/// What the clock of processes showed so long ago.
+fn ticks_now(ago: Duration) -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let now = Duration::try_from(now).unwrap_or_default();
+    let then = now.saturating_sub(ago);
+    let ticks = u128::from(clock_ticks_per_second());
+    u64::try_from(then.as_nanos() * ticks / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// When a process was started.
+fn start_ticks(process: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn by_age_a_younger_process_is_another_one() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Pid::from_child(&child);
+        let started = start_ticks(process).unwrap();
+        assert!(started <= ticks_now(Duration::ZERO));
+        assert!(started > ticks_now(Duration::from_secs(3600)));
+        let pinned = |ticks| Pinned {
+            process,
+            by: By::Age(ticks),
+        };
+        assert!(pinned(started).is_alive());
+        assert!(!pinned(started - 1).is_alive());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!pinned(started).is_alive());
+    }
+}
