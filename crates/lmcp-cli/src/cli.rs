@@ -39,10 +39,10 @@ pub(crate) enum Command {
 
     /// Start an agent with an identity and the tools of this machine.
     ///
-    /// The agent finds the server as if it were in its own configuration, which is
-    /// left as it is. When it ends, the server, its jobs and all that was made for
-    /// it are gone.
-    #[command(after_help = AFTER_RUN)]
+    /// The agent finds the server as if it were in its own configuration, which
+    /// is left as it is. When it ends, the server, its jobs and all that was made
+    /// for it are gone.
+    #[command(after_help = AFTER_RUN, verbatim_doc_comment)]
     Run(RunOptions),
 
     /// What `run` starts, to become the command.
@@ -65,9 +65,10 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
 
-    /// How the command takes its configuration: claude, codex, gemini, opencode, or
-    /// one of the configuration file. [default: by the command's name]
-    #[arg(long, value_name = "NAME")]
+    /// How the command takes its configuration: claude, codex, gemini,
+    /// opencode, or one of the configuration file.
+    /// [default: by the command's name]
+    #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     pub(crate) preset: Option<String>,
 
     /// A folder that the tools are confined to; may be given several times.

@@ -177,6 +177,7 @@ fn the_help_fits_a_terminal() {
         &["serve", "--help"],
         &["serve", "-h"],
         proxy,
+        &["run", "--help"],
     ] {
         let output = lmcp(arguments).output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();
