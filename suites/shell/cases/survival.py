@@ -48,7 +48,7 @@ def kill_ends_what_was_left(cx):
     call = cx.begin("run", command="sleep 300 & setsid sleep 300 & echo hi")
     cx.appears(2)
     cx.wait_until(lambda: call.answered, 5)
-    check(len(cx.alive()) >= 2, "the children were ended before the server")
+    cx.appears(2)
     kill(cx.server)
     cx.vanishes("kill -9 of the server")
 
@@ -131,7 +131,7 @@ def stop_a_survivor(cx):
     job = cx.start(f"{ESCAPE}; sleep 300")
     cx.appears(4)
     end_by_kill(cx.server)
-    check(len(cx.alive()) >= 4, "the job ended with the server")
+    cx.appears(4)
     cx.start_server()
     cx.call("stop", id=job)
     cx.vanishes("the stop by the next server")
