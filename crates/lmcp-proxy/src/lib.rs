@@ -11,6 +11,7 @@
 //! | `socket.rs` | the loop that moves bytes between stdio and a socket |
 //! | `url.rs`, `watch.rs` | the one between stdio and a URL |
 //! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
+//! | `notes.rs` | what people are told |
 //! | `lines.rs`, `outbox.rs`, `limits.rs` | bytes into lines and back, in bounded memory |
 
 mod attach;
@@ -18,6 +19,7 @@ mod connection;
 mod identity;
 mod limits;
 mod lines;
+mod notes;
 mod outbox;
 mod relay;
 mod socket;

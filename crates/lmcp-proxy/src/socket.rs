@@ -12,15 +12,14 @@ use crate::{
     connection::Connection,
     limits::Limits,
     lines::Frame,
+    notes::Notes,
     relay::{Output, Relay},
-    stdio::{Client, takes_notes},
+    stdio::Client,
 };
 
 pub(crate) struct Driver<'a> {
     way: &'a Way,
-    note: &'a mut dyn FnMut(&str),
-    /// What people were told last. Empty: all is well.
-    noted: String,
+    notes: Notes<'a>,
     limits: Limits,
     relay: Relay,
     client: Client,
@@ -30,8 +29,6 @@ pub(crate) struct Driver<'a> {
     /// How many servers in a row were of no use.
     failures: usize,
     over: Option<Over>,
-    /// When a client that reads nothing is given up. A slow one that may still say something is not.
-    stalls_at: Option<Instant>,
 }
 
 enum Link {
@@ -54,15 +51,13 @@ impl<'a> Driver<'a> {
         let limits = Limits::default();
         Self {
             way,
-            note,
-            noted: String::new(),
+            notes: Notes::new(note),
             relay: Relay::new(limits.clone()),
             client: Client::new(&limits),
             is_told: false,
             link: Link::Away(Instant::now()),
             failures: 0,
             over: None,
-            stalls_at: None,
             limits,
         }
     }
@@ -73,7 +68,8 @@ impl<'a> Driver<'a> {
             self.relay.time_is(Instant::now());
             self.carry_out();
             self.attach();
-            self.watch_reader();
+            let is_over = self.over.is_some();
+            self.client.watch_reader(is_over, self.limits.stall);
             if let Some(ending) = self.ending() {
                 return ending;
             }
@@ -86,11 +82,7 @@ impl<'a> Driver<'a> {
         if self.is_told || !self.takes_from_client() {
             return false;
         }
-        let mut frame = self.client.lines.next_frame();
-        if frame.is_none() && self.client.has_ended {
-            frame = self.client.lines.last_frame();
-        }
-        match frame {
+        match self.client.next_frame() {
             Some(Frame::Line(line)) => self.relay.client_line(line, Instant::now()),
             Some(Frame::TooLong { head, tail }) => self.relay.client_long_line(&head, &tail),
             None if self.client.has_ended => {
@@ -164,7 +156,8 @@ impl<'a> Driver<'a> {
 
     /// A server that does not want us now never will.
     fn leave(&mut self, error: RpcError) {
-        self.say(format!("the server does not let us in: {}", error.message));
+        self.notes
+            .say(format!("the server does not let us in: {}", error.message));
         self.link = Link::Away(Instant::now());
         self.relay.server_refused(error);
         self.finish(Ending::Refused);
@@ -179,7 +172,7 @@ impl<'a> Driver<'a> {
         self.relay.server_lost(Instant::now());
         if self.over.is_none() {
             let hope = if self.is_told { "" } else { ", trying again" };
-            self.say(format!("the server went away{hope}"));
+            self.notes.say(format!("the server went away{hope}"));
         }
     }
 
@@ -187,22 +180,14 @@ impl<'a> Driver<'a> {
     fn miss(&mut self, why: &str) {
         self.back_off();
         self.relay.server_unreachable(why);
-        self.say_missing(why);
+        self.notes.say_missing(why, !self.is_told);
     }
 
     /// There is one that will do soon.
     fn wait_for_server(&mut self, why: &str) {
         self.back_off();
         self.relay.server_awaited(why);
-        self.say_missing(why);
-    }
-
-    fn say_missing(&mut self, why: &str) {
-        // Where people know that it is gone, they need not hear that it is not back yet.
-        if self.noted.is_empty() {
-            let hope = if self.is_told { "" } else { "; trying again" };
-            self.say(format!("there is no server: {why}{hope}"));
-        }
+        self.notes.say_missing(why, !self.is_told);
     }
 
     fn back_off(&mut self) {
@@ -226,14 +211,14 @@ impl<'a> Driver<'a> {
                 (Output::ToServer(_), Link::Away(_)) => {}
                 (Output::Detach, _) => {
                     self.back_off();
-                    self.say(format!("{}; trying again", self.relay.trouble()));
+                    self.notes
+                        .say(format!("{}; trying again", self.relay.trouble()));
                 }
                 (Output::Done(ending), _) => self.finish(ending),
             }
         }
-        if self.relay.is_served() && !self.noted.is_empty() {
-            self.say("the server is back".to_owned());
-            self.noted.clear();
+        if self.relay.is_served() {
+            self.notes.all_is_well();
         }
     }
 
@@ -265,7 +250,8 @@ impl<'a> Driver<'a> {
                 self.back_off();
                 self.relay.server_unreachable(err.to_string());
                 // It is no news that it is gone, but this is.
-                self.say(format!("there is no server: {err}; trying again"));
+                self.notes
+                    .say(format!("there is no server: {err}; trying again"));
             }
         }
         self.carry_out();
@@ -280,16 +266,6 @@ impl<'a> Driver<'a> {
         });
     }
 
-    /// Whoever says nothing more has a while to read what there is.
-    fn watch_reader(&mut self) {
-        let is_leaving = self.over.is_some() || self.client.is_leaving();
-        if !is_leaving || self.client.out.is_empty() {
-            self.stalls_at = None;
-        } else if self.stalls_at.is_none() {
-            self.stalls_at = Some(Instant::now() + self.limits.stall);
-        }
-    }
-
     /// How it ended, if it has.
     fn ending(&mut self) -> Option<Ending> {
         let (now, is_flushed) = (Instant::now(), self.client.out.is_empty());
@@ -301,7 +277,7 @@ impl<'a> Driver<'a> {
                 Ending::Unanswered
             });
         }
-        if self.stalls_at.is_some_and(|at| at <= now) {
+        if self.client.has_stalled() {
             return Some(Ending::Unanswered);
         }
         let over = self.over.as_mut()?;
@@ -356,7 +332,8 @@ impl<'a> Driver<'a> {
             .collect::<Vec<_>>()
             .into_iter();
         drop(asked);
-        self.on_output(answers.next().unwrap_or(PollFlags::empty()));
+        let output = answers.next();
+        self.client.on_output(output.unwrap_or(PollFlags::empty()));
         if asks_client && answers.next().is_some_and(|found| !found.is_empty()) {
             if reads_client {
                 self.client.read();
@@ -369,16 +346,6 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn on_output(&mut self, found: PollFlags) {
-        let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        if found.intersects(broken) {
-            self.client.is_gone = true;
-        } else if found.contains(PollFlags::OUT) {
-            self.client.write();
-            self.stalls_at = None;
-        }
-    }
-
     /// When there is something to do although nothing comes.
     fn deadline(&self) -> Option<Instant> {
         let link = match &self.link {
@@ -388,7 +355,7 @@ impl<'a> Driver<'a> {
             Link::On(server) => server.welcome_by.into_iter().chain(server.deaf_until).min(),
         };
         let over = self.over.as_ref().and_then(|over| over.lingers_until);
-        [self.relay.deadline(), link, over, self.stalls_at]
+        [self.relay.deadline(), link, over, self.client.stalls_at]
             .into_iter()
             .flatten()
             .min()
@@ -419,13 +386,6 @@ impl<'a> Driver<'a> {
 
     fn client_takes(&self) -> bool {
         self.client.out.len() < self.limits.buffer_bytes
-    }
-
-    fn say(&mut self, words: String) {
-        if words != self.noted && takes_notes() {
-            (self.note)(&words);
-        }
-        self.noted = words;
     }
 }
 

@@ -3,6 +3,8 @@
 //! Both stay as they are, because whether they block is a property they share with other processes. So they are asked
 //! before they are used, and no more is written than is sure to be taken.
 
+use std::time::{Duration, Instant};
+
 use rustix::{
     buffer::spare_capacity,
     event::{PollFd, PollFlags, Timespec, poll},
@@ -12,7 +14,11 @@ use rustix::{
     stdio::{stderr, stdin, stdout},
 };
 
-use crate::{limits::Limits, lines::Lines, outbox::Outbox};
+use crate::{
+    limits::Limits,
+    lines::{Frame, Lines},
+    outbox::Outbox,
+};
 
 pub(crate) struct Client {
     pub(crate) lines: Lines,
@@ -21,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) has_ended: bool,
     /// It has said its last word, which may not have been read yet.
     pub(crate) has_hung_up: bool,
+    /// When it is given up, unless it reads: it says nothing more, and there is something for it.
+    pub(crate) stalls_at: Option<Instant>,
     /// It does not read any more.
     pub(crate) is_gone: bool,
     /// Stdout is a socket, which can be told not to wait.
@@ -36,6 +44,7 @@ impl Client {
             out: Outbox::default(),
             has_ended: false,
             has_hung_up: false,
+            stalls_at: None,
             is_gone: false,
             is_socket,
         }
@@ -51,8 +60,51 @@ impl Client {
         }
     }
 
+    /// The next line, or the rest after the last.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        let frame = self.lines.next_frame();
+        if frame.is_none() && self.has_ended {
+            return self.lines.last_frame();
+        }
+        frame
+    }
+
+    /// What the system says of stdout. Was something written?
+    pub(crate) fn on_output(&mut self, found: PollFlags) -> bool {
+        let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        if found.intersects(broken) {
+            self.is_gone = true;
+            return false;
+        }
+        let takes = found.contains(PollFlags::OUT);
+        if takes {
+            self.write();
+            self.stalls_at = None;
+        }
+        takes
+    }
+
+    /// Whoever says nothing more has a while to read what there is.
+    pub(crate) fn watch_reader(&mut self, is_over: bool, stall: Duration) {
+        if !(is_over || self.is_leaving()) || self.out.is_empty() {
+            self.stalls_at = None;
+        } else if self.stalls_at.is_none() {
+            self.stalls_at = Some(Instant::now() + stall);
+        }
+    }
+
+    /// Has it had its while?
+    pub(crate) fn has_stalled(&self) -> bool {
+        self.stalls_at.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Looks whether anybody is left to write, where nothing is read.
+    pub(crate) fn look_for_writer(&mut self) {
+        self.has_hung_up |= !self.has_ended && is_ready(Self::hang_up());
+    }
+
     /// Writes what fits. To be called when something does.
-    pub(crate) fn write(&mut self) {
+    fn write(&mut self) {
         let bytes = self.out.front();
         let written = if self.is_socket {
             send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)

@@ -11,7 +11,6 @@ use std::{
 
 use lmcp_client::{Endpoint, Error, Event};
 use lmcp_wire::RpcError;
-use rustix::event::PollFlags;
 use serde_json::json;
 use tokio::{
     task::yield_now,
@@ -22,17 +21,16 @@ use crate::{
     Ending,
     limits::Limits,
     lines::Frame,
+    notes::Notes,
     relay::{Output, Relay},
     socket::back_off,
-    stdio::{Client, takes_notes},
+    stdio::Client,
     watch::{ALIVE, INPUT, OUTPUT, Watch},
 };
 
 pub(crate) struct Driver<'a> {
     endpoint: &'a Endpoint,
-    note: &'a mut dyn FnMut(&str),
-    /// What people were told last. Empty: all is well.
-    noted: String,
+    notes: Notes<'a>,
     limits: Limits,
     relay: Relay,
     client: Client,
@@ -43,7 +41,8 @@ pub(crate) struct Driver<'a> {
     unsent: Vec<Vec<u8>>,
     /// How many servers in a row were of no use.
     failures: usize,
-    over: Option<Over>,
+    /// How it ends, once everything has been written.
+    over: Option<Ending>,
 }
 
 enum Link {
@@ -56,12 +55,6 @@ enum Link {
 type Opened = Result<Box<lmcp_client::Link>, Error>;
 type Opening = Pin<Box<dyn Future<Output = Opened>>>;
 
-/// How it ends, once everything has been written, and when a client that reads nothing is given up.
-struct Over {
-    ending: Ending,
-    stalls_at: Instant,
-}
-
 enum News {
     Opened(Opened),
     Event(Event),
@@ -72,8 +65,7 @@ impl<'a> Driver<'a> {
         let limits = Limits::default();
         Self {
             endpoint,
-            note,
-            noted: String::new(),
+            notes: Notes::new(note),
             relay: Relay::new(limits.clone()),
             client: Client::new(&limits),
             is_told: false,
@@ -88,14 +80,19 @@ impl<'a> Driver<'a> {
     pub(crate) async fn run(mut self) -> io::Result<Ending> {
         let watch = Watch::new()?;
         loop {
-            self.on_output(self.client.output_now());
-            if self.reads_client() && self.client.has_more() {
+            let output = self.client.output_now();
+            self.client.on_output(output);
+            if !self.reads_client() {
+                self.client.look_for_writer();
+            } else if self.client.has_more() {
                 self.client.read();
             }
             while self.hear_client() {}
             self.relay.time_is(Instant::now());
             self.carry_out();
             self.attach();
+            let is_over = self.over.is_some();
+            self.client.watch_reader(is_over, self.limits.stall);
             if let Some(ending) = self.ending() {
                 self.part().await;
                 return Ok(ending);
@@ -152,11 +149,7 @@ impl<'a> Driver<'a> {
         if self.is_told || !self.takes_from_client() {
             return false;
         }
-        let mut frame = self.client.lines.next_frame();
-        if frame.is_none() && self.client.has_ended {
-            frame = self.client.lines.last_frame();
-        }
-        match frame {
+        match self.client.next_frame() {
             Some(Frame::Line(line)) => self.relay.client_line(line, Instant::now()),
             Some(Frame::TooLong { head, tail }) => self.relay.client_long_line(&head, &tail),
             None if self.client.has_ended => {
@@ -171,7 +164,7 @@ impl<'a> Driver<'a> {
 
     /// A server that does not want us now never will.
     fn leave(&mut self, why: &str) {
-        self.say(why.to_owned());
+        self.notes.say(why.to_owned());
         self.link = Link::Away(Instant::now());
         let error = RpcError::internal(why.to_owned()).with_data(json!({ "retriable": false }));
         self.relay.server_turned_away(error);
@@ -185,7 +178,7 @@ impl<'a> Driver<'a> {
         self.relay.server_lost_without(unsent, Instant::now());
         if self.over.is_none() {
             let hope = if self.is_told { "" } else { "; trying again" };
-            self.say(format!("the server went away: {why}{hope}"));
+            self.notes.say(format!("the server went away: {why}{hope}"));
         }
     }
 
@@ -193,18 +186,15 @@ impl<'a> Driver<'a> {
     fn miss(&mut self, why: &str) {
         self.back_off();
         self.relay.server_unreachable(why);
-        // Where people know that it is gone, they need not hear that it is not back yet.
-        if self.noted.is_empty() {
-            let hope = if self.is_told { "" } else { "; trying again" };
-            self.say(format!("there is no server: {why}{hope}"));
-        }
+        self.notes.say_missing(why, !self.is_told);
     }
 
     fn back_off(&mut self) {
         let now = Instant::now();
         // A server that lasted was of use; one that takes handshakes and forgets them is not.
         let was_of_use = self.relay.was_of_use();
-        if matches!(self.link, Link::On(_, since) if was_of_use || now - since >= LASTING) {
+        if matches!(self.link, Link::On(_, since) if was_of_use || now - since >= self.limits.lasting)
+        {
             self.failures = 0;
         }
         self.link = Link::Away(now + back_off(self.failures));
@@ -220,14 +210,14 @@ impl<'a> Driver<'a> {
                 (Output::ToServer(_), Link::Away(_) | Link::Opening(_)) => {}
                 (Output::Detach, _) => {
                     self.back_off();
-                    self.say(format!("{}; trying again", self.relay.trouble()));
+                    self.notes
+                        .say(format!("{}; trying again", self.relay.trouble()));
                 }
                 (Output::Done(ending), _) => self.finish(ending),
             }
         }
-        if self.relay.is_served() && !self.noted.is_empty() {
-            self.say("the server is back".to_owned());
-            self.noted.clear();
+        if self.relay.is_served() {
+            self.notes.all_is_well();
         }
     }
 
@@ -243,10 +233,7 @@ impl<'a> Driver<'a> {
     }
 
     fn finish(&mut self, ending: Ending) {
-        self.over.get_or_insert(Over {
-            ending,
-            stalls_at: Instant::now() + self.limits.stall,
-        });
+        self.over.get_or_insert(ending);
     }
 
     /// How it ended, if it has.
@@ -260,12 +247,12 @@ impl<'a> Driver<'a> {
                 Ending::Unanswered
             });
         }
-        let over = self.over.as_ref()?;
-        let is_asking = over.ending == Ending::Refused && self.client.has_more();
-        if is_flushed && !is_asking {
-            return Some(over.ending);
+        if self.client.has_stalled() {
+            return Some(Ending::Unanswered);
         }
-        (over.stalls_at <= Instant::now()).then_some(Ending::Unanswered)
+        let ending = self.over?;
+        let is_asking = ending == Ending::Refused && self.client.has_more();
+        (is_flushed && !is_asking).then_some(ending)
     }
 
     /// Says good-bye, but nobody waits long for that.
@@ -275,26 +262,16 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn on_output(&mut self, found: PollFlags) {
-        let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        if found.intersects(broken) {
-            self.client.is_gone = true;
-        } else if found.contains(PollFlags::OUT) {
-            self.client.write();
-            if let Some(over) = &mut self.over {
-                over.stalls_at = Instant::now() + self.limits.stall;
-            }
-        }
-    }
-
     /// When there is something to do although nothing comes.
     fn deadline(&self) -> Option<Instant> {
-        let over = self.over.as_ref().map(|over| over.stalls_at);
+        // Nobody tells when a client that is not read hangs up.
+        let is_held = !self.reads_client() && !self.client.is_leaving();
+        let look = is_held.then(|| Instant::now() + LOOK);
         let link = match &self.link {
-            Link::Away(due) if over.is_none() && self.relay.wants_server() => Some(*due),
+            Link::Away(due) if self.over.is_none() && self.relay.wants_server() => Some(*due),
             Link::Away(_) | Link::Opening(_) | Link::On(..) => None,
         };
-        [self.relay.deadline(), link, over]
+        [self.relay.deadline(), link, self.client.stalls_at, look]
             .into_iter()
             .flatten()
             .min()
@@ -310,14 +287,10 @@ impl<'a> Driver<'a> {
             Link::On(link, _) => link.has_room(),
             Link::Away(_) | Link::Opening(_) => true,
         };
-        server_takes && self.relay.has_room() && self.client.out.len() < self.limits.buffer_bytes
-    }
-
-    fn say(&mut self, words: String) {
-        if words != self.noted && takes_notes() {
-            (self.note)(&words);
-        }
-        self.noted = words;
+        // The rest of what a client wrote is no more than a pipe holds, and behind it stands its end.
+        let takes_rest = self.client.is_leaving() && !self.relay.is_crowded();
+        let has_room = self.relay.has_room() || takes_rest;
+        server_takes && has_room && self.client.out.len() < self.limits.buffer_bytes
     }
 }
 
@@ -332,8 +305,8 @@ impl Link {
     }
 }
 
-/// How long a server must last to be one that was worth looking for.
-const LASTING: Duration = Duration::from_secs(1);
+/// Between two looks at a client that is held back.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the end of a session may take once the client has gone.
 const GOOD_BYE: Duration = Duration::from_millis(80);

@@ -209,6 +209,19 @@ fn a_client_that_does_not_read_any_more_ends_it() {
 }
 
 #[test]
+fn a_client_that_has_said_all_and_does_not_read_is_given_up() {
+    let address = free();
+    let _server = serve(&address);
+    let mut client = client(&address);
+    client.open();
+    // More than the pipe and the proxy hold, and the end of the input stands behind that.
+    client.send(&echo(1, &"x".repeat(1 << 20)));
+    client.send(&call(2, "wait", &json!({ "seconds": 300 })));
+    client.input = None;
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn a_token_is_taken_from_a_file_and_its_lack_is_told() {
     let right = file("proxy-url-right", "s3cret-s3cret-s3cret\n", 0o600);
     let wrong = file("proxy-url-wrong", "another-another\n", 0o600);
