@@ -7,6 +7,7 @@ mod compare;
 mod expand;
 mod http;
 mod inbox;
+mod limits;
 mod link;
 mod play;
 mod print;

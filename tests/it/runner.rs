@@ -78,7 +78,7 @@ fn is_wanted(transcript: &Transcript, transport: Transport) -> bool {
     }
 }
 
-fn is_update() -> bool {
+pub(crate) fn is_update() -> bool {
     std::env::var_os("UPDATE").is_some()
 }
 

@@ -1,0 +1,257 @@
+//! Keeps `docs/limits.md` equal to the code: every bound of the server and of its tools, with its default.
+//!
+//! The texts are the doc comments of the struct fields, the defaults are what `Default` returns, and the options are
+//! those of `docs/configuration.md`. `UPDATE=1 cargo test -p lmcp-tests limits` writes the page anew.
+
+use std::{
+    fmt::{Debug, Write},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use lmcp_core::Limits;
+use lmcp_tools::settings::{Settings, Web};
+
+use crate::runner::is_update;
+
+const PAGE: &str = "docs/limits.md";
+
+const HEAD: &str = "# Limits
+
+<!-- Written by `UPDATE=1 cargo test -p lmcp-tests limits` from the doc comments in the code. Change those, not this page. -->
+
+Every bound of the server and of its tools: what it is called in the code, its default, the option of `lmcp serve` that
+changes it, and what happens when it is met. A program that uses the library can change each of them.
+";
+
+const SECTIONS: [Section; 3] = [
+    Section {
+        title: "The server",
+        about: "`lmcp::Limits`, given to a server with `Server::limits`.",
+        source: "crates/lmcp-core/src/limits.rs",
+        name: "Limits",
+    },
+    Section {
+        title: "Commands and jobs",
+        about: "`lmcp_tools::settings::Settings`.",
+        source: "crates/lmcp-tools/src/settings.rs",
+        name: "Settings",
+    },
+    Section {
+        title: "The web",
+        about: "`lmcp_tools::settings::Web`, in `Settings::web`.",
+        source: "crates/lmcp-tools/src/web/settings.rs",
+        name: "Web",
+    },
+];
+
+#[test]
+fn the_page_of_limits_is_what_the_code_says() {
+    let options = options();
+    let defaults = [
+        shown(&Limits::default()),
+        shown(&Settings::default()),
+        shown(&Web::default()),
+    ];
+    let mut page = HEAD.to_owned();
+    for (section, defaults) in SECTIONS.iter().zip(&defaults) {
+        section.write(defaults, &options, &mut page);
+    }
+    let path = root().join(PAGE);
+    if is_update() {
+        fs::write(&path, page).expect("the page can be written");
+        return;
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    let stale = there
+        .lines()
+        .zip(page.lines())
+        .find(|(old, new)| old != new);
+    assert!(
+        there == page,
+        "{PAGE} is stale (first difference: {stale:?}); run `UPDATE=1 cargo test -p lmcp-tests limits`"
+    );
+}
+
+#[test]
+fn limits_have_a_comment_each() {
+    for section in SECTIONS {
+        for field in section.fields() {
+            assert!(
+                !field.doc.is_empty(),
+                "{}::{} has no doc comment",
+                section.name,
+                field.name
+            );
+        }
+    }
+}
+
+/// A struct whose fields are bounds.
+struct Section {
+    title: &'static str,
+    about: &'static str,
+    source: &'static str,
+    name: &'static str,
+}
+
+/// A field of such a struct.
+struct Field {
+    name: String,
+    doc: String,
+}
+
+impl Section {
+    fn write(&self, defaults: &str, options: &[String], page: &mut String) {
+        let (title, about) = (self.title, self.about);
+        let _ = write!(
+            page,
+            "\n## {title}\n\n{about}\n\n| bound | default | option | what it bounds, and what happens at it |\n|---|---|---|---|\n"
+        );
+        for field in self.fields() {
+            let Field { name, doc } = &field;
+            let default = field.default(defaults);
+            let option = field.option(options);
+            let _ = writeln!(page, "| `{name}` | {default} | {option} | {doc} |");
+        }
+    }
+
+    /// The public fields whose type is a number or a time, in the order of the source.
+    fn fields(&self) -> Vec<Field> {
+        let source = fs::read_to_string(root().join(self.source)).expect("the source is there");
+        let body = source
+            .split_once(&format!("pub struct {} {{\n", self.name))
+            .and_then(|(_, rest)| rest.split_once("\n}"))
+            .expect("the struct is in its file")
+            .0;
+        let (mut fields, mut doc) = (Vec::new(), Vec::new());
+        for line in body.lines().map(str::trim) {
+            if let Some(text) = line.strip_prefix("///") {
+                doc.push(text.trim());
+            } else if let Some((name, kind)) = line
+                .strip_prefix("pub ")
+                .and_then(|field| field.split_once(':'))
+            {
+                let text = plain(&doc.join(" "));
+                doc.clear();
+                if is_bound(kind) {
+                    fields.push(Field {
+                        name: name.to_owned(),
+                        doc: text,
+                    });
+                }
+            }
+        }
+        assert!(!fields.is_empty(), "{} has fields", self.name);
+        fields
+    }
+}
+
+impl Field {
+    /// The default as people write it, found in the `{:#?}` of the whole struct.
+    fn default(&self, defaults: &str) -> String {
+        let value = defaults
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("    {}: ", self.name)))
+            .unwrap_or_else(|| panic!("`{}` has a default", self.name))
+            .trim_end_matches(',');
+        if let Ok(number) = value.parse::<u64>() {
+            if self.name.ends_with("_ms") {
+                return time(number);
+            }
+            if self.name.contains("bytes") || self.doc.contains("in bytes") {
+                return bytes(number);
+            }
+            return thousands(number);
+        }
+        match milliseconds(value) {
+            Some(number) => time(number),
+            None => format!("`{value}`"),
+        }
+    }
+
+    /// The option that the comment names, or else the one with the name of the field.
+    fn option(&self, options: &[String]) -> String {
+        let said = self.doc.split('`').find(|word| word.starts_with("--"));
+        let same = format!("--{}", self.name.replace('_', "-"));
+        let found = said.or_else(|| options.contains(&same).then_some(&*same));
+        found
+            .map(|option| format!("`{option}`"))
+            .unwrap_or_default()
+    }
+}
+
+/// Every option of `docs/configuration.md`, as `--name`.
+fn options() -> Vec<String> {
+    let text = fs::read_to_string(root().join("docs/configuration.md")).expect("the page is there");
+    text.lines()
+        .filter_map(|line| line.strip_prefix("| `--"))
+        .filter_map(|line| line.split(['`', ' ']).next())
+        .map(|name| format!("--{name}"))
+        .collect()
+}
+
+fn shown(value: &dyn Debug) -> String {
+    format!("{value:#?}")
+}
+
+/// A comment for a cell of a table: links to other fields lose their brackets, bars are escaped.
+fn plain(doc: &str) -> String {
+    doc.replace("[`", "`")
+        .replace("`]", "`")
+        .replace('|', "\\|")
+}
+
+fn is_bound(kind: &str) -> bool {
+    ["usize", "u64", "u32", "u16", "u8", "Duration"]
+        .iter()
+        .any(|number| kind.contains(number) && !kind.contains("Vec"))
+}
+
+fn bytes(number: u64) -> String {
+    for (unit, size) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if number >= size && number.is_multiple_of(size) {
+            return format!("{} {unit}", number / size);
+        }
+    }
+    format!("{} bytes", thousands(number))
+}
+
+fn time(milliseconds: u64) -> String {
+    let units = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("min", 60_000),
+        ("s", 1000),
+    ];
+    for (unit, size) in units {
+        if milliseconds >= size && milliseconds.is_multiple_of(size) {
+            return format!("{} {unit}", milliseconds / size);
+        }
+    }
+    format!("{milliseconds} ms")
+}
+
+/// What `Duration` shows itself as, whole seconds or milliseconds.
+fn milliseconds(value: &str) -> Option<u64> {
+    if let Some(number) = value.strip_suffix("ms") {
+        return number.parse().ok();
+    }
+    Some(value.strip_suffix('s')?.parse::<u64>().ok()? * 1000)
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
