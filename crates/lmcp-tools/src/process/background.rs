@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    commands::Wanted,
+    commands::{Input, Wanted},
     shell::seconds,
     store::State,
-    words::{Size, Stdin},
+    words::Size,
 };
 use crate::{Host, answer::Answer, time::millis};
 
@@ -81,7 +81,7 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         argv: args.argv,
         cwd: args.cwd,
         env: args.env,
-        stdin: Stdin::Open,
+        stdin: Input::Open,
         tty: args.tty.then_some(size),
         timeout_ms: timeout.map(millis),
         keep: true,

@@ -43,11 +43,21 @@ pub(crate) struct Wanted {
     pub(crate) argv: Option<Vec<String>>,
     pub(crate) cwd: Option<String>,
     pub(crate) env: BTreeMap<String, String>,
-    pub(crate) stdin: Stdin,
+    pub(crate) stdin: Input,
     pub(crate) tty: Option<Size>,
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) keep: bool,
     pub(crate) log: Option<String>,
+}
+
+/// What a command reads.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Closed,
+    /// This, then the end.
+    Text(String),
+    /// What is sent later.
+    Open,
 }
 
 /// A command that runs. Dropped, it ends, and its folder goes.
@@ -57,6 +67,8 @@ pub(crate) struct Running {
     pub(crate) pid: i32,
     pub(crate) link: Link,
     pub(crate) about: About,
+    /// What it was started with; its environment is only what the caller added.
+    pub(crate) order: Order,
     folder: Folder,
     /// Given back when it is over.
     place: Option<OwnedSemaphorePermit>,
@@ -112,7 +124,7 @@ impl Commands {
 
     /// Starts a command, once the rules let it through.
     pub(crate) async fn start(&self, host: &Host, wanted: Wanted, cx: &Cx) -> ToolResult<Running> {
-        let (argv, shown) = self.words(host, &wanted)?;
+        let argv = words(host, &wanted)?;
         let line = match &wanted.command {
             Some(line) => Line::Shell(line),
             None => Line::Words(&argv),
@@ -121,8 +133,8 @@ impl Commands {
             line,
             env: &wanted.env,
             stdin: match &wanted.stdin {
-                Stdin::Given(text) => Some(text),
-                Stdin::Closed | Stdin::Open => None,
+                Input::Text(text) => Some(text),
+                Input::Closed | Input::Open => None,
             },
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
@@ -134,12 +146,18 @@ impl Commands {
         };
         let (id, dir) = self.store.create().map_err(no_record)?;
         let folder = Folder(Some(dir.clone()));
+        let (stdin, input) = match wanted.stdin {
+            Input::Closed => (Stdin::Closed, None),
+            Input::Text(text) => (Stdin::Given, Some(text)),
+            Input::Open => (Stdin::Open, None),
+        };
         let order = Order {
             dir,
             argv,
+            is_line: wanted.command.is_some(),
             env: wanted.env,
             cwd,
-            stdin: wanted.stdin,
+            stdin,
             tty: wanted.tty,
             timeout_ms: wanted.timeout_ms,
             grace_ms: host.settings.grace_ms,
@@ -150,15 +168,9 @@ impl Commands {
             key: random_name(),
             log: log.is_some(),
         };
-        let about = About {
-            owner: owner(cx),
-            command: shown,
-            is_line: wanted.command.is_some(),
-            started: now(),
-            order,
-            log: log_path,
-        };
-        let mut running = self.run(id, about, log, folder).await?;
+        let about = About::new(owner(cx), now(), log_path, &order);
+        let files = (log, input);
+        let mut running = self.run(id, about, order, files, folder).await?;
         running.place = place;
         Ok(running)
     }
@@ -190,50 +202,52 @@ impl Commands {
     pub(crate) async fn start_again(
         &self,
         host: &Host,
-        about: &About,
+        log: Option<&Path>,
+        mut order: Order,
         cx: &Cx,
     ) -> ToolResult<Running> {
-        let line = if about.is_line {
-            Line::Shell(&about.command)
-        } else {
-            Line::Words(&about.order.argv)
+        let line = match order.argv.last() {
+            Some(line) if order.is_line => Line::Shell(line),
+            _ => Line::Words(&order.argv),
         };
         let request = Request {
             line,
-            env: &about.order.env,
+            env: &order.env,
             stdin: None,
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
         self.place(host, true)?;
-        let log = match &about.log {
-            Some(path) => Some(open_log(host, &path.to_string_lossy())?.0),
-            None => None,
+        let (log, log_path) = match log {
+            Some(path) => {
+                let (file, path) = open_log(host, &path.to_string_lossy())?;
+                (Some(file), Some(path))
+            }
+            None => (None, None),
         };
         let (id, dir) = self.store.create().map_err(no_record)?;
         let folder = Folder(Some(dir.clone()));
-        let mut about = About {
-            started: now(),
-            ..about.clone()
-        };
-        about.order.dir = dir;
-        about.order.keep = true;
-        about.order.passing = self.is_passing(cx);
-        about.order.key = random_name();
-        self.run(id, about, log, folder).await
+        order.dir = dir;
+        order.keep = true;
+        order.passing = self.is_passing(cx);
+        order.key = random_name();
+        let about = About::new(owner(cx), now(), log_path, &order);
+        self.run(id, about, order, (log, None), folder).await
     }
 
+    /// Starts a guard, with the log it writes to and the text it gives to the command.
     async fn run(
         &self,
         id: String,
         about: About,
-        log: Option<File>,
+        order: Order,
+        (log, input): (Option<File>, Option<String>),
         folder: Folder,
     ) -> ToolResult<Running> {
-        let order = self.complete(&about.order).map_err(no_record)?;
+        let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
-            about.write(&order.dir).map_err(no_record)?;
+            about.write(&order).map_err(no_record)?;
         }
-        let mut link = Link::start(&self.helper, &order, log)
+        let mut link = Link::start(&self.helper, &complete, log, input)
             .await
             .map_err(|err| ToolError::new("the server cannot start commands").source(err))?;
         let pid = match link.next().await {
@@ -251,10 +265,11 @@ impl Commands {
             pid,
             link,
             about,
+            order,
             folder,
             place: None,
         };
-        if order.keep {
+        if complete.keep {
             running.folder.0 = None;
         }
         Ok(running)
@@ -282,30 +297,10 @@ impl Commands {
         Ok(order)
     }
 
-    /// The words to run, and how they are shown.
-    fn words(&self, host: &Host, wanted: &Wanted) -> ToolResult<(Vec<String>, String)> {
-        let refused = |words: &'static str| Err(ToolError::new(words));
-        match (&wanted.command, &wanted.argv) {
-            (Some(_), Some(_)) => refused("give `command` or `argv`, not both"),
-            (None, None) => refused(
-                "give `command`, a line for a shell, or `argv`, a program and its arguments",
-            ),
-            (Some(line), None) if line.trim().is_empty() => refused("`command` is empty"),
-            (None, Some(words)) if words.first().is_none_or(String::is_empty) => {
-                refused("`argv` is empty")
-            }
-            (Some(line), None) => {
-                let shell = host.settings.shell.clone().unwrap_or_else(default_shell);
-                Ok((vec![shell, "-c".into(), line.clone()], line.clone()))
-            }
-            (None, Some(words)) => Ok((words.clone(), words.join(" "))),
-        }
-    }
-
     /// A job goes on without anybody who waits for it. One that nobody could find again is still held, until its caller
     /// is gone or the server.
     pub(crate) fn let_go(&self, job: Running, cx: &Cx) {
-        if job.about.order.passing {
+        if job.order.passing {
             let (mut link, caller) = (job.link, cx.caller().clone());
             self.hold(async move {
                 tokio::select! {
@@ -330,12 +325,12 @@ impl Commands {
 
 impl Running {
     pub(crate) fn dir(&self) -> &Path {
-        &self.about.order.dir
+        &self.order.dir
     }
 
     /// Makes it a job: it goes on without us, and is listed.
     pub(crate) async fn keep(&mut self) -> ToolResult<()> {
-        self.about.write(self.dir()).map_err(no_record)?;
+        self.about.write(&self.order).map_err(no_record)?;
         let kept = self.link.ask(&Ask::Keep).await;
         kept.map_err(|err| ToolError::new("the command cannot be kept").source(err))?;
         self.folder.0 = None;
@@ -344,7 +339,7 @@ impl Running {
 
     /// It has ended: what it wrote can still be read.
     pub(crate) fn keep_record(&mut self, end: &End) -> io::Result<()> {
-        self.about.write(self.dir())?;
+        self.about.write(&self.order)?;
         dir::write_whole(self.dir(), dir::END, &serde_json::to_vec(end)?)?;
         fs::write(self.dir().join(dir::KEPT), self.pid.to_string())?;
         self.folder.0 = None;
@@ -354,7 +349,7 @@ impl Running {
     /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all
     /// gone meanwhile.
     pub(crate) async fn list_rest(mut self, commands: &Commands) -> Option<Self> {
-        let written = self.about.write(self.dir()).is_ok();
+        let written = self.about.write(&self.order).is_ok();
         if !written || self.link.ask(&Ask::Open).await.is_err() {
             return Some(self);
         }
@@ -380,6 +375,26 @@ pub(crate) fn owner(cx: &Cx) -> String {
         (Some(principal), _) => format!("principal {principal}"),
         (None, Some(peer)) => format!("user {}", peer.uid),
         (None, None) => String::new(),
+    }
+}
+
+/// The words to run.
+fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
+    let refused = |words: &'static str| Err(ToolError::new(words));
+    match (&wanted.command, &wanted.argv) {
+        (Some(_), Some(_)) => refused("give `command` or `argv`, not both"),
+        (None, None) => {
+            refused("give `command`, a line for a shell, or `argv`, a program and its arguments")
+        }
+        (Some(line), None) if line.trim().is_empty() => refused("`command` is empty"),
+        (None, Some(words)) if words.first().is_none_or(String::is_empty) => {
+            refused("`argv` is empty")
+        }
+        (Some(line), None) => {
+            let shell = host.settings.shell.clone().unwrap_or_else(default_shell);
+            Ok(vec![shell, "-c".into(), line.clone()])
+        }
+        (None, Some(words)) => Ok(words.clone()),
     }
 }
 

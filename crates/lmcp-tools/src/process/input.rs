@@ -71,7 +71,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
         (None, None) => {}
         _ => return Err(ToolError::new("give `rows` and `cols` together")),
     }
-    let terminal = job.about.order.tty.is_some();
+    let terminal = job.about.tty;
     let mut parts = vec![Part::Bytes(args.text.unwrap_or_default())];
     for key in &args.keys {
         parts.push(part(key, terminal)?);

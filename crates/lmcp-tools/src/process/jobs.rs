@@ -16,8 +16,6 @@ use super::{
 };
 use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
 
-/// Characters of a command in a list.
-const LONGEST_COMMAND: usize = 300;
 /// A guard answers at once, unless somebody halted it.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -137,7 +135,7 @@ impl Listed {
         } = end;
         Self {
             id: job.id,
-            command: clip(&job.about.command),
+            command: job.about.command,
             state: job.state,
             pid: job.pid,
             exit_code,
@@ -174,14 +172,6 @@ pub(super) fn how(state: State, exit_code: Option<i32>, signal: Option<&str>) ->
         (_, Some(code), _) => format!("exit {code}"),
         (_, None, Some(signal)) => format!("ended by {signal}"),
         (_, None, None) => "ended".to_owned(),
-    }
-}
-
-/// A list is no place for a script.
-fn clip(command: &str) -> String {
-    match command.char_indices().nth(LONGEST_COMMAND) {
-        Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
-        None => command.to_owned(),
     }
 }
 

@@ -35,10 +35,13 @@ pub(crate) struct Link {
 
 impl Link {
     /// Starts a guard, and with it the command. What happens next is the first word.
+    ///
+    /// The input is written into a file that has no name, and is in memory no longer once the guard runs.
     pub(crate) async fn start(
         helper: &Helper,
         order: &Order,
         log: Option<File>,
+        input: Option<String>,
     ) -> io::Result<Self> {
         let (ours, theirs) = StdStream::pair()?;
         let (program, argument) = helper.command();
@@ -47,12 +50,18 @@ impl Link {
             .arg(argument)
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(log.map_or_else(Stdio::null, Stdio::from))
-            .stderr(Stdio::null())
             .env_clear()
             .current_dir("/");
         let mut link = Self::over(ours)?;
+        let dir = order.dir.clone();
         // Starting a process takes its time, in which others want to be served.
-        let spawned = tokio::task::spawn_blocking(move || guard.spawn()).await;
+        let spawned = tokio::task::spawn_blocking(move || {
+            let input = input.map(|text| dir::nameless(&dir, text.as_bytes()));
+            guard
+                .stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from))
+                .spawn()
+        })
+        .await;
         link._guard = Some(spawned.map_err(io::Error::other)??);
         link.send(order).await?;
         Ok(link)
@@ -64,7 +73,7 @@ impl Link {
         let path = dir::short_path(&opened, dir::SOCKET);
         let socket = timeout(SOON, UnixStream::connect(path)).await??;
         let mut link = Self::halves(socket);
-        let key = job.about.order.key.clone();
+        let key = job.about.key.clone();
         link.send(&Ask::Hello { key }).await?;
         Ok(link)
     }

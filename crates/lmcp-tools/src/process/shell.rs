@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{
-    commands::{Running, Wanted},
+    commands::{Input, Running, Wanted},
     exit,
     show::{self, Shown},
     spool::Record,
-    words::{End, Size, Stdin, Word},
+    words::{End, Size, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
 
@@ -111,7 +111,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
         argv: args.argv,
         cwd: args.cwd,
         env: args.env,
-        stdin: args.stdin.map_or(Stdin::Closed, Stdin::Given),
+        stdin: args.stdin.map_or(Input::Closed, Input::Text),
         tty: args.tty.then_some(Size { rows: 24, cols: 80 }),
         timeout_ms: times.timeout.map(millis),
         keep: false,
@@ -242,7 +242,7 @@ async fn ended(
 ) -> ToolResult<Answer<Ran>> {
     let id = running.id.clone();
     let shown = read(&running, room)?;
-    let failed = end.timed_out || exit::is_failure(&running.about.command, end.exit_code);
+    let failed = end.timed_out || exit::is_failure(&running.order.shown(), end.exit_code);
     let omitted = shown.omitted + end.lost;
     let truncated = omitted > 0;
     let status = status(&end);

@@ -69,6 +69,8 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         .unwrap_or(Duration::from_millis(host.settings.grace_ms))
         .min(Duration::from_secs(600));
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
+    // What cannot be started again is not stopped for it.
+    let order = args.restart.then(|| job.order()).transpose()?;
     let had_ended = job.state != State::Running;
     let left = job
         .end
@@ -85,14 +87,15 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         return Err(ToolError::new(format!("job `{}` still runs", job.id))
             .hint("stop it with TERM or KILL to start it again"));
     }
-    let restarted_as = match args.restart {
-        true => {
-            let again = commands.start_again(&host, &job.about, &cx).await?;
+    let restarted_as = match order {
+        Some(order) => {
+            let log = job.about.log.as_deref();
+            let again = commands.start_again(&host, log, order, &cx).await?;
             let id = again.id.clone();
             commands.let_go(again, &cx);
             Some(id)
         }
-        false => None,
+        None => None,
     };
     let listed = Listed::of(job);
     let state = how(listed.state, listed.exit_code, listed.signal.as_deref());

@@ -17,8 +17,15 @@ use serde::{Deserialize, Serialize};
 use super::{
     dir,
     spool::OUTPUT,
-    words::{End, Order},
+    words::{End, Order, Size, Stdin},
 };
+
+/// Characters of a command in a list.
+const LONGEST_COMMAND: usize = 300;
+/// Longest record of a job, or of its end, in bytes. A longer one is nothing that we wrote.
+const MOST_RECORD: usize = 32 * 1024;
+/// Longest order, in bytes: more than the kernel takes as a command line and environment.
+const MOST_ORDER: usize = 16 * 1024 * 1024;
 
 /// Where commands are recorded.
 #[derive(Debug)]
@@ -37,20 +44,31 @@ pub(crate) struct Kept {
     pub(crate) age: Duration,
 }
 
-/// What a command is.
+/// What a list shows of a command, and what its guard is reached with. Small: lists read it of every job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct About {
     /// Who started it.
     pub(crate) owner: String,
-    /// As it was given, to be shown.
+    /// As it was given, or the beginning of that.
     pub(crate) command: String,
-    /// Was it a line for a shell?
-    pub(crate) is_line: bool,
     /// Seconds since 1970.
     pub(crate) started: u64,
-    /// What it was started with; its environment is only what the caller added.
-    pub(crate) order: Order,
     pub(crate) log: Option<PathBuf>,
+    /// What whoever comes to its guard's socket must know.
+    #[serde(default)]
+    pub(crate) key: String,
+    /// Has it a terminal?
+    #[serde(default)]
+    pub(crate) tty: bool,
+    /// Where the first servers kept the key.
+    #[serde(default, skip_serializing)]
+    order: Option<Earlier>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Earlier {
+    key: String,
+    tty: Option<Size>,
 }
 
 /// A command that was found.
@@ -196,10 +214,10 @@ impl Store {
 
     fn read(&self, id: String) -> io::Result<Job> {
         let dir = self.dir.join(&id);
-        let about: About = serde_json::from_slice(&fs::read(dir.join(dir::JOB))?)?;
+        let about = About::read(&dir)?;
         // In this order: one that ends in between is locked, and then its end is there.
         let runs = is_locked(&dir);
-        let end: Option<End> = match fs::read(dir.join(dir::END)) {
+        let end: Option<End> = match dir::read_small(&dir.join(dir::END), MOST_RECORD) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
             Err(_) => None,
         };
@@ -215,9 +233,8 @@ impl Store {
             end.left_running.clear();
         }
         let output_bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| output.len());
-        let pid = fs::read_to_string(dir.join(dir::KEPT))
-            .ok()
-            .and_then(|pid| pid.parse().ok());
+        let pid = dir::read_small(&dir.join(dir::KEPT), MOST_RECORD).ok();
+        let pid = pid.and_then(|pid| String::from_utf8(pid).ok()?.parse().ok());
         Ok(Job {
             id,
             dir,
@@ -240,15 +257,64 @@ impl Drop for Store {
 }
 
 impl Job {
+    /// What it was started with; its environment is only what the caller added.
+    ///
+    /// # Errors
+    /// It was given input, which is not recorded; or nothing tells how it was started.
+    pub(crate) fn order(&self) -> ToolResult<Order> {
+        let refused = |why: &str| {
+            ToolError::new(format!("job `{}` cannot be started again: {why}", self.id))
+                .hint("start the command anew")
+        };
+        let order = dir::read_small(&self.dir.join(dir::ORDER), MOST_ORDER)
+            .and_then(|bytes| Ok(serde_json::from_slice::<Order>(&bytes)?))
+            .map_err(|_| refused("its record does not say how"))?;
+        match order.stdin {
+            Stdin::Given => Err(refused("the input it was given is not recorded")),
+            Stdin::Closed | Stdin::Open => Ok(order),
+        }
+    }
+
     fn is_kept(&self) -> bool {
         self.dir.join(dir::KEPT).exists()
     }
 }
 
 impl About {
-    /// Writes it down, before the command starts.
-    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        dir::write_whole(dir, dir::JOB, &serde_json::to_vec(self)?)
+    pub(crate) fn new(owner: String, started: u64, log: Option<PathBuf>, order: &Order) -> Self {
+        Self {
+            owner,
+            command: clip(&order.shown()),
+            started,
+            log,
+            key: order.key.clone(),
+            tty: order.tty.is_some(),
+            order: None,
+        }
+    }
+
+    /// Writes down what the command is. Its input is written nowhere.
+    pub(crate) fn write(&self, order: &Order) -> io::Result<()> {
+        dir::write_whole(&order.dir, dir::ORDER, &serde_json::to_vec(order)?)?;
+        dir::write_whole(&order.dir, dir::JOB, &serde_json::to_vec(self)?)
+    }
+
+    fn read(dir: &Path) -> io::Result<Self> {
+        let bytes = dir::read_small(&dir.join(dir::JOB), MOST_RECORD)?;
+        let mut about: Self = serde_json::from_slice(&bytes)?;
+        if let Some(earlier) = about.order.take() {
+            about.key = earlier.key;
+            about.tty = earlier.tty.is_some();
+        }
+        Ok(about)
+    }
+}
+
+/// A list is no place for a script.
+fn clip(command: &str) -> String {
+    match command.char_indices().nth(LONGEST_COMMAND) {
+        Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
+        None => command.to_owned(),
     }
 }
 

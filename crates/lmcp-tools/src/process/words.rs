@@ -4,12 +4,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The first line to a guard: what to run.
+/// The first line to a guard: what to run. It is also what a job is started again from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// Where output and end are recorded.
     pub(crate) dir: PathBuf,
     pub(crate) argv: Vec<String>,
+    /// Is the last word a line that a shell runs?
+    #[serde(default)]
+    pub(crate) is_line: bool,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
     pub(crate) stdin: Stdin,
@@ -39,10 +42,20 @@ pub(crate) struct Order {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stdin {
     Closed,
-    /// This, then the end.
-    Given(String),
+    /// The content of a file, then the end. The guard finds the file open as its own standard error.
+    Given,
     /// What is sent later.
     Open,
+}
+
+impl Order {
+    /// The command as its caller wrote it.
+    pub(crate) fn shown(&self) -> String {
+        match self.argv.last() {
+            Some(line) if self.is_line => line.clone(),
+            _ => self.argv.join(" "),
+        }
+    }
 }
 
 /// A terminal's size.

@@ -41,6 +41,7 @@ mod picture;
 mod read_file;
 mod read_file_kinds;
 mod read_file_lines;
+mod records;
 mod rules;
 mod search;
 mod search_bounds;

@@ -12,7 +12,7 @@ use nix::sys::{
 };
 use rustix::{
     io::Errno,
-    process::{Signal, WaitOptions, wait},
+    process::{Pid, Signal, WaitOptions, wait},
 };
 
 use crate::time::{millis, now};
@@ -24,6 +24,9 @@ use super::{
     },
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop, tree,
 };
+
+/// Of the processes that a command left behind, so many are named.
+const MOST_LEFT: usize = 1000;
 
 impl Guard {
     /// Signals sent to the guard itself: to end is to end everything.
@@ -144,7 +147,11 @@ impl Guard {
             }),
             // Linux counts it in kilobytes.
             peak_memory_bytes: peak.map_or(0, |kib| u64::try_from(kib).unwrap_or_default() * 1024),
-            left_running: left.into_iter().map(|pid| pid.as_raw_pid()).collect(),
+            left_running: left
+                .into_iter()
+                .take(MOST_LEFT)
+                .map(Pid::as_raw_pid)
+                .collect(),
             bytes: self.spool.bytes(),
             dropped: self.spool.dropped(),
             lost: self.lost,

@@ -54,6 +54,8 @@ const MOST_PEERS: usize = 16;
 const MOST_GRACE: Duration = Duration::from_secs(600);
 /// Input that the command has not taken yet.
 const MOST_INPUT: usize = 16 * 1024 * 1024;
+/// Of a file with input, so much is read at once: what a pipe holds.
+const FEED: u64 = 64 * 1024;
 
 /// Reads the order from standard input and sees it through.
 pub(super) fn run() -> ExitCode {
@@ -80,6 +82,8 @@ struct Guard {
     terminal: Option<File>,
     /// For its stdin, when it reads.
     feed: Vec<u8>,
+    /// Where more of that is read from, a little at a time.
+    feed_file: Option<File>,
     /// Close stdin after that.
     feed_ends: bool,
     log: Option<File>,
@@ -175,9 +179,9 @@ impl Guard {
             heard().thread_block()?;
             started?
         };
-        let (feed, feed_ends) = match &order.stdin {
-            Stdin::Given(text) => (text.clone().into_bytes(), true),
-            Stdin::Closed | Stdin::Open => (Vec::new(), false),
+        let feed_file = match &order.stdin {
+            Stdin::Given => Some(File::from(io::stderr().as_fd().try_clone_to_owned()?)),
+            Stdin::Closed | Stdin::Open => None,
         };
         Ok(Self {
             pid,
@@ -185,8 +189,9 @@ impl Guard {
             outputs,
             input,
             terminal,
-            feed,
-            feed_ends,
+            feed: Vec::new(),
+            feed_ends: feed_file.is_some(),
+            feed_file,
             log,
             spool,
             signals,
@@ -339,7 +344,11 @@ impl Guard {
 
     /// Gives the command what it can take.
     fn give_input(&mut self) {
-        while let Some(input) = self.input.as_mut().filter(|_| !self.feed.is_empty()) {
+        loop {
+            self.read_feed();
+            let Some(input) = self.input.as_mut().filter(|_| !self.feed.is_empty()) else {
+                break;
+            };
             match input.write(&self.feed) {
                 Ok(count) => drop(self.feed.drain(..count)),
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
@@ -350,6 +359,17 @@ impl Guard {
         }
         if self.feed_ends && self.feed.is_empty() {
             self.input = None;
+        }
+    }
+
+    /// Reads the next part of the input that was given in a file.
+    fn read_feed(&mut self) {
+        let Some(file) = self.feed_file.as_mut().filter(|_| self.feed.is_empty()) else {
+            return;
+        };
+        match file.take(FEED).read_to_end(&mut self.feed) {
+            Ok(0) | Err(_) => self.feed_file = None,
+            Ok(_) => {}
         }
     }
 

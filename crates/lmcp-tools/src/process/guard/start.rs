@@ -72,7 +72,7 @@ fn on_pipes(mut command: Command, stdin: &Stdin) -> io::Result<Started> {
             command.stdin(Stdio::null());
             None
         }
-        Stdin::Given(_) | Stdin::Open => {
+        Stdin::Given | Stdin::Open => {
             let (theirs, ours) = io::pipe()?;
             command.stdin(theirs);
             Some(ready(ours.into())?)
