@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    budget::Reservation,
     call::Call,
     caller::Caller,
     era,
@@ -111,6 +112,18 @@ impl Cx {
         let mut meta = self.0.meta.lock().unwrap_or_else(PoisonError::into_inner);
         meta.get_or_insert_default().insert(key.into(), value);
         Ok(())
+    }
+
+    /// Sets memory aside for the caller, before something large is loaded: it is given back when the reservation is
+    /// dropped. Waits a moment where callers occupy all of [`Limits::memory_bytes`](crate::Limits::memory_bytes).
+    ///
+    /// # Errors
+    /// There is no room, and the client is told whether to try again.
+    pub async fn reserve(&self, bytes: usize) -> ToolResult<Reservation> {
+        let wait = self.0.engine.limits.admission_wait;
+        let account = self.0.engine.budget.account(&self.caller().owner());
+        let reserved = account.reserve(bytes, wait).await;
+        reserved.map_err(|no_room| ToolError::rpc(no_room.into()))
     }
 
     /// Progress towards a known end. Without a progress token in the request it does nothing.

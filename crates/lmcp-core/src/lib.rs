@@ -15,9 +15,10 @@
 //! | `cx`, [`ask`], [`roots`], `outbox` | what a handler may say and ask before it is done |
 //! | `outcome` | what it came to, before a revision gives it its form |
 //! | `subscribe`, `task` | answers that outlive the request |
-//! | [`limits`], [`error`] | every bound; every failure |
+//! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
 pub mod ask;
+mod budget;
 mod call;
 mod caller;
 pub mod client;
@@ -51,6 +52,7 @@ mod task;
 pub mod tool;
 pub mod transport;
 
+pub use budget::{Account, Budget, NoRoom, Reservation};
 pub use bytes;
 pub use caller::{Caller, HeaderValue, Headers, Identity, Process, Transport as CallerTransport};
 pub use client::Client;

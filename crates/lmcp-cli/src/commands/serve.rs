@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
 
 async fn on_stdio(options: &Options, helper: Helper, mut signals: Signals) -> Result<(), Failure> {
     let (server, enforced) = make(options, helper)?;
-    let server = start(server, options)?;
+    let server = start(server.limits(limits(options)?), options)?;
     welcome::confine(options, &enforced);
     tokio::select! {
         served = server.serve(lmcp::stdio()) => Ok(served?),
@@ -124,6 +124,9 @@ fn limits(options: &Options) -> Result<Limits, Failure> {
     if let Some(connections) = options.connections {
         limits.connections = connections.0;
     }
+    if let Some(memory) = options.memory {
+        limits.memory_bytes = memory.0;
+    }
     let enough = make_room(limits.connections);
     if options.connections.is_some() {
         enough?;
@@ -158,9 +161,9 @@ async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
     Ok(if let_in { http.allow_remote() } else { http })
 }
 
-/// Every connection is an open file, and a few are needed besides.
+/// Every connection is an open file, and as many are left for what the tools open.
 fn make_room(connections: usize) -> Result<(), Failure> {
-    let wanted = connections as u64 + 64;
+    let wanted = 2 * connections as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());

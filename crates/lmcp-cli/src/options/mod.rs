@@ -147,6 +147,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) connections: Option<values::Count>,
 
+    /// The memory that all callers may occupy together: bytes, or a number
+    /// with K, M or G. What does not fit waits a moment, then is refused. The
+    /// server itself takes a few megabytes besides. [default: 64M]
+    /// [env: LMCP_MEMORY]
+    #[arg(long, value_name = "SIZE", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) memory: Option<values::Size>,
+
     /// Over HTTP, ask everybody for the token in this file, which only you
     /// can read. [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = ACCESS, verbatim_doc_comment)]
@@ -313,6 +320,7 @@ impl Options {
             stdio: listening.stdio,
             legacy_sse: self.legacy_sse.or(below.legacy_sse),
             connections: self.connections.or(below.connections),
+            memory: self.memory.or(below.memory),
             token_file: knowing.token_file,
             token: knowing.token,
             secret: knowing.secret,

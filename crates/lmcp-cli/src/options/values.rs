@@ -151,6 +151,29 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// A number of bytes: at least a megabyte, below which no client could be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) usize);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, shift) = match text.trim_end().char_indices().next_back() {
+            Some((at, 'k' | 'K')) => (&text[..at], 10),
+            Some((at, 'm' | 'M')) => (&text[..at], 20),
+            Some((at, 'g' | 'G')) => (&text[..at], 30),
+            _ => (text, 0),
+        };
+        let bytes = number.trim().parse::<usize>().ok();
+        let bytes = bytes.and_then(|number| number.checked_mul(1 << shift));
+        bytes
+            .filter(|bytes| *bytes >= 1 << 20)
+            .map(Self)
+            .ok_or_else(|| "no size from 1M on; 64M, say, or 1G".into())
+    }
+}
+
 /// A token. It is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -205,7 +228,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Address, HostName, Origin, ServerName, Prefix);
+from_text!(Address, HostName, Origin, ServerName, Prefix, Size);
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +264,25 @@ mod tests {
             "localhost:-1",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bytes_or_have_a_letter() {
+        for (text, bytes) in [("1M", 1 << 20), ("2g", 2 << 30), ("1048577", 1_048_577)] {
+            assert_eq!(text.parse::<Size>().unwrap().0, bytes, "{text}");
+        }
+        for text in [
+            "",
+            "M",
+            "64",
+            "1023K",
+            "-1M",
+            "1.5G",
+            "64MB",
+            "99999999999G",
+        ] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }
 

@@ -11,6 +11,7 @@ use lmcp_wire::{Icon, Implementation, discover::CacheHint};
 use super::{Engine, Handle, catalog::Catalog, sight::Rule};
 use crate::{
     ask::seal::Sealer,
+    budget::Budget,
     caller::Caller,
     error::Error,
     layer::{Layer, Next},
@@ -205,6 +206,7 @@ impl Server {
         catalog.mark(offered);
         let key = self.key.unwrap_or_else(random::bytes);
         let engine = Engine {
+            budget: Budget::new(self.limits.memory_bytes),
             listeners: Listeners::new(&self.limits),
             tasks: TaskStore::default(),
             limits: self.limits,

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     ask::seal::{Sealer, Subject},
+    budget::Budget,
     error::Error,
     layer::Layer,
     limits::Limits,
@@ -26,6 +27,7 @@ use crate::{
 
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
+    pub(crate) budget: Budget,
     /// `serverInfo`, as JSON: it stands in every result.
     pub(crate) server_info: String,
     pub(crate) instructions: Option<String>,

@@ -13,6 +13,7 @@ use super::{
     catalog::{Catalog, Lists},
 };
 use crate::{
+    budget::Budget,
     call::incident,
     client::Client,
     error::Error,
@@ -106,6 +107,11 @@ impl Handle {
     /// The bounds of this server.
     pub fn limits(&self) -> &Limits {
         &self.engine.limits
+    }
+
+    /// The memory that callers of this server share.
+    pub fn budget(&self) -> &Budget {
+        &self.engine.budget
     }
 
     /// Signs the ids of this server's sessions.

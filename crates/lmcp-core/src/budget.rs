@@ -1,0 +1,363 @@
+//! The memory that callers may occupy: one budget of bytes for a server, shared out between them.
+//!
+//! Whoever is about to hold something large for a caller reserves its bytes first, and a [`Reservation`] gives them back
+//! when it is dropped. A caller may hold at most twice what is free, so each caller that comes finds room: one alone
+//! gets two thirds of the budget, four get two ninths each, and a ninth stays free for the fifth.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use lmcp_wire::RpcError;
+use serde_json::json;
+use tokio::{sync::Notify, time::timeout};
+
+/// The bytes that all callers of one server may occupy together. Cheap to clone.
+#[derive(Clone)]
+pub struct Budget(Arc<Shared>);
+
+struct Shared {
+    total: usize,
+    used: AtomicUsize,
+    accounts: Mutex<Accounts>,
+    /// Reservations that wait for room.
+    waiting: AtomicUsize,
+    /// Bytes were given back.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Accounts {
+    known: HashMap<Box<str>, Weak<Owner>>,
+    /// Accounts that are closed are looked for at this size.
+    crowded: usize,
+}
+
+/// What one caller occupies of a [`Budget`]. Cheap to clone; all accounts of one owner are the same.
+#[derive(Clone)]
+pub struct Account(Arc<Owner>);
+
+struct Owner {
+    used: AtomicUsize,
+    budget: Budget,
+}
+
+/// Bytes that are set aside, given back when this is dropped.
+pub struct Reservation {
+    account: Account,
+    bytes: usize,
+}
+
+/// There is no room for so many bytes now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NoRoom {
+    /// What was asked for.
+    pub wanted: usize,
+    /// The whole budget.
+    pub total: usize,
+    /// Could it fit once others have given back what they hold?
+    pub retriable: bool,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(total: usize) -> Self {
+        Self(Arc::new(Shared {
+            total,
+            used: AtomicUsize::new(0),
+            accounts: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// All there is.
+    pub fn total(&self) -> usize {
+        self.0.total
+    }
+
+    /// What is occupied now.
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Acquire)
+    }
+
+    /// The account of a caller, by the name that tells it from others.
+    pub fn account(&self, owner: &str) -> Account {
+        let mut accounts = self
+            .0
+            .accounts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = accounts.known.get(owner).and_then(Weak::upgrade) {
+            return Account(known);
+        }
+        if accounts.known.len() >= accounts.crowded {
+            accounts.known.retain(|_, owner| owner.strong_count() > 0);
+            accounts.crowded = 2 * accounts.known.len() + 16;
+        }
+        let made = Arc::new(Owner {
+            used: AtomicUsize::new(0),
+            budget: self.clone(),
+        });
+        accounts.known.insert(owner.into(), Arc::downgrade(&made));
+        Account(made)
+    }
+
+    /// The most that one caller can hold, when nobody else holds anything.
+    fn largest_share(&self) -> usize {
+        self.0.total / 3 * 2
+    }
+}
+
+impl Account {
+    /// Sets bytes aside.
+    ///
+    /// # Errors
+    /// They do not fit now.
+    pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
+        let mut reservation = self.take(0);
+        reservation.grow(bytes)?;
+        Ok(reservation)
+    }
+
+    /// Sets bytes aside, once they fit.
+    ///
+    /// # Errors
+    /// They did not fit within this time, or never will.
+    pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<Reservation, NoRoom> {
+        match self.try_reserve(bytes) {
+            Err(no_room) if no_room.retriable && !wait.is_zero() => {
+                let waited = timeout(wait, self.room_for(bytes)).await;
+                waited.map_err(|_| no_room)
+            }
+            decided => decided,
+        }
+    }
+
+    async fn room_for(&self, bytes: usize) -> Reservation {
+        let shared = &self.0.budget.0;
+        shared.waiting.fetch_add(1, Ordering::AcqRel);
+        let _waiting = Waiting(&shared.waiting);
+        loop {
+            let freed = shared.freed.notified();
+            tokio::pin!(freed);
+            // From here on nothing that is given back is missed.
+            freed.as_mut().enable();
+            if let Ok(reservation) = self.try_reserve(bytes) {
+                return reservation;
+            }
+            freed.await;
+        }
+    }
+
+    /// Counts bytes that are there already and cannot be refused: the answer of a call that ran, say. New reservations
+    /// wait until there is room again.
+    pub fn take(&self, bytes: usize) -> Reservation {
+        self.0.used.fetch_add(bytes, Ordering::AcqRel);
+        self.0.budget.0.used.fetch_add(bytes, Ordering::AcqRel);
+        Reservation {
+            account: self.clone(),
+            bytes,
+        }
+    }
+}
+
+impl Reservation {
+    /// How many bytes are set aside.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sets more bytes aside.
+    ///
+    /// # Errors
+    /// They do not fit now. What was set aside before stays so.
+    pub fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
+        let (owner, shared) = (&self.account.0, &self.account.0.budget.0);
+        let mine = owner.used.fetch_add(more, Ordering::AcqRel) + more;
+        let all = shared.used.fetch_add(more, Ordering::AcqRel) + more;
+        let free = shared.total.saturating_sub(all);
+        if all <= shared.total && mine <= free.saturating_mul(2) || more == 0 {
+            self.bytes += more;
+            return Ok(());
+        }
+        owner.used.fetch_sub(more, Ordering::AcqRel);
+        shared.used.fetch_sub(more, Ordering::AcqRel);
+        Err(NoRoom {
+            wanted: more,
+            total: shared.total,
+            retriable: self.bytes + more <= self.account.0.budget.largest_share(),
+        })
+    }
+
+    /// Gives back all but so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.bytes -= less;
+        self.account.give_back(less);
+    }
+
+    /// Bytes that hold this reservation: the last copy or slice of them gives it back.
+    pub fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        struct Held<T>(
+            T,
+            #[expect(dead_code, reason = "dropped with the bytes")] Reservation,
+        );
+        impl<T: AsRef<[u8]>> AsRef<[u8]> for Held<T> {
+            fn as_ref(&self) -> &[u8] {
+                self.0.as_ref()
+            }
+        }
+        Bytes::from_owner(Held(bytes, self))
+    }
+}
+
+impl Account {
+    fn give_back(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let shared = &self.0.budget.0;
+        self.0.used.fetch_sub(bytes, Ordering::AcqRel);
+        shared.used.fetch_sub(bytes, Ordering::AcqRel);
+        if shared.waiting.load(Ordering::Acquire) > 0 {
+            shared.freed.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.account.give_back(self.bytes);
+    }
+}
+
+/// Counts somebody who waits, for as long as that lasts.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wanted, total, .. } = self;
+        if self.retriable {
+            write!(
+                f,
+                "the server has no room for {wanted} bytes now: its callers share a budget of {total} bytes; try again later"
+            )
+        } else {
+            write!(
+                f,
+                "{wanted} bytes are more than one caller may occupy of the server's budget of {total} bytes"
+            )
+        }
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+impl From<NoRoom> for RpcError {
+    fn from(no_room: NoRoom) -> Self {
+        Self::internal(no_room.to_string()).with_data(json!({
+            "limit": "memory_bytes",
+            "value": no_room.total,
+            "retriable": no_room.retriable,
+        }))
+    }
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("total", &self.total())
+            .field("used", &self.used())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.0.used).finish()
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservation").field(&self.bytes).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_gets_two_thirds_and_the_next_ones_still_find_room() {
+        let budget = Budget::new(900);
+        let accounts = ["a", "b", "c", "d"].map(|name| budget.account(name));
+        let alone = accounts[0].try_reserve(600).unwrap();
+        assert!(accounts[0].try_reserve(1).is_err());
+        assert!(accounts[1].try_reserve(200).is_ok());
+        drop(alone);
+
+        let held: Vec<_> = accounts
+            .iter()
+            .map(|account| account.try_reserve(200).unwrap())
+            .collect();
+        assert!(accounts[0].try_reserve(1).is_err(), "its share is used up");
+        assert!(budget.account("fifth").try_reserve(60).is_ok());
+        drop(held);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn accounts_of_one_owner_are_one() {
+        let budget = Budget::new(300);
+        let held = budget.account("a").try_reserve(200).unwrap();
+        assert!(budget.account("a").try_reserve(1).is_err());
+        drop(held);
+        assert!(budget.account("a").try_reserve(1).is_ok());
+    }
+
+    #[test]
+    fn what_can_never_fit_is_not_worth_trying_again() {
+        let account = Budget::new(900).account("a");
+        let never = account.try_reserve(601).unwrap_err();
+        assert!(!never.retriable);
+        let _held = account.take(600);
+        assert!(account.try_reserve(600).unwrap_err().retriable);
+    }
+
+    #[test]
+    fn bytes_that_hold_a_reservation_give_it_back_with_their_last_slice() {
+        let budget = Budget::new(900);
+        let bytes = budget.account("a").take(7).hold(b"1234567".to_vec());
+        let slice = bytes.slice(2..3);
+        drop(bytes);
+        assert_eq!(budget.used(), 7);
+        drop(slice);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_gets_what_others_give_back() {
+        let account = Budget::new(900).account("a");
+        let held = account.try_reserve(600).unwrap();
+        let wait = Duration::from_secs(5);
+        assert!(account.reserve(10, wait).await.is_err());
+        let (got, ()) = tokio::join!(account.reserve(10, wait), async { drop(held) });
+        assert_eq!(got.unwrap().bytes(), 10);
+    }
+}
