@@ -222,8 +222,9 @@ impl Caller {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
 
-    /// What tasks and sealed state are bound to: the same person, or the same transport where persons are not known.
-    pub(crate) fn owner(&self) -> Cow<'static, str> {
+    /// What belongs to a caller (jobs, tasks, sealed answers) is recorded under this name: that of the person, else that of
+    /// the user at the other end of the socket, else one that all strangers share.
+    pub fn owner(&self) -> Cow<'static, str> {
         match (&self.0.principal, &self.0.process) {
             (Some(principal), _) => format!("principal:{principal}").into(),
             (None, Some(process)) => format!("uid:{}", process.uid).into(),

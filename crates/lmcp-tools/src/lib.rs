@@ -32,7 +32,7 @@ pub use process::helper::Helper;
 pub use settings::Settings;
 
 use files::locks::Locks;
-use process::commands::Commands;
+use process::{commands::Commands, rights::Rights};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
@@ -110,9 +110,10 @@ impl Host {
     fn new(settings: Settings) -> Result<Self, Error> {
         let roots = Roots::open(&settings.roots)?;
         let paths: Vec<_> = roots.paths().map(Into::into).collect();
+        let rights = Rights::of(&settings, &paths)?;
         let helper = settings.helper.clone().filter(|_| !settings.read_only);
         let commands = helper
-            .map(|helper| Commands::new(helper, &settings, &paths))
+            .map(|helper| Commands::new(helper, &settings, &paths, rights))
             .transpose()?;
         Ok(Self {
             web: web::State::new(&settings.web),

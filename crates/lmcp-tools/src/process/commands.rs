@@ -19,18 +19,19 @@ use super::{
     dir, environment, fence,
     helper::Helper,
     link::Link,
+    rights::Rights,
     rules::{self, Line, Request},
     store::{About, Kept, Store, random_name},
-    words::{Ask, End, Fence, Order, Size, Stdin, Word},
+    words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
-use crate::{Host, settings::Settings, time::now};
+use crate::{Host, settings::Settings};
 
 /// Everything about commands that outlives one call.
 #[derive(Debug)]
 pub(crate) struct Commands {
     helper: Helper,
     pub(crate) store: Store,
-    fence: Option<Fence>,
+    rights: Rights,
     places: Arc<Semaphore>,
     /// Guards of what commands left behind: they end it with the server.
     left: Mutex<JoinSet<()>>,
@@ -69,44 +70,38 @@ pub(crate) struct Running {
     pub(crate) about: About,
     /// What it was started with; its environment is only what the caller added.
     pub(crate) order: Order,
-    folder: Folder,
+    folder: RecordDir,
     /// Given back when it is over.
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// A command's folder, removed unless somebody says it is to stay.
+/// A command's record, removed unless somebody says it is to stay.
 #[derive(Debug)]
-struct Folder(Option<PathBuf>);
+struct RecordDir(Option<PathBuf>);
 
 impl Commands {
     pub(crate) fn new(
         helper: Helper,
         settings: &Settings,
         roots: &[PathBuf],
+        rights: Rights,
     ) -> Result<Self, Error> {
         if !roots.is_empty() && !fence::is_supported() {
             return Err(Error::config(
                 "this kernel cannot confine commands to the roots (it has no Landlock, or an old one)",
             ));
         }
-        let missing = |what: &str, path: &Path| {
-            Error::config(format!("{what} {} is not there", path.display()))
-        };
-        if let Some(path) = settings.also_read.iter().find(|path| !path.exists()) {
-            return Err(missing("the folder", path));
-        }
         let shell = settings.shell.as_deref().map(Path::new);
         if let Some(path) = shell.filter(|path| path.is_absolute() && !path.exists()) {
-            return Err(missing("the shell", path));
+            let words = format!("the shell {} is not there", path.display());
+            return Err(Error::config(words));
         }
         let kept = Kept {
             jobs: settings.jobs_kept,
             bytes: settings.job_bytes_kept,
             age: settings.jobs_kept_for,
         };
-        let fence = fence::around(roots, &settings.also_read)
-            .map_err(|err| Error::io("cannot confine commands to the roots", err))?;
-        let store = Store::open(settings.state_dir.as_deref(), kept)?;
+        let store = Store::open(settings.state_dir.as_deref(), kept, rights.clone())?;
         if let Some(root) = roots.iter().find(|root| store.is_below(root)) {
             return Err(Error::config(format!(
                 "jobs cannot be kept below the root {}: commands could change how they are guarded",
@@ -116,7 +111,7 @@ impl Commands {
         Ok(Self {
             helper,
             store,
-            fence: (!roots.is_empty()).then_some(fence),
+            rights,
             places: Arc::new(Semaphore::new(settings.commands_at_once)),
             left: Mutex::default(),
         })
@@ -145,7 +140,7 @@ impl Commands {
             None => (None, None),
         };
         let (id, dir) = self.store.create().map_err(no_record)?;
-        let folder = Folder(Some(dir.clone()));
+        let folder = RecordDir(Some(dir.clone()));
         let (stdin, input) = match wanted.stdin {
             Input::Closed => (Stdin::Closed, None),
             Input::Text(text) => (Stdin::Given, Some(text)),
@@ -168,7 +163,7 @@ impl Commands {
             key: random_name(),
             log: log.is_some(),
         };
-        let about = About::new(owner(cx), now(), log_path, &order);
+        let about = self.about(cx, log_path, &order);
         let files = (log, input);
         let mut running = self.run(id, about, order, files, folder).await?;
         running.place = place;
@@ -198,7 +193,8 @@ impl Commands {
             .map_err(|_| full("commands", host.settings.commands_at_once))
     }
 
-    /// Runs what a job ran, once more, as a job of its own.
+    /// Runs what a job ran, once more, as a job of its own, with the rights of this server: those of the job are no wider,
+    /// or it would not have been found.
     pub(crate) async fn start_again(
         &self,
         host: &Host,
@@ -225,13 +221,19 @@ impl Commands {
             None => (None, None),
         };
         let (id, dir) = self.store.create().map_err(no_record)?;
-        let folder = Folder(Some(dir.clone()));
+        let folder = RecordDir(Some(dir.clone()));
         order.dir = dir;
         order.keep = true;
         order.passing = self.is_passing(cx);
         order.key = random_name();
-        let about = About::new(owner(cx), now(), log_path, &order);
+        let about = self.about(cx, log_path, &order);
         self.run(id, about, order, (log, None), folder).await
+    }
+
+    /// What is recorded of a command: it is the caller's, and has the rights of this server.
+    fn about(&self, cx: &Cx, log: Option<PathBuf>, order: &Order) -> About {
+        let owner = cx.caller().owner().into_owned();
+        About::new(owner, self.rights.clone(), log, order)
     }
 
     /// Starts a guard, with the log it writes to and the text it gives to the command.
@@ -241,7 +243,7 @@ impl Commands {
         about: About,
         order: Order,
         (log, input): (Option<File>, Option<String>),
-        folder: Folder,
+        folder: RecordDir,
     ) -> ToolResult<Running> {
         let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
@@ -284,14 +286,14 @@ impl Commands {
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
         order.env = environment::of(&order.env, order.tty.is_some());
-        if let Some(fence) = &self.fence {
+        if let Some(fence) = self.rights.fence() {
             let scratch = order.dir.join("tmp");
             dir::create_private(&scratch)?;
             order
                 .env
                 .insert("TMPDIR".into(), scratch.to_string_lossy().into_owned());
             let mut fence = fence.clone();
-            fence.write.push(fence::folder(&scratch)?);
+            fence.write.push(Folder::at(&scratch)?);
             order.fence = Some(fence);
         }
         Ok(order)
@@ -359,22 +361,12 @@ impl Running {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RecordDir {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
             // The guard may still write into it; what it has open goes with it.
             let _ = fs::remove_dir_all(dir);
         }
-    }
-}
-
-/// Who a command belongs to: whoever the transport says the caller is.
-pub(crate) fn owner(cx: &Cx) -> String {
-    let caller = cx.caller();
-    match (caller.principal(), caller.peer()) {
-        (Some(principal), _) => format!("principal {principal}"),
-        (None, Some(peer)) => format!("user {}", peer.uid),
-        (None, None) => String::new(),
     }
 }
 

@@ -5,11 +5,7 @@
 //! open nothing else. Connections are not confined, to local sockets neither on kernels before 7.1, nor are the times and
 //! modes of files that others own.
 
-use std::{
-    fs, io,
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-};
+use std::{io, path::Path};
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
@@ -97,30 +93,6 @@ pub(crate) fn is_supported() -> bool {
     ruleset().is_ok()
 }
 
-/// The fence for these roots, as they are now.
-pub(crate) fn around(roots: &[PathBuf], also_read: &[PathBuf]) -> io::Result<Fence> {
-    let all = |paths: &[PathBuf]| {
-        paths
-            .iter()
-            .map(|path| folder(path))
-            .collect::<io::Result<_>>()
-    };
-    Ok(Fence {
-        write: all(roots)?,
-        read: all(also_read)?,
-    })
-}
-
-/// Which folder this is.
-pub(crate) fn folder(path: &Path) -> io::Result<Folder> {
-    let found = fs::metadata(path)?;
-    Ok(Folder {
-        path: path.to_owned(),
-        device: found.dev(),
-        inode: found.ino(),
-    })
-}
-
 /// Puts this process, and all it starts, inside. There is no way back.
 pub(super) fn enter(fence: &Fence) -> io::Result<()> {
     confine(fence).map_err(io::Error::other)
@@ -150,7 +122,7 @@ fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>
 fn open(folder: &Folder) -> Result<PathFd, Box<dyn std::error::Error + Send + Sync>> {
     let opened = PathFd::new(&folder.path)?;
     let found = rustix::fs::fstat(&opened)?;
-    if (found.st_dev, found.st_ino) != (folder.device, folder.inode) {
+    if (found.st_dev, found.st_ino) != folder.id() {
         return Err(format!("{} is no longer what it was", folder.path.display()).into());
     }
     Ok(opened)

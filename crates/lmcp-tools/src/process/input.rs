@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    commands::owner,
     exit::signal_number,
     jobs::reach,
     store::State,
@@ -55,7 +54,10 @@ struct Sent {
 }
 
 async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sent>> {
-    let job = host.commands()?.store.find(&args.id, &owner(&cx))?;
+    let job = host
+        .commands()?
+        .store
+        .find(&args.id, &cx.caller().owner())?;
     if job.state != State::Running {
         return Err(ToolError::new(format!("job `{}` has ended", job.id))
             .hint("job_output tells how, job_stop with restart starts it again"));

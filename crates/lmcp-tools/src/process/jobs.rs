@@ -8,7 +8,6 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    commands::owner,
     exit,
     link::Link,
     store::{Job, State},
@@ -70,7 +69,7 @@ pub(super) struct Listed {
 }
 
 async fn jobs(host: Arc<Host>, _: NoArgs, cx: Cx) -> ToolResult<Answer<Jobs>> {
-    let owner = owner(&cx);
+    let owner = cx.caller().owner();
     let found = {
         let host = Arc::clone(&host);
         blocking(move || Ok(host.commands()?.store.list(&owner))).await?

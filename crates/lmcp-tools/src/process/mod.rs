@@ -17,6 +17,7 @@ pub(crate) mod jobs;
 mod link;
 pub(crate) mod output;
 pub(crate) mod resource;
+pub(crate) mod rights;
 pub(crate) mod rules;
 mod search;
 pub(crate) mod shell;

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    commands::owner,
     exit,
     jobs::how,
     link::Link,
@@ -104,7 +103,7 @@ struct Output {
 }
 
 async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Output>> {
-    let owner = owner(&cx);
+    let owner = cx.caller().owner();
     let wait = args
         .wait
         .map(|time| seconds("wait", time))

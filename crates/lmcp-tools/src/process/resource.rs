@@ -6,7 +6,6 @@ use lmcp_core::{Cx, Resource, ToolError, ToolResult};
 use serde::Deserialize;
 
 use super::{
-    commands::owner,
     output::dropped_now,
     show,
     spool::{Record, step_over},
@@ -36,7 +35,7 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
     let job = host
         .commands()?
         .store
-        .find(&args.id, &owner(&cx))
+        .find(&args.id, &cx.caller().owner())
         .map_err(|_| ToolError::not_found())?;
     let hole = match &job.end {
         Some(end) => end.dropped,

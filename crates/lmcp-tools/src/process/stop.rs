@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{
-    commands::owner,
     exit::signal_number,
     jobs::{Listed, fresh, how, reach},
     shell::seconds,
@@ -57,7 +56,7 @@ struct Stopped {
 
 async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stopped>> {
     let commands = host.commands()?;
-    let owner = owner(&cx);
+    let owner = cx.caller().owner();
     let number = match &args.signal {
         Some(name) => signal_number(name).ok_or_else(|| {
             ToolError::new(format!("`{name}` is not a signal")).hint("TERM, INT, KILL, say")

@@ -16,14 +16,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     dir,
+    rights::{MOST_RIGHTS, Rights},
     spool::OUTPUT,
     words::{End, Order, Size, Stdin},
 };
+use crate::time::now;
 
 /// Characters of a command in a list.
 const LONGEST_COMMAND: usize = 300;
 /// Longest record of a job, or of its end, in bytes. A longer one is nothing that we wrote.
-const MOST_RECORD: usize = 32 * 1024;
+const MOST_RECORD: usize = 32 * 1024 + MOST_RIGHTS;
 /// Longest order, in bytes: more than the kernel takes as a command line and environment.
 const MOST_ORDER: usize = 16 * 1024 * 1024;
 
@@ -34,6 +36,8 @@ pub(crate) struct Store {
     /// Removed with the server, where nothing was to be kept.
     passing: bool,
     limits: Kept,
+    /// What the server may do that looks: jobs with more rights are not there for it.
+    rights: Rights,
 }
 
 /// How much of what has ended is kept.
@@ -49,6 +53,9 @@ pub(crate) struct Kept {
 pub(crate) struct About {
     /// Who started it.
     pub(crate) owner: String,
+    /// What it may do: the rights of the server that started it.
+    #[serde(default)]
+    pub(crate) rights: Rights,
     /// As it was given, or the beginning of that.
     pub(crate) command: String,
     /// Seconds since 1970.
@@ -100,7 +107,7 @@ pub(crate) enum State {
 
 impl Store {
     /// A folder to keep jobs in; without one, a folder that goes with the server.
-    pub(crate) fn open(state: Option<&Path>, limits: Kept) -> Result<Self, Error> {
+    pub(crate) fn open(state: Option<&Path>, limits: Kept, rights: Rights) -> Result<Self, Error> {
         let dir = match state {
             Some(state) => state.join("jobs"),
             None => std::env::temp_dir().join(format!("lmcp-{}", random_name())),
@@ -111,6 +118,7 @@ impl Store {
             dir,
             passing: state.is_none(),
             limits,
+            rights,
         };
         store.prune();
         Ok(store)
@@ -135,21 +143,21 @@ impl Store {
         Ok((id, dir))
     }
 
-    /// The jobs of an owner, the newest last.
+    /// The jobs of an owner that have no more rights than this server, the newest last.
     pub(crate) fn list(&self, owner: &str) -> Vec<Job> {
         let mut jobs: Vec<_> = self
             .folders()
             .filter_map(|(id, _)| self.read(id).ok())
             .collect();
-        jobs.retain(|job| job.about.owner == owner && job.is_kept());
+        jobs.retain(|job| self.is_open_to(job, owner));
         jobs.sort_by(|a, b| (a.about.started, &a.id).cmp(&(b.about.started, &b.id)));
         jobs
     }
 
-    /// A job of this owner.
+    /// A job of this owner that has no more rights than this server.
     ///
     /// # Errors
-    /// There is none of that id, or it is somebody else's, which sounds the same.
+    /// There is none of that id, it is somebody else's, or it may do more: the three sound the same.
     pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
         let unknown = || {
             ToolError::new(format!("there is no job `{id}`")).hint("`jobs` lists those there are")
@@ -159,11 +167,16 @@ impl Store {
             return Err(unknown());
         }
         let job = self.read(id.to_owned()).map_err(|_| unknown())?;
-        if job.about.owner == owner && job.is_kept() {
+        if self.is_open_to(&job, owner) {
             Ok(job)
         } else {
             Err(unknown())
         }
+    }
+
+    /// May this owner, on this server, see the job and do something to it?
+    fn is_open_to(&self, job: &Job, owner: &str) -> bool {
+        job.about.owner == owner && job.is_kept() && self.rights.covers(&job.about.rights)
     }
 
     /// How many jobs run, whoever they belong to.
@@ -281,11 +294,13 @@ impl Job {
 }
 
 impl About {
-    pub(crate) fn new(owner: String, started: u64, log: Option<PathBuf>, order: &Order) -> Self {
+    /// What is recorded of a command that starts now.
+    pub(crate) fn new(owner: String, rights: Rights, log: Option<PathBuf>, order: &Order) -> Self {
         Self {
             owner,
+            rights,
             command: clip(&order.shown()),
-            started,
+            started: now(),
             log,
             key: order.key.clone(),
             tty: order.tty.is_some(),
@@ -305,6 +320,7 @@ impl About {
         if let Some(earlier) = about.order.take() {
             about.key = earlier.key;
             about.tty = earlier.tty.is_some();
+            about.owner = owner_now(&about.owner);
         }
         Ok(about)
     }
@@ -315,6 +331,15 @@ fn clip(command: &str) -> String {
     match command.char_indices().nth(LONGEST_COMMAND) {
         Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
         None => command.to_owned(),
+    }
+}
+
+/// How an owner is written now, of one that the first servers wrote.
+fn owner_now(earlier: &str) -> String {
+    match earlier.split_once(' ') {
+        Some(("user", uid)) => format!("uid:{uid}"),
+        Some(("principal", name)) => format!("principal:{name}"),
+        _ => "anyone".to_owned(),
     }
 }
 

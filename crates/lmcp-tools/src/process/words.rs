@@ -66,7 +66,7 @@ pub(crate) struct Size {
 }
 
 /// What a confined command may touch.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fence {
     /// Everything below these.
     pub(crate) write: Vec<Folder>,
@@ -75,7 +75,7 @@ pub(crate) struct Fence {
 }
 
 /// A folder by its path, and which one it was when the server looked: what is put in its place is another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     pub(crate) device: u64,

@@ -42,6 +42,7 @@ mod read_file;
 mod read_file_kinds;
 mod read_file_lines;
 mod records;
+mod rights;
 mod rules;
 mod search;
 mod search_bounds;

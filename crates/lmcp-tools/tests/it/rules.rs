@@ -141,25 +141,27 @@ async fn variables_and_input_are_asked_about() {
 #[tokio::test]
 async fn a_job_that_is_started_again_is_looked_at_again() {
     let state = tempfile::tempdir().unwrap();
-    let first = start(settings(state.path())).client();
-    let job = first
-        .call_tool("shell_bg", json!({"command": "touch x"}))
-        .await
-        .unwrap();
+    let mut ruled = settings(state.path());
+    ruled.rules = vec![Rule::new(Decision::Ask, "touch")];
+    let server = start(ruled);
+    let approving = |approve: bool| {
+        let answer = json!({"action": "accept", "content": {"approve": approve}});
+        server.client().answering(move |_, _| answer.clone())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let args = json!({"command": "touch x", "cwd": folder.path()});
+    let job = approving(true).call_tool("shell_bg", args).await.unwrap();
     let id = job.structured_content.unwrap()["id"].clone();
-    first
+    approving(true)
         .call_tool("job_output", json!({"id": id, "wait_exit": true}))
         .await
         .unwrap();
-    let mut stricter = settings(state.path());
-    stricter.rules = vec![Rule::new(Decision::Deny, "touch")];
-    let next = start(stricter).client();
-    let again = next
+    let again = approving(false)
         .call_tool("job_stop", json!({"id": id, "restart": true}))
         .await
         .unwrap();
     assert!(
-        again.is_error && text(&again).contains("forbid"),
+        again.is_error && text(&again).contains("not approved"),
         "{}",
         text(&again)
     );

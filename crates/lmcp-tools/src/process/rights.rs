@@ -1,0 +1,260 @@
+//! What a server lets its commands do, as a value that can be recorded and compared.
+//!
+//! A job keeps the rights it was started with, and a server touches only jobs whose rights are covered by its own: whoever
+//! types into a job has the job's rights. Two decisions of an operator are not in here, because they need not be: a server
+//! that is read-only or offers neither `shell` nor `shell_bg` has no tools on jobs at all.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use lmcp_core::Error;
+use ring::digest::{SHA256, digest};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    rules::{Decision, Rule},
+    words::{Fence, Folder},
+};
+use crate::settings::Settings;
+
+/// Longest form of rights in a record, in bytes: hundreds of roots.
+pub(crate) const MOST_RIGHTS: usize = 64 * 1024;
+
+/// What commands of a server may do. The default is everything: records from before there were rights say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rights {
+    /// Where they may go; everywhere if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fence: Option<Fence>,
+    /// Files below a root that have another name may be touched. Means nothing without a fence.
+    #[serde(default, skip_serializing_if = "is_false")]
+    hard_links: bool,
+    /// A digest of the rules that decide which commands run; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rules: Option<String>,
+}
+
+impl Rights {
+    /// The rights that the settings give to commands below these roots.
+    ///
+    /// # Errors
+    /// A folder is not there, or cannot be reached.
+    pub(crate) fn of(settings: &Settings, roots: &[PathBuf]) -> Result<Self, Error> {
+        if let Some(path) = settings.also_read.iter().find(|path| !path.exists()) {
+            let words = format!("the folder {} is not there", path.display());
+            return Err(Error::config(words));
+        }
+        let fence = if roots.is_empty() {
+            None
+        } else {
+            Some(Fence {
+                write: folders(roots)?,
+                read: folders(&settings.also_read)?,
+            })
+        };
+        let rights = Self {
+            hard_links: fence.is_some() && settings.allow_hard_links,
+            fence,
+            rules: rules_digest(&settings.rules),
+        };
+        let bytes = serde_json::to_vec(&rights).map_or(0, |json| json.len());
+        if bytes > MOST_RIGHTS {
+            let words = format!("{} roots are too many", roots.len());
+            return Err(Error::config(words));
+        }
+        Ok(rights)
+    }
+
+    /// Where commands may go; everywhere if `None`.
+    pub(crate) fn fence(&self) -> Option<&Fence> {
+        self.fence.as_ref()
+    }
+
+    /// May somebody with these rights do everything that somebody with the others may?
+    pub(crate) fn covers(&self, others: &Self) -> bool {
+        self == others || self.covers_rules(others) && self.covers_places(others)
+    }
+
+    /// Which of two sets of rules is wider cannot be told in general: the same rules, or none.
+    fn covers_rules(&self, others: &Self) -> bool {
+        self.rules.is_none() || self.rules == others.rules
+    }
+
+    fn covers_places(&self, others: &Self) -> bool {
+        let (own, theirs) = match (&self.fence, &others.fence) {
+            (None, _) => return true,
+            (Some(_), None) => return false,
+            (Some(own), Some(theirs)) => (own, theirs),
+        };
+        let writes = |folder: &Folder| folder.is_within(&own.write);
+        let reads = |folder: &Folder| folder.is_within(&own.read) || writes(folder);
+        (self.hard_links || !others.hard_links)
+            && theirs.write.iter().all(writes)
+            && theirs.read.iter().all(reads)
+    }
+}
+
+impl Folder {
+    /// The folder that a path names now.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        // Without links, so that the path says which folders it lies in.
+        let path = fs::canonicalize(path)?;
+        let found = openat2(CWD, &path, OFlags::PATH, Mode::empty(), AS_WRITTEN)?;
+        let found = fstat(found)?;
+        Ok(Self {
+            path,
+            device: found.st_dev,
+            inode: found.st_ino,
+        })
+    }
+
+    /// Is this one of those folders, or below one of them? One that has been moved or replaced since is not.
+    fn is_within(&self, folders: &[Self]) -> bool {
+        let is_one = |found: (u64, u64)| folders.iter().any(|folder| folder.id() == found);
+        let is_still_there = || identity(&self.path) == Some(self.id());
+        let mut above = self.path.ancestors().skip(1).filter_map(identity);
+        is_one(self.id()) || is_still_there() && above.any(is_one)
+    }
+
+    pub(crate) fn id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+/// A path without links means the same place to everybody.
+const AS_WRITTEN: ResolveFlags = ResolveFlags::NO_SYMLINKS;
+
+/// Device and inode of what is there; nothing if the way leads through links.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = openat2(CWD, path, OFlags::PATH, Mode::empty(), AS_WRITTEN).ok()?;
+    let found = fstat(found).ok()?;
+    Some((found.st_dev, found.st_ino))
+}
+
+fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, Error> {
+    let folder = |path: &PathBuf| {
+        let words = || format!("cannot confine commands to {}", path.display());
+        Folder::at(path).map_err(|err| Error::io(words(), err))
+    };
+    paths.iter().map(folder).collect()
+}
+
+/// Their order does not matter: the longest rule that matches decides.
+fn rules_digest(rules: &[Rule]) -> Option<String> {
+    if rules.is_empty() {
+        return None;
+    }
+    let line = |rule: &Rule| {
+        let decision = match rule.decision {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        };
+        format!("{decision} {}\n", rule.words.join(" "))
+    };
+    let mut lines: Vec<_> = rules.iter().map(line).collect();
+    lines.sort();
+    lines.dedup();
+    let digest = digest(&SHA256, lines.concat().as_bytes());
+    let bytes = digest.as_ref().iter().take(16);
+    Some(bytes.map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The rights of a server with these roots and a change.
+    fn rights(roots: &[&Path], change: impl FnOnce(&mut Settings)) -> Rights {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let roots: Vec<_> = roots.iter().map(|root| (*root).to_owned()).collect();
+        Rights::of(&settings, &roots).unwrap()
+    }
+
+    #[test]
+    fn a_root_covers_what_is_below_it() {
+        let top = tempfile::tempdir().unwrap();
+        let (outer, inner, other) = (
+            top.path().join("a"),
+            top.path().join("a/b"),
+            top.path().join("c"),
+        );
+        for folder in [&inner, &other] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let all = rights(&[], |_| {});
+        let wide = rights(&[&outer], |_| {});
+        let narrow = rights(&[&inner], |_| {});
+        let both = rights(&[&outer, &other], |_| {});
+        let reads = rights(&[&inner], |settings| {
+            settings.also_read = vec![other.clone()];
+        });
+        for (more, less) in [
+            (&all, &wide),
+            (&wide, &narrow),
+            (&both, &wide),
+            (&both, &reads),
+            (&reads, &narrow),
+            (&Rights::default(), &all),
+        ] {
+            assert!(more.covers(less), "{more:?} {less:?}");
+        }
+        for (less, more) in [
+            (&wide, &all),
+            (&narrow, &wide),
+            (&wide, &both),
+            (&wide, &reads),
+            (&narrow, &reads),
+            (&wide, &Rights::default()),
+        ] {
+            assert!(!less.covers(more), "{less:?} {more:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_or_replaced_is_no_longer_below() {
+        let top = tempfile::tempdir().unwrap();
+        let (outer, inner) = (top.path().join("a"), top.path().join("a/b"));
+        fs::create_dir_all(&inner).unwrap();
+        let (wide, narrow) = (rights(&[&outer], |_| {}), rights(&[&inner], |_| {}));
+        assert!(wide.covers(&narrow));
+        let moved = top.path().join("moved");
+        fs::rename(&inner, &moved).unwrap();
+        assert!(!wide.covers(&narrow));
+        symlink(&moved, &inner).unwrap();
+        assert!(!wide.covers(&narrow));
+        fs::remove_file(&inner).unwrap();
+        fs::create_dir(&inner).unwrap();
+        assert!(!wide.covers(&narrow));
+    }
+
+    #[test]
+    fn rules_are_covered_by_the_same_rules_or_none() {
+        let deny = |words: &[&str]| {
+            let rules = words.iter().map(|word| Rule::new(Decision::Deny, word));
+            let rules: Vec<_> = rules.collect();
+            rights(&[], |settings| settings.rules = rules)
+        };
+        let (none, one, two) = (deny(&[]), deny(&["rm"]), deny(&["rm", "mv"]));
+        assert!(none.covers(&one) && two.covers(&deny(&["mv", "rm"])));
+        assert!(!one.covers(&none) && !one.covers(&two) && !two.covers(&one));
+    }
+
+    #[test]
+    fn leave_to_use_hard_links_is_a_right() {
+        let top = tempfile::tempdir().unwrap();
+        let strict = rights(&[top.path()], |_| {});
+        let lax = rights(&[top.path()], |settings| settings.allow_hard_links = true);
+        assert!(lax.covers(&strict) && !strict.covers(&lax));
+    }
+}
