@@ -1,23 +1,44 @@
 //! The processes above a process.
 
-use std::fs;
-
 use rustix::process::Pid;
+
+use crate::stat::Stat;
 
 /// More generations than anybody has.
 const MOST: usize = 128;
 
 /// A process, the one that started it, and so on. Ends where nothing more is known.
 pub(crate) fn above(process: Pid) -> impl Iterator<Item = Pid> {
-    std::iter::successors(Some(process), |process| parent(*process)).take(MOST)
+    let parent = |process: &Pid| Stat::of(*process).ok()?.parent;
+    std::iter::successors(Some(process), parent).take(MOST)
 }
 
-/// Of processes whose parent has died, the parent is whoever adopted them.
-fn parent(process: Pid) -> Option<Pid> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is a name in brackets that may hold anything, brackets too.
-    let (_, rest) = text.rsplit_once(')')?;
-    Pid::from_raw(rest.split_ascii_whitespace().nth(1)?.parse().ok()?)
+/// The same of this process, nearest first, with when each was started.
+pub(crate) fn above_this() -> Line {
+    let mut line = Line {
+        processes: Vec::new(),
+        is_whole: false,
+    };
+    let mut next = Stat::of_this_process();
+    while let Ok(found) = next {
+        line.processes.push(found);
+        let Some(parent) = found.parent else {
+            line.is_whole = true;
+            break;
+        };
+        if line.processes.len() == MOST {
+            break;
+        }
+        next = Stat::of(parent);
+    }
+    line
+}
+
+/// A process and those above it.
+pub(crate) struct Line {
+    pub(crate) processes: Vec<Stat>,
+    /// It goes up to the first process of the namespace. Else something cannot be read.
+    pub(crate) is_whole: bool,
 }
 
 #[cfg(test)]
@@ -35,17 +56,7 @@ mod tests {
         assert!(!above(own).any(|process| process == pid));
         child.kill().unwrap();
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn names_with_brackets_do_not_matter() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("a) R 1 (b");
-        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
-        let mut child = Command::new(&program).arg("60").spawn().unwrap();
-        let parent = parent(Pid::from_child(&child));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(parent, Some(rustix::process::getpid()));
+        let line = above_this();
+        assert_eq!(line.processes.first().unwrap().process.process, own);
     }
 }

@@ -4,7 +4,7 @@ use std::{
     io,
     path::Path,
     process::Command,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use lmcp_core::{Error, Identity};
@@ -19,6 +19,8 @@ use crate::{
     folder::{Credentials, Folder},
     host::Inner,
     random,
+    register::{self, Record, Written},
+    stat::{Started, Stat},
 };
 
 /// An identity for one process, and for what that process starts.
@@ -30,6 +32,16 @@ pub struct Child {
     ticket: Arc<Ticket>,
     folder: Folder,
     host: Weak<Inner>,
+    record: Record,
+    registered: Mutex<Registered>,
+}
+
+/// What the register says of a child.
+#[derive(Debug, Default)]
+struct Registered {
+    /// It is about to be started.
+    starting: Option<Written>,
+    process: Option<(Started, Written)>,
 }
 
 /// Where a child finds its credentials.
@@ -53,13 +65,21 @@ impl Child {
         let credentials = Credentials {
             socket: &host.socket,
             identity: &token,
+            host_lock: host.lock.path(),
         };
         let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
         let folder = Folder::make(&credentials, &ticket.identity.id).map_err(failed)?;
+        let record = Record {
+            identity_file: folder.credentials().to_owned(),
+            host_lock: host.lock.path().to_owned(),
+            namespace: register::namespace(),
+        };
         Ok(Self {
             ticket: Arc::new(ticket),
             folder,
             host: Arc::downgrade(host),
+            record,
+            registered: Mutex::default(),
         })
     }
 
@@ -90,10 +110,15 @@ impl Child {
     }
 
     /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
+    ///
+    /// From now on, a proxy below this program that was told nothing waits for [`Child::bind`]: it could be this child's.
     pub fn prepare(&self, command: &mut Command) {
         command.env(IDENTITY_FILE, self.credentials());
         if let Some(host) = self.host.upgrade() {
             command.env(SOCKET, &host.socket);
+        }
+        if let Err(err) = self.announce() {
+            tracing::warn!("cannot register a child that is about to be started: {err}");
         }
     }
 
@@ -102,8 +127,11 @@ impl Child {
     /// # Errors
     /// It cannot be started, or one was started already.
     pub fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
+        // Nobody is started who could take itself for nobody's child.
+        self.announce()?;
         self.prepare(command);
-        let mut process = command.spawn()?;
+        let started = command.spawn();
+        let mut process = started.inspect_err(|_| self.registered().is_started())?;
         if let Err(err) = self.bind(process.id()) {
             let _ = process.kill();
             let _ = process.wait();
@@ -122,12 +150,14 @@ impl Child {
         let process = i32::try_from(process).ok().and_then(Pid::from_raw);
         let process = process.ok_or(Errno::SRCH)?;
         let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
+        let started = Stat::of(process)?.process;
         if !self.ticket.begin(process) {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "this child has a process already, or has ended",
             ));
         }
+        self.register(started)?;
         let ticket = Arc::downgrade(&self.ticket);
         host.runtime.spawn(async move {
             // Readable when the process ends; it is only watched, so that it is no pipe does not matter. One that cannot
@@ -140,6 +170,32 @@ impl Child {
             }
         });
         Ok(())
+    }
+
+    /// Notes which process it is, for those below it that were told nothing, and for whoever cleans up some day.
+    fn register(&self, process: Started) -> io::Result<()> {
+        self.folder.note(process)?;
+        let written = self.record.write_process(process)?;
+        let mut registered = self.registered();
+        registered.process = Some((process, written));
+        registered.is_started();
+        Ok(())
+    }
+
+    /// Notes that it is about to be started by this process.
+    fn announce(&self) -> io::Result<()> {
+        let mut registered = self.registered();
+        if registered.starting.is_none() && registered.process.is_none() {
+            let host = Stat::of_this_process()?.process;
+            let child = &self.ticket.identity.id;
+            registered.starting = Some(self.record.write_starting(host, child)?);
+        }
+        Ok(())
+    }
+
+    fn registered(&self) -> MutexGuard<'_, Registered> {
+        let registered = self.registered.lock();
+        registered.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has its process ended, or was it ended here?
@@ -156,5 +212,22 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.end();
+        let mut registered = self.registered();
+        registered.is_started();
+        // A process that goes on keeps its record: it had an identity, and what it starts must not pass for nobody's.
+        if let Some((process, written)) = registered.process.take()
+            && process.has_ended()
+        {
+            written.remove();
+        }
+    }
+}
+
+impl Registered {
+    /// It is no longer about to be started.
+    fn is_started(&mut self) {
+        if let Some(starting) = self.starting.take() {
+            starting.remove();
+        }
     }
 }

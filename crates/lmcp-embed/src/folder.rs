@@ -1,6 +1,9 @@
 //! A folder for one child, which only this user can enter: its credentials, and whatever else is made for it.
 //!
-//! A secret goes into a file, never on a command line, where everybody reads it.
+//! A secret goes into a file, never on a command line, where everybody reads it. The folder goes with its [`Child`]; one
+//! that a killed program left goes when the program and the child's process have both ended, and not before.
+//!
+//! [`Child`]: crate::Child
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -9,16 +12,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Serialize;
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
-/// How the folders of children end: should the host die, the next one removes them with the socket.
+use crate::{
+    lock::{Lock, is_held},
+    register,
+    stat::Started,
+};
+
+/// How the folders of children end.
 pub(crate) const SUFFIX: &str = ".child";
+
+/// Locked for as long as the program has its [`Child`](crate::Child).
+const LOCK: &str = "lock";
+
+/// Which process the child is.
+const PROCESS: &str = "process.json";
 
 /// What a child needs to come in.
 #[derive(Serialize)]
 pub(crate) struct Credentials<'a> {
     pub(crate) socket: &'a Path,
     pub(crate) identity: &'a str,
+    /// Locked for as long as the host lives: who cannot reach the socket learns here whether to wait.
+    pub(crate) host_lock: &'a Path,
+}
+
+/// Which process a child is, for whoever finds its folder.
+#[derive(Deserialize, Serialize)]
+struct Process {
+    pid: i32,
+    start: u64,
+    namespace: Option<u64>,
 }
 
 /// The folder. Goes when this goes, with all that is in it.
@@ -26,6 +52,7 @@ pub(crate) struct Credentials<'a> {
 pub(crate) struct Folder {
     path: PathBuf,
     credentials: PathBuf,
+    _lock: Lock,
 }
 
 impl Folder {
@@ -35,17 +62,24 @@ impl Folder {
             .socket
             .with_extension(format!("{child}{SUFFIX}"));
         DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = Lock::take(&path.join(LOCK))?.ok_or(io::ErrorKind::AlreadyExists)?;
         let folder = Self {
             credentials: path.join("identity.json"),
             path,
+            _lock: lock,
         };
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&folder.credentials)?;
-        file.write_all(&serde_json::to_vec(credentials)?)?;
+        write(&folder.credentials, credentials)?;
         Ok(folder)
+    }
+
+    /// Notes which process the child is.
+    pub(crate) fn note(&self, process: Started) -> io::Result<()> {
+        let process = Process {
+            pid: process.process.as_raw_pid(),
+            start: process.at,
+            namespace: register::namespace(),
+        };
+        write(&self.path.join(PROCESS), &process)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -61,4 +95,35 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Is nobody left who could use this folder of a child? Its program must have let go of it, and the child's process have
+/// ended. A process of another namespace cannot be judged, and counts as alive. To be asked when its host is gone.
+pub(crate) fn is_left_over(folder: &Path) -> bool {
+    if is_held(&folder.join(LOCK)) {
+        return false;
+    }
+    let text = match fs::read(folder.join(PROCESS)) {
+        Ok(text) => text,
+        // The host was killed before it had started anybody.
+        Err(err) => return err.kind() == io::ErrorKind::NotFound,
+    };
+    let Ok(process) = serde_json::from_slice::<Process>(&text) else {
+        return true;
+    };
+    let here = register::namespace();
+    let started = Pid::from_raw(process.pid).map(|pid| Started {
+        process: pid,
+        at: process.start,
+    });
+    here.is_some() && process.namespace == here && started.is_none_or(Started::has_ended)
+}
+
+fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(&serde_json::to_vec(value)?)
 }

@@ -10,7 +10,7 @@ use std::{
 use lmcp_core::{Error, Handle, Server, transport::Unix};
 use tokio::{runtime, sync::watch};
 
-use crate::{child::Child, children::Children, place::Place};
+use crate::{child::Child, children::Children, lock::Lock, place::Place};
 
 /// A server inside this program, on a socket of its own, for the children of this program.
 ///
@@ -34,7 +34,7 @@ use crate::{child::Child, children::Children, place::Place};
 ///
 /// Dropping it closes it: the socket goes at once, what runs is given a moment and then cancelled. A program that ends
 /// by `std::process::exit` drops nothing; call [`Host::close`] before. What a killed program leaves behind, the next
-/// host of this user removes.
+/// host of this user removes; the credentials of its children only when their processes have ended, too.
 #[derive(Debug)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -50,6 +50,8 @@ pub struct Host {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) socket: PathBuf,
+    /// Tells others that this host is alive.
+    pub(crate) lock: Lock,
     pub(crate) children: Arc<Children>,
     pub(crate) runtime: runtime::Handle,
 }
@@ -60,8 +62,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 impl Host {
     /// Starts a server on a thread of its own, whatever the program is like: nothing the program does holds it up.
     ///
-    /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`; where there is no such folder, or it is not safe, it is in a
-    /// one for this user in `/tmp`.
+    /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`; where there is no such folder, or it is not safe, it is in
+    /// `/run/user/UID/lmcp`, or in a folder for this user in `/tmp`.
     ///
     /// # Errors
     /// The server is wrong, or the socket cannot be made.
@@ -84,8 +86,8 @@ impl Host {
     #[expect(clippy::unused_async, reason = "shows that it needs a runtime")]
     pub async fn start_here(server: Server) -> Result<Self, Error> {
         let place = Place::usual()?;
-        let (server, unix) = (server.start()?, place.listen()?);
-        let (host, serving) = Self::new(server, unix, place, runtime::Handle::current());
+        let (server, listening) = (server.start()?, place.listen()?);
+        let (host, serving) = Self::new(server, listening, place, runtime::Handle::current());
         host.inner.runtime.spawn(serving);
         Ok(host)
     }
@@ -96,8 +98,8 @@ impl Host {
             .max_blocking_threads(16)
             .build()
             .map_err(|err| Error::io("cannot start a server", err))?;
-        let (server, unix) = (server.start()?, place.listen()?);
-        let (mut host, serving) = Self::new(server, unix, place, runtime.handle().clone());
+        let (server, listening) = (server.start()?, place.listen()?);
+        let (mut host, serving) = Self::new(server, listening, place, runtime.handle().clone());
         host.has_thread = true;
         thread::Builder::new()
             .name("lmcp".into())
@@ -112,7 +114,7 @@ impl Host {
 
     fn new(
         server: Handle,
-        unix: Unix,
+        (unix, lock): (Unix, Lock),
         place: Place,
         runtime: runtime::Handle,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -121,6 +123,7 @@ impl Host {
         let (ending, ended) = mpsc::channel();
         let inner = Inner {
             socket: unix.path().to_owned(),
+            lock,
             children: Arc::clone(&children),
             runtime,
         };

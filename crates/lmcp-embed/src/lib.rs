@@ -9,19 +9,25 @@
 //! | `host` | [`Host`]: the thread, the socket, the end |
 //! | `place` | which folder, which name, and what the dead left behind |
 //! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
-//! | `children`, `ancestry`, `pinned` | who is let in |
+//! | `children`, `ancestry`, `pinned`, `stat` | who is let in |
+//! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `whoami` | a tool for callers that want to know |
 
+mod above;
 mod ancestry;
 mod child;
 mod children;
 mod folder;
 mod host;
+mod lock;
 mod pinned;
 mod place;
 mod random;
+mod register;
+mod stat;
 mod whoami;
 
+pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
 pub use host::Host;
 pub use lmcp_core::Identity;

@@ -1,6 +1,6 @@
 //! The process that connected, so that no other that gets its number later is taken for it.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use lmcp_core::transport::Peer;
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
@@ -11,6 +11,8 @@ use rustix::{
     process::Pid,
     time::{ClockId, clock_gettime},
 };
+
+use crate::stat::Stat;
 
 /// A process, and how to tell that it still is the one that connected.
 #[derive(Debug)]
@@ -67,9 +69,7 @@ fn ticks_now(ago: Duration) -> u64 {
 
 /// When a process was started.
 fn start_ticks(process: Pid) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    Stat::of(process).ok().map(|stat| stat.process.at)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{
     env,
     fs::{self, DirBuilder},
     io,
-    os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileTypeExt as _},
     path::{Path, PathBuf},
 };
 
@@ -13,10 +13,20 @@ use lmcp_core::{
     transport::{Unix, is_served},
 };
 
-use crate::{folder::SUFFIX, random};
+use lmcp_private::{fixed_folders, make_private, runtime_folder};
+
+use crate::{
+    folder::{SUFFIX, is_left_over},
+    lock::{Lock, is_held},
+    random, register,
+};
 
 /// Paths of sockets are shorter than this everywhere.
 const PATH_BYTES: usize = 104;
+
+/// How the files of a host end.
+const SOCKET: &str = ".sock";
+const LOCK: &str = ".lock";
 
 /// How many hosts of one process find a name.
 const HOSTS: usize = 64;
@@ -31,7 +41,10 @@ pub(crate) struct Place {
 impl Place {
     /// A usual folder, where one is safe and its name short enough; else a fresh one.
     pub(crate) fn usual() -> Result<Self, Error> {
-        if let Some(folder) = runtime_folder().or_else(user_folder) {
+        register::clean();
+        let mut usual = runtime_folder().into_iter().chain(fixed_folders());
+        let usable = usual.find(|folder| fits(folder) && make_private(folder).is_ok());
+        if let Some(folder) = usable {
             remove_stale(&folder);
             return Ok(Self {
                 folder,
@@ -66,6 +79,7 @@ impl Place {
                 "its name is too long for a socket",
             )));
         }
+        register::clean();
         remove_stale(folder);
         Ok(Self {
             folder: folder.to_owned(),
@@ -73,21 +87,27 @@ impl Place {
         })
     }
 
-    /// Listens, under the first name that is free: the process, and a number from the second host on.
-    pub(crate) fn listen(&self) -> Result<Unix, Error> {
+    /// Listens, under the first name that is free: the process, and a number from the second host on. The lock tells
+    /// others that this host is alive.
+    pub(crate) fn listen(&self) -> Result<(Unix, Lock), Error> {
         let process = std::process::id();
         let mut refused = None;
         for number in 1..=HOSTS {
             let name = match number {
-                1 => format!("{process}.sock"),
-                number => format!("{process}-{number}.sock"),
+                1 => process.to_string(),
+                number => format!("{process}-{number}"),
             };
-            let path = self.folder.join(name);
+            let path = self.folder.join(format!("{name}{SOCKET}"));
+            let lock = self.folder.join(format!("{name}{LOCK}"));
+            let failed = |err| Error::io(format!("cannot lock {}", lock.display()), err);
+            let Some(lock) = Lock::take(&lock).map_err(failed)? else {
+                continue;
+            };
             if is_served(&path) {
                 continue;
             }
             match lmcp_core::unix(&path) {
-                Ok(unix) => return Ok(unix),
+                Ok(unix) => return Ok((unix, lock)),
                 Err(err) => refused = Some(err),
             }
         }
@@ -103,20 +123,6 @@ impl Drop for Place {
             let _ = fs::remove_dir(&self.folder);
         }
     }
-}
-
-fn runtime_folder() -> Option<PathBuf> {
-    let runtime = PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?);
-    let folder = runtime.join("lmcp");
-    let is_safe = runtime.is_absolute() && expect_private(&runtime).is_ok() && fits(&folder);
-    (is_safe && make_private(&folder).is_ok()).then_some(folder)
-}
-
-/// Where there is no other place. Somebody may have made it before us: then it will not do.
-fn user_folder() -> Option<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let folder = PathBuf::from(format!("/tmp/lmcp-{user}"));
-    make_private(&folder).is_ok().then_some(folder)
 }
 
 /// A folder with a name nobody can guess, so that nobody can be there first.
@@ -143,32 +149,9 @@ fn fits(folder: &Path) -> bool {
     folder.as_os_str().len() + longest.len() < PATH_BYTES
 }
 
-fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    expect_private(folder)
-}
-
-/// A folder, not a link to one, that is ours and nobody else can enter.
-fn expect_private(folder: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(folder)?;
-    let refused = |words| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
-    if !found.is_dir() {
-        return refused("it is no folder");
-    }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return refused("it belongs to somebody else");
-    }
-    if found.mode() & 0o077 != 0 {
-        return refused("others can enter it (chmod 700 mends that)");
-    }
-    Ok(())
-}
-
-/// Removes what dead hosts left behind: sockets nobody listens on, and the folders of their children. A process that is
-/// not in sight may be alive in another container, so it is the socket that is asked.
+/// Removes what dead hosts left behind: sockets nobody listens on, locks nobody holds, and the folders of children that
+/// have ended. A process that is not in sight may be alive in another container, so it is the socket and the locks that
+/// are asked, never the number in a name.
 fn remove_stale(folder: &Path) {
     let names = |entry: fs::DirEntry| entry.file_name().into_string().ok();
     let Ok(entries) = fs::read_dir(folder) else {
@@ -176,26 +159,33 @@ fn remove_stale(folder: &Path) {
     };
     let names: Vec<String> = entries.flatten().filter_map(names).collect();
     for name in &names {
-        if !name.strip_suffix(".sock").is_some_and(is_host) {
-            continue;
-        }
         let path = folder.join(name);
-        let is_socket =
-            fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket());
-        if is_socket && !is_served(&path) {
-            let _ = fs::remove_file(&path);
+        if name.strip_suffix(SOCKET).is_some_and(is_host) {
+            let is_socket =
+                fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket());
+            if is_socket && !is_served(&path) {
+                let _ = fs::remove_file(&path);
+            }
+        } else if name.strip_suffix(LOCK).is_some_and(is_host) {
+            // Whoever can take it may remove it, which letting go of it does.
+            drop(Lock::take(&path));
         }
     }
-    // A host that closed may have left the folder of a child that it was killed with.
     for name in &names {
         let host = name
             .strip_suffix(SUFFIX)
             .and_then(|name| name.split_once('.'));
         let host = host.map(|(host, _)| host).filter(|host| is_host(host));
-        if host.is_some_and(|host| !is_served(&folder.join(format!("{host}.sock")))) {
+        if host.is_some_and(|host| !is_alive(folder, host) && is_left_over(&folder.join(name))) {
             let _ = fs::remove_dir_all(folder.join(name));
         }
     }
+}
+
+/// Is there a host of this name? It makes folders for its children, and removes them itself.
+fn is_alive(folder: &Path, host: &str) -> bool {
+    is_held(&folder.join(format!("{host}{LOCK}")))
+        || is_served(&folder.join(format!("{host}{SOCKET}")))
 }
 
 /// The name of a host: a process, perhaps with a number.
@@ -210,6 +200,10 @@ mod tests {
     use std::os::unix::{fs::PermissionsExt as _, net::UnixListener};
 
     use super::*;
+    use crate::{
+        folder::{Credentials, Folder},
+        stat::Stat,
+    };
 
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -229,6 +223,9 @@ mod tests {
             fs::create_dir(path(name)).unwrap();
             fs::write(path(name).join("identity.json"), "").unwrap();
         }
+        fs::write(path("4242.lock"), "").unwrap();
+        let locked = Lock::take(&path("4246.lock")).unwrap().unwrap();
+        fs::create_dir(path("4246.abc.child")).unwrap();
         for name in ["42.txt", "4244.sock"] {
             fs::write(path(name), "").unwrap();
         }
@@ -243,10 +240,56 @@ mod tests {
             "4243-2.abc.child",
             "4243-2.sock",
             "4244.sock",
+            "4246.abc.child",
+            "4246.lock",
             "other.sock",
         ];
         assert_eq!(left, expected);
-        drop(alive);
+        drop((alive, locked));
+    }
+
+    /// The folder of a child, as a killed host leaves it. Its process is this one.
+    fn left_by_a_killed_host(folder: &Path, host: &str, child: &str) -> PathBuf {
+        let socket = folder.join(format!("{host}.sock"));
+        let credentials = Credentials {
+            socket: &socket,
+            identity: "t",
+            host_lock: &folder.join(format!("{host}.lock")),
+        };
+        let made = Folder::make(&credentials, child).unwrap();
+        let process = Stat::of_this_process().unwrap().process;
+        made.note(process).unwrap();
+        let (path, kept) = (made.path().to_owned(), made.path().with_extension("kept"));
+        fs::rename(&path, &kept).unwrap();
+        drop(made);
+        fs::rename(&kept, &path).unwrap();
+        path
+    }
+
+    #[test]
+    fn credentials_of_living_children_stay_whoever_starts_after_a_killed_host() {
+        let folder = folder();
+        let own = std::process::id().to_string();
+        // Of another process, and of one with our number: a program that became itself anew.
+        for host in ["4242", &own] {
+            let living = left_by_a_killed_host(folder.path(), host, "abc");
+            let place = Place::chosen(folder.path()).unwrap();
+            assert!(living.join("identity.json").exists());
+            let _listening = place.listen().unwrap();
+            Place::chosen(folder.path()).unwrap();
+            assert!(living.join("identity.json").exists());
+        }
+        // Of those that have ended, everything goes.
+        let ended = left_by_a_killed_host(folder.path(), "4243", "def");
+        let mut process = Stat::of_this_process().unwrap().process;
+        process.at += 1;
+        fs::remove_file(ended.join("process.json")).unwrap();
+        let text = serde_json::json!({
+            "pid": process.process.as_raw_pid(), "start": process.at, "namespace": register::namespace(),
+        });
+        fs::write(ended.join("process.json"), text.to_string()).unwrap();
+        Place::chosen(folder.path()).unwrap();
+        assert!(!ended.exists());
     }
 
     #[test]
@@ -265,7 +308,7 @@ mod tests {
     #[test]
     fn a_fresh_folder_is_private_and_goes_with_its_host() {
         let folder = fresh_folder().unwrap();
-        assert!(expect_private(&folder).is_ok());
+        assert!(lmcp_private::expect_private(&folder).is_ok());
         let place = Place {
             folder: folder.clone(),
             is_own: true,

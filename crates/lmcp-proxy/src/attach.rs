@@ -1,13 +1,14 @@
 //! The way to a server: which socket, and what is said there first.
 
 use std::{
+    cell::RefCell,
     os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
 };
 
 use lmcp_wire::greeting::Greeting;
 use rustix::{
-    fs::{Mode, OFlags, open},
+    fs::{FlockOperation, Mode, OFlags, flock, open},
     io::Errno,
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
@@ -16,7 +17,11 @@ use rustix::{
     process::geteuid,
 };
 
-use crate::{Error, identity::Identity, target::Target};
+use crate::{
+    Error,
+    identity::{Credentials, Identity, Unread},
+    target::Target,
+};
 
 /// The way to a server, to be gone as often as it takes.
 pub struct Way {
@@ -24,6 +29,8 @@ pub struct Way {
     socket: Option<PathBuf>,
     identity: Option<Identity>,
     start: Option<Start>,
+    /// The lock of the host that the credentials were from when they could be read last.
+    host_lock: RefCell<Option<PathBuf>>,
 }
 
 /// Starts a server where there is none.
@@ -38,6 +45,8 @@ pub(crate) enum Miss {
     Starting,
     /// Nobody is there, and nobody can be started: people should know why.
     Useless(Error),
+    /// Nobody is there, and nobody ever will be who knows us.
+    Gone(Error),
 }
 
 impl From<Error> for Miss {
@@ -63,9 +72,10 @@ impl Way {
             socket,
             identity,
             start: None,
+            host_lock: RefCell::default(),
         };
         // What is wrong from the beginning is told at once, and not tried again.
-        way.find()?;
+        way.find().map_err(Error::from)?;
         Ok(way)
     }
 
@@ -79,20 +89,11 @@ impl Way {
 
     /// Connects, without waiting. If the server is to hear who we are, that is to be said first.
     pub(crate) fn open(&self) -> Result<(OwnedFd, Option<Greeting>), Miss> {
-        let (path, token) = self.find()?;
+        let (path, token) = self.find().map_err(|unread| self.judge(unread))?;
         let failed = |err: Errno| Error::new(format!("cannot reach `{}`: {err}", path.display()));
-        let socket = reach(&path).map_err(|err| {
-            let is_absent = matches!(err, Errno::NOENT | Errno::CONNREFUSED);
-            match self
-                .start
-                .as_ref()
-                .filter(|_| is_absent)
-                .map(|start| start())
-            {
-                Some(Ok(())) => Miss::Starting,
-                Some(Err(why)) => Miss::Useless(Error::new(why)),
-                None => failed(err).into(),
-            }
+        let socket = reach(&path).map_err(|err| match err {
+            Errno::NOENT | Errno::CONNREFUSED => self.absent(failed(err)),
+            _ => failed(err).into(),
         })?;
         let Some(token) = token else {
             return Ok((socket, None));
@@ -109,21 +110,63 @@ impl Way {
         Ok((socket, Some(Greeting::new(token))))
     }
 
-    /// Where to go, and the token to show there.
-    fn find(&self) -> Result<(PathBuf, Option<String>), Error> {
-        let credentials = self.identity.as_ref().map(|identity| {
-            let credentials = identity.read();
-            credentials.map(|credentials| (credentials, identity.for_any))
-        });
-        match (self.socket.clone(), credentials.transpose()?) {
-            (Some(socket), None) => Ok((socket, None)),
-            (None, Some((credentials, _))) => Ok((credentials.socket, Some(credentials.token))),
-            (Some(socket), Some((credentials, for_any))) => {
-                let is_for_it = for_any || credentials.socket == socket;
-                Ok((socket, is_for_it.then_some(credentials.token)))
-            }
-            (None, None) => Err(Error::new("no server is named")),
+    /// Nobody listens. Whether somebody will depends on who it was.
+    fn absent(&self, err: Error) -> Miss {
+        let lock = self.host_lock.borrow();
+        if lock.as_ref().is_some_and(|lock| !is_held(lock)) {
+            return Miss::Gone(Error::new(HOST_ENDED));
         }
+        match self.start.as_ref().map(|start| start()) {
+            Some(Ok(())) => Miss::Starting,
+            Some(Err(why)) => Miss::Useless(Error::new(why)),
+            None => Miss::Absent(err),
+        }
+    }
+
+    /// The credentials are gone, or cannot be used. A host that has a lock removes them only when the identity has ended.
+    fn judge(&self, unread: Unread) -> Miss {
+        match unread {
+            Unread::Absent(_) if self.host_lock.borrow().is_some() => {
+                Miss::Gone(Error::new(IDENTITY_ENDED))
+            }
+            Unread::Absent(err) | Unread::Unfit(err) => Miss::Absent(err),
+        }
+    }
+
+    /// Where to go, and the token to show there.
+    fn find(&self) -> Result<(PathBuf, Option<String>), Unread> {
+        let Some(identity) = &self.identity else {
+            let none = || Unread::Unfit(Error::new("no server is named"));
+            return Ok((self.socket.clone().ok_or_else(none)?, None));
+        };
+        let Credentials {
+            socket,
+            token,
+            host_lock,
+        } = identity.read()?;
+        match self.socket.clone() {
+            // It is another server, who is not to see the token and whose life has nothing to do with it.
+            Some(named) if named != socket && !identity.for_any => Ok((named, None)),
+            named => {
+                *self.host_lock.borrow_mut() = host_lock;
+                Ok((named.unwrap_or(socket), Some(token)))
+            }
+        }
+    }
+}
+
+/// What cannot be mended by waiting.
+const HOST_ENDED: &str =
+    "the program that gave this process its identity has ended, and nobody else knows it";
+const IDENTITY_ENDED: &str =
+    "the identity of this process has ended: the program that gave it has taken it back";
+
+/// Does a host hold this lock? What cannot be told counts as held.
+fn is_held(lock: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match open(lock, flags, Mode::empty()) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Err(err) => err != Errno::NOENT,
     }
 }
 

@@ -4,13 +4,9 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use rustix::{
-    fs::{FileType, Mode, OFlags, fstat, open},
-    process::geteuid,
-};
 use serde::Deserialize;
 
 use crate::Error;
@@ -36,6 +32,24 @@ pub(crate) struct Credentials {
     pub(crate) socket: PathBuf,
     #[serde(rename = "identity")]
     pub(crate) token: String,
+    /// Locked for as long as the host lives that knows the token. Absent where a host can come back.
+    pub(crate) host_lock: Option<PathBuf>,
+}
+
+/// Why there are no credentials.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// There is no such file.
+    Absent(Error),
+    Unfit(Error),
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Absent(err) | Unread::Unfit(err) => err,
+        }
+    }
 }
 
 impl Identity {
@@ -75,36 +89,21 @@ impl Identity {
         })
     }
 
-    pub(crate) fn read(&self) -> Result<Credentials, Error> {
-        match &self.source {
-            Source::Read(credentials) => Ok(credentials.clone()),
-            Source::File(path) => private(path).and_then(credentials).map_err(|err| {
-                Error::new(format!(
-                    "cannot use the identity file `{}`: {err}",
-                    path.display()
-                ))
-            }),
-        }
+    pub(crate) fn read(&self) -> Result<Credentials, Unread> {
+        let path = match &self.source {
+            Source::Read(credentials) => return Ok(credentials.clone()),
+            Source::File(path) => path,
+        };
+        let read = lmcp_private::open_secret(path).and_then(credentials);
+        read.map_err(|err| {
+            let shown = path.display();
+            let error = Error::new(format!("cannot use the identity file `{shown}`: {err}"));
+            match err.kind() {
+                io::ErrorKind::NotFound => Unread::Absent(error),
+                _ => Unread::Unfit(error),
+            }
+        })
     }
-}
-
-/// Opens a file that nobody but this user can have written or read.
-fn private(path: &Path) -> io::Result<File> {
-    // A pipe in its place must not hold us, and a link may lead anywhere.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = open(path, flags, Mode::empty())?;
-    let found = fstat(&file)?;
-    let unfit = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    if !FileType::from_raw_mode(found.st_mode).is_file() {
-        return unfit("it is not a file");
-    }
-    if found.st_uid != geteuid().as_raw() {
-        return unfit("it belongs to another user");
-    }
-    if found.st_mode & 0o077 != 0 {
-        return unfit("others can read or write it; its mode must be 0600");
-    }
-    Ok(File::from(file))
 }
 
 fn credentials(mut file: impl Read) -> io::Result<Credentials> {

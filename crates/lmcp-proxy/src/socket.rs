@@ -151,13 +151,13 @@ impl<'a> Driver<'a> {
             // Its trouble is not with us.
             return self.wait_for_server(&error.message);
         }
+        self.notes
+            .say(format!("the server does not let us in: {}", error.message));
         self.leave(error);
     }
 
-    /// A server that does not want us now never will.
+    /// There is no server for us, and never will be: one that does not let us in now never will.
     fn leave(&mut self, error: RpcError) {
-        self.notes
-            .say(format!("the server does not let us in: {}", error.message));
         self.link = Link::Away(Instant::now());
         self.relay.server_refused(error);
         self.finish(Ending::Refused);
@@ -242,6 +242,10 @@ impl<'a> Driver<'a> {
                 }
             }
             Err(Miss::Absent(err)) => self.miss(&err.to_string()),
+            Err(Miss::Gone(err)) => {
+                self.notes.say(err.to_string());
+                self.leave(RpcError::invalid_request(err.to_string()));
+            }
             Err(Miss::Starting) => {
                 self.back_off();
                 self.relay.server_awaited("it is being started");

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::Parser;
+use lmcp::embed::{Above, above};
 use lmcp_proxy::{Endpoint, Identity, Secret, Settings, Target, Way};
 
 use crate::{
@@ -20,11 +21,21 @@ use crate::{
 /// What can be said to it.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// The path of a unix socket, or a URL. Else LMCP_SOCKET, else the one in
-    /// the identity file, else your own server, started if it is not there:
-    /// $XDG_RUNTIME_DIR/lmcp/serve.sock.
+    /// The path of a unix socket, or a URL. Else the socket in the identity
+    /// file, else LMCP_SOCKET, else the server of the nearest process above
+    /// this one that has an identity, else your own server, started if it is
+    /// not there: $XDG_RUNTIME_DIR/lmcp/serve.sock.
     #[arg(value_name = "TARGET", verbatim_doc_comment)]
     target: Option<String>,
+
+    /// Go to your own server, whatever identity this process or one above it
+    /// has.
+    #[arg(
+        long,
+        conflicts_with_all = ["target", "identity_file"],
+        verbatim_doc_comment
+    )]
+    own: bool,
 
     /// Do not start your own server, but wait for it.
     #[arg(long)]
@@ -57,6 +68,9 @@ impl Options {
     }
 }
 
+/// The code for what is not permitted, as `sysexits.h` has it.
+const REFUSED: u8 = 77;
+
 /// What it is called, and what it was called elsewhere.
 const NAME: &str = "proxy";
 pub(crate) const ALIAS: &str = "mcp-stdio";
@@ -64,8 +78,9 @@ pub(crate) const ALIAS: &str = "mcp-stdio";
 pub(crate) const AFTER: &str = "\
 When the server goes, calls it had are answered with an error whose data says
 \"retriable\": true, and later ones wait up to 30 s for it to come back.
-Ends with its client: 0 if every call was answered, 1 if not, 77 if the server
-does not let us in.
+Ends with its client: 0 if every call was answered, 1 if not. Ends with 77 if
+the server does not let us in, or if the program that gave us our identity has
+ended.
 
   claude mcp add tools -- lmcp proxy
   lmcp serve --unix /run/user/1000/lmcp.sock
@@ -86,10 +101,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn target(options: &Options) -> Result<Option<Target>, Failure> {
-    let target = match (&options.target, variable("LMCP_SOCKET")?) {
-        (Some(target), _) => Some(Target::parse(target)),
-        (None, target) => target.as_deref().map(Target::parse),
+    let named = match &options.target {
+        Some(target) => Some(target.clone()),
+        // The command line says where to go.
+        None if options.own || options.identity_file.is_some() => None,
+        None => variable("LMCP_SOCKET")?,
     };
+    let target = named.as_deref().map(Target::parse);
     target.transpose().map_err(misuse)
 }
 
@@ -98,9 +116,14 @@ fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
         let failure = Failure::misuse("--token-file is for a URL, and this is a socket");
         return Err(failure.hint("a socket asks for --identity-file, if for anything"));
     }
-    let identity = identity(options)?;
-    if target.is_some() || identity.is_some() {
-        return Way::new(target, identity).map_err(misuse);
+    if !options.own {
+        let identity = identity(options)?;
+        if target.is_some() || identity.is_some() {
+            return Way::new(target, identity).map_err(misuse);
+        }
+        if let Some(way) = way_of_above()? {
+            return Ok(way);
+        }
     }
     let own = socket::own()?;
     let way = Way::new(Some(Target::Socket(own.path())), None).map_err(misuse)?;
@@ -109,6 +132,30 @@ fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
     }
     let daemon = Daemon::new(own);
     Ok(way.starting(move || daemon.start()))
+}
+
+/// The way that a process above this one was given. A stripped environment must not lead a child with few rights to a
+/// server that gives it all: only where nobody above has an identity is the user's own server the right one.
+fn way_of_above() -> Result<Option<Way>, Failure> {
+    let refused = |words: String| {
+        Failure::of(words)
+            .code(REFUSED)
+            .hint("`lmcp proxy --own` goes to your own server instead")
+    };
+    match above() {
+        Above::Nobody => Ok(None),
+        Above::Identity(file) => {
+            let way = Way::new(None, Some(Identity::inherited(file)));
+            way.map(Some)
+                .map_err(|err| refused(format!("a process above this one has an identity: {err}")))
+        }
+        Above::Unknown(why) => Err(refused(format!(
+            "it cannot be told whether a process above this one has an identity: {why}"
+        ))),
+        _ => Err(refused(
+            "it cannot be told whose process this is".to_owned(),
+        )),
+    }
 }
 
 /// Where a URL leads. What the environment knows of identities is not for it.

@@ -89,11 +89,13 @@ fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, F
         path.ok_or_else(|| Failure::of("a path that is needed is not text"))
     };
     let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
+    let identity = text(child.credentials())?;
     let entry = Entry {
         name: ENTRY.into(),
         command: text(&this)?,
-        args: vec!["proxy".into()],
-        env: BTreeMap::from([(IDENTITY_FILE.into(), text(child.credentials())?)]),
+        // By its path, which is no secret: not every program passes on the variables of an entry.
+        args: vec!["proxy".into(), "--identity-file".into(), identity.clone()],
+        env: BTreeMap::from([(IDENTITY_FILE.into(), identity)]),
     };
     let presets = options.presets.clone().over_all()?;
     let (preset, note) = presets.choose(said.preset.as_deref(), said.program())?;

@@ -8,6 +8,7 @@ mod run;
 mod run_server;
 mod state;
 mod stop;
+mod stripped;
 mod support;
 mod terminal;
 mod tokens;

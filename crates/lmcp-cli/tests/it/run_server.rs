@@ -2,9 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Write as _},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -169,8 +169,54 @@ fn killing_it_leaves_nothing_behind() {
     while marked(&mark) > 0 {
         std::thread::yield_now();
     }
-    assert_eq!(left(runtime.path()).len(), 2);
+    // The socket, the lock and what was made for the agent, until the next one cleans up.
+    assert_eq!(left(runtime.path()).len(), 3);
     answers(runtime.path(), agent(runtime.path(), &[], &[]));
+}
+
+/// An agent that goes on when its host is killed, with a proxy that it talks to: our stdin and stdout are the proxy's.
+const SURVIVOR: &str =
+    r#"trap '' TERM; echo "$LMCP_IDENTITY_FILE" >&2; "$1" proxy; echo "code $?"; read -r rest"#;
+
+#[test]
+fn a_child_of_a_killed_host_keeps_its_credentials_and_hears_at_once_that_the_host_is_gone() {
+    let runtime = runtime();
+    let command = ["sh", "-c", SURVIVOR, "sh", env!("CARGO_BIN_EXE_lmcp")];
+    let mut running = run(runtime.path(), &[], &command);
+    running.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = running.spawn().expect("the binary was built for this test");
+    let mut input = running.stdin.take().expect("a pipe");
+    let mut said = BufReader::new(running.stderr.take().expect("a pipe")).lines();
+    let mut heard = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    let mut hear = || heard.next().expect("it speaks").expect("text");
+    let mut lines = said.by_ref().map_while(Result::ok);
+    let file = lines.find(|line| line.starts_with('/'));
+    let file = PathBuf::from(file.expect("the agent says it"));
+    let list = crate::proxy::modern(1, "tools/list", json!({}));
+    writeln!(input, "{list}").expect("the proxy reads");
+    assert!(hear().contains(r#""id":1"#));
+
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+    // Another one, which has nothing to do with it, starts and ends.
+    let (code, words) = self::said(
+        &run(runtime.path(), &[], &["true"])
+            .output()
+            .expect("it runs"),
+    );
+    assert_eq!(code, Some(0), "{words}");
+    assert!(file.exists(), "its credentials are gone");
+    // The proxy said that there is nothing to wait for, and has ended.
+    assert_eq!(hear(), "code 77");
+    let gone = "has ended, and nobody else knows it";
+    assert!(said.map_while(Result::ok).any(|line| line.contains(gone)));
+    // With the child gone, the next one removes what it had.
+    drop(input);
+    while file.exists() {
+        run(runtime.path(), &[], &["true"])
+            .output()
+            .expect("it runs");
+    }
 }
 
 /// How many processes have this in their environment.

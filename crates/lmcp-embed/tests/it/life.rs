@@ -129,11 +129,36 @@ fn a_panic_leaves_nothing_behind() {
     let panicked = std::thread::spawn(move || {
         let host = Host::start_in(server().0, &path).unwrap();
         let _child = host.child("one", "worker").unwrap();
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
+        // The socket, the lock and the folder of the child.
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
         panic!("on purpose");
     });
     assert!(panicked.join().is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_host_that_starts_or_ends_touches_no_credentials_of_another() {
+    let folder = folder();
+    let start = || Host::start_in(server().0, folder.path()).unwrap();
+    let first = start();
+    let child = first.child("one", "worker").unwrap();
+    let mut process = child
+        .spawn(std::process::Command::new("sleep").arg("60"))
+        .unwrap();
+    // Another one starts and ends beside it; then it ends itself, and the next one takes its place.
+    drop(start());
+    assert!(child.credentials().exists());
+    first.close();
+    let next = start();
+    assert!(child.credentials().exists());
+    drop(next);
+    assert!(child.credentials().exists());
+    let credentials = child.credentials().to_owned();
+    drop(child);
+    assert!(!credentials.exists());
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 #[test]

@@ -226,7 +226,9 @@ fn a_server_of_another_user_does_not_see_the_token() {
     let mut theirs = lmcp(&["serve", "--demo", "--unix"]);
     theirs.env("LMCP_STATE_DIR", place.path("state"));
     let _server = listening(theirs.arg(place.socket()).uid(NOBODY).gid(NOBODY));
-    let mut client = Client::new(&mut proxy(&credentials(&place, "t1")));
+    let file = Place::new("stranger-credentials").path("identity");
+    write(&file, &place.socket(), "t1");
+    let mut client = Client::new(&mut proxy(&file));
     client.send(&modern(1, "tools/list", json!({})));
     client.input = None;
     let answer = client.receive();

@@ -1,0 +1,103 @@
+//! Programs that start their servers with hardly any environment, below a process that has an identity (D19).
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    proxy::modern,
+    support::{folder, lmcp, said},
+};
+
+const LMCP: &str = env!("CARGO_BIN_EXE_lmcp");
+
+/// Asks for the tools through a proxy at the end of a command line.
+fn ask(mut command: Command) -> Output {
+    let mut running = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary was built for this test");
+    let mut input = running.stdin.take().expect("stdin is a pipe");
+    let list = modern(1, "tools/list", json!({}));
+    // It may have ended already.
+    let _ = input.write_all(format!("{list}\n").as_bytes());
+    drop(input);
+    running.wait_with_output().expect("it ends")
+}
+
+fn tools(output: &Output) -> Vec<String> {
+    let line = String::from_utf8_lossy(&output.stdout);
+    let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{output:?}"));
+    let tools = answer["result"]["tools"].as_array().cloned();
+    let tools = tools.unwrap_or_else(|| panic!("{answer}")).into_iter();
+    tools
+        .map(|tool| tool["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+/// The variables that SDKs and Codex leave, with a home of the test.
+fn few(home: &Path) -> Vec<String> {
+    let home = home.display();
+    vec![
+        "env".into(),
+        "-i".into(),
+        format!("HOME={home}"),
+        "PATH=/usr/bin:/bin".into(),
+    ]
+}
+
+fn home(name: &str) -> std::path::PathBuf {
+    let home = folder(&format!("stripped-{name}"));
+    fs::create_dir_all(&home).expect("tests may write here");
+    home
+}
+
+#[test]
+fn a_proxy_without_variables_finds_the_identity_above_it() {
+    let home = home("found");
+    // As the child itself, and as the child of its child.
+    for before in [&[][..], &["timeout", "60"]] {
+        for _ in 0..5 {
+            let mut command = lmcp(&["run", "--read-only", "--"]);
+            command.args(before).args(few(&home)).args([LMCP, "proxy"]);
+            let output = ask(command);
+            let tools = tools(&output);
+            assert!(tools.contains(&"whoami".to_owned()), "{tools:?}");
+            assert!(!tools.contains(&"shell".to_owned()), "{tools:?}");
+        }
+    }
+}
+
+#[test]
+fn a_proxy_below_an_identity_that_has_ended_is_refused() {
+    let home = home("ended");
+    // The credentials are removed before the proxy looks for them.
+    let script = r#"rm -r "$(dirname "$LMCP_IDENTITY_FILE")" && exec "$@""#;
+    let mut command = lmcp(&["run", "--read-only", "--", "sh", "-c", script, "sh"]);
+    command.args(few(&home)).args([LMCP, "proxy"]);
+    let (code, words) = said(&ask(command));
+    assert_eq!(code, Some(77), "{words}");
+    assert!(
+        words.contains("a process above this one has an identity") && words.contains("--own"),
+        "{words}"
+    );
+}
+
+#[test]
+fn who_asks_for_the_own_server_gets_it() {
+    let home = home("own");
+    let mut command = lmcp(&["run", "--read-only", "--"]);
+    command.args(few(&home));
+    // Nobody is started: that nobody is there is enough to see where it goes.
+    command.args([LMCP, "proxy", "--own", "--no-start"]);
+    let output = ask(command);
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert!(line.contains("serve.sock"), "{output:?}");
+    let words = crate::support::refusal(lmcp(&["proxy", "--own", "/x"]));
+    assert!(words.contains("cannot be used with"), "{words}");
+}

@@ -1,0 +1,196 @@
+//! A register of the processes that have an identity, in folders that are found without any variable.
+//!
+//! Many programs start others with hardly any environment. What they start must not take itself for nobody's child, so
+//! `lmcp proxy` looks here for the processes above it (`above`). Each process has a file, `PID-START.process`, for as
+//! long as it lives; and a host that is about to start one has `PID-START.CHILD.starting`, so that a child that is quicker
+//! than its host waits. Nothing here is secret, and nothing is let in because of it: that is for the host to say.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use lmcp_private::{fixed_folders, spare_folder};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::stat::Started;
+
+const PROCESS: &str = "process";
+const STARTING: &str = "starting";
+
+/// What a file of the register says.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Record {
+    /// The credentials of the child.
+    pub(crate) identity_file: PathBuf,
+    /// Locked for as long as the host lives.
+    pub(crate) host_lock: PathBuf,
+    /// The namespace in which the number of the process is its number.
+    pub(crate) namespace: Option<u64>,
+}
+
+/// A file of the register, as its name says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) started: Started,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// This process has an identity.
+    Process,
+    /// This process is a host, and is about to start one that has.
+    Starting,
+}
+
+/// What was written into the register: the same file in each folder.
+#[derive(Debug)]
+pub(crate) struct Written(Vec<PathBuf>);
+
+impl Record {
+    /// Registers a process. It stays until [`Written::remove`], or until a host finds that the process has ended.
+    pub(crate) fn write_process(&self, process: Started) -> io::Result<Written> {
+        let Started { process, at } = process;
+        self.write(&format!("{process}-{at}.{PROCESS}"))
+    }
+
+    /// Says that this host is about to start a child.
+    pub(crate) fn write_starting(&self, host: Started, child: &str) -> io::Result<Written> {
+        let Started { process, at } = host;
+        self.write(&format!("{process}-{at}.{child}.{STARTING}"))
+    }
+
+    /// Writes it into all folders that can be had: each may vanish, at the end of a session say. One is enough.
+    fn write(&self, name: &str) -> io::Result<Written> {
+        let text = serde_json::to_vec(self)?;
+        let mut written = Written(Vec::new());
+        let mut failed = io::ErrorKind::NotFound.into();
+        for folder in fixed_folders().into_iter().chain(spare_folder()) {
+            let is_spare = spare_folder().as_ref() == Some(&folder);
+            if is_spare && !written.0.is_empty() {
+                break;
+            }
+            let made = lmcp_private::make_private(&folder);
+            match made.and_then(|()| put(&folder, name, &text)) {
+                Ok(path) => written.0.push(path),
+                Err(err) => {
+                    let words = format!("{}: {err}", folder.display());
+                    failed = io::Error::new(err.kind(), words);
+                }
+            }
+        }
+        if written.0.is_empty() {
+            return Err(failed);
+        }
+        Ok(written)
+    }
+}
+
+impl Written {
+    pub(crate) fn remove(self) {
+        for path in self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl Name {
+    fn parse(name: &str) -> Option<Self> {
+        let (rest, kind) = name.rsplit_once('.')?;
+        let (process, kind) = match kind {
+            PROCESS => (rest, Kind::Process),
+            STARTING => (rest.split_once('.')?.0, Kind::Starting),
+            _ => return None,
+        };
+        let (number, at) = process.split_once('-')?;
+        let started = Started {
+            process: Pid::from_raw(number.parse().ok()?)?,
+            at: at.parse().ok()?,
+        };
+        Some(Self { started, kind })
+    }
+}
+
+/// All that is in the register, of whichever namespace. The folders that are not ours alone are passed over.
+///
+/// It is listed twice, and what is seen once is there: a listing may miss a file that appears while it goes on, and a
+/// child that has just been started has one file that appears and then one that goes.
+pub(crate) fn read() -> Vec<(Name, Record)> {
+    let twice = (0..2).flat_map(|_| all_files());
+    twice
+        .filter_map(|(path, name)| {
+            let text = fs::read(path).ok()?;
+            Some((name, serde_json::from_slice(&text).ok()?))
+        })
+        .collect()
+}
+
+/// Removes what belongs to processes that have ended. Those of other namespaces cannot be judged, and stay.
+pub(crate) fn clean() {
+    let here = namespace();
+    for (path, name) in all_files() {
+        let text = fs::read(&path).unwrap_or_default();
+        let Ok(record) = serde_json::from_slice::<Record>(&text) else {
+            continue;
+        };
+        if here.is_some() && record.namespace == here && name.started.has_ended() {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The namespace of process numbers that this process is in.
+pub(crate) fn namespace() -> Option<u64> {
+    let link = fs::read_link("/proc/self/ns/pid").ok()?;
+    let number = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
+fn all_files() -> impl Iterator<Item = (PathBuf, Name)> {
+    let folders = fixed_folders().into_iter().chain(spare_folder());
+    let private = folders.filter(|folder| lmcp_private::expect_private(folder).is_ok());
+    let entries = private.filter_map(|folder| fs::read_dir(folder).ok());
+    entries.flatten().flatten().filter_map(|entry| {
+        let name = Name::parse(entry.file_name().to_str()?)?;
+        Some((entry.path(), name))
+    })
+}
+
+/// In place in one step, so that nobody reads the half of it.
+fn put(folder: &Path, name: &str, text: &[u8]) -> io::Result<PathBuf> {
+    let (path, draft) = (folder.join(name), folder.join(format!("{name}.new")));
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(&draft)?.write_all(text)?;
+    fs::rename(&draft, &path)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_which_process_and_what_about_it() {
+        let started = Started {
+            process: Pid::from_raw(7).unwrap(),
+            at: 90,
+        };
+        let name = |kind| Some(Name { started, kind });
+        assert_eq!(Name::parse("7-90.process"), name(Kind::Process));
+        assert_eq!(Name::parse("7-90.ab12.starting"), name(Kind::Starting));
+        for other in [
+            "7.sock",
+            "7-90.process.new",
+            "x-90.process",
+            "7-90.starting",
+            "0-1.process",
+        ] {
+            assert_eq!(Name::parse(other), None, "{other}");
+        }
+    }
+}

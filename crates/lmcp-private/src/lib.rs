@@ -1,0 +1,16 @@
+//! Files and folders that belong to one user alone: state, sockets, keys, credentials.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `walk` | is every step of a path out of the hands of other users? |
+//! | `folders` | folders and files that must be private, made or checked |
+//! | `usual` | where the folders of a user are, whatever the environment says |
+//!
+//! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
+
+mod folders;
+mod usual;
+mod walk;
+
+pub use folders::{expect_private, expect_safe, make_own, make_private, open_secret};
+pub use usual::{first_usable, fixed_folders, runtime_folder, spare_folder};

@@ -1,0 +1,145 @@
+//! Goes along a path one step at a time and refuses steps that another user could turn elsewhere.
+//!
+//! A name can be changed by whoever can write the folder that it is in. So each folder on the way must belong to this
+//! user or root, and nobody else may write it; in a shared folder with the sticky bit (`/tmp`), where names can be changed
+//! only by their owners, the name must belong to this user or root. The same holds for links, and for where they lead.
+
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
+    path::{Component, Path},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat},
+    process::{getegid, geteuid},
+};
+
+/// As many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// Write permission of the group, and of everybody.
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// What is at the end of a path. It is not opened for reading.
+pub(crate) struct Found {
+    pub(crate) file: OwnedFd,
+    pub(crate) stat: Stat,
+}
+
+impl Found {
+    fn open(folder: impl rustix::fd::AsFd, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(folder, name, flags, Mode::empty())?;
+        let stat = fstat(&file)?;
+        Ok(Self { file, stat })
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// Is it this user's?
+    pub(crate) fn is_own(&self) -> bool {
+        self.stat.st_uid == geteuid().as_raw()
+    }
+
+    fn is_own_or_roots(&self) -> bool {
+        self.is_own() || self.stat.st_uid == 0
+    }
+
+    /// May users other than its owner write it? The group may where only this user is in it, as far as numbers tell:
+    /// many systems give each user a group with the same number.
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        let own_group = geteuid().as_raw() == getegid().as_raw();
+        let is_own_group = own_group && self.stat.st_gid == getegid().as_raw();
+        let writes = self.stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
+        writes & OTHERS_WRITE != 0 || writes != 0 && !is_own_group
+    }
+}
+
+/// What is at the end of an absolute path, if no other user has a hand in the way there.
+///
+/// # Errors
+/// `NotFound` if it is not there; `PermissionDenied`, with words, if another user could change the way.
+pub(crate) fn walk(path: &Path) -> io::Result<Found> {
+    let mut folder = Found::open(CWD, OsStr::new("/"))?;
+    let mut steps = steps(path);
+    let mut links = 0;
+    while let Some(name) = steps.pop_front() {
+        if folder.kind() != FileType::Directory {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if name == ".." {
+            folder = Found::open(&folder.file, &name)?;
+            continue;
+        }
+        let found = Found::open(&folder.file, &name)?;
+        expect_safe_step(&folder, &found, &name)?;
+        if found.kind() != FileType::Symlink {
+            folder = found;
+            continue;
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(refused("there are too many links on the way"));
+        }
+        let target = readlinkat(&found.file, "", Vec::new())?;
+        let target = OsString::from_vec(target.into_bytes());
+        let target = Path::new(&target);
+        if target.is_absolute() {
+            folder = Found::open(CWD, OsStr::new("/"))?;
+        }
+        for step in self::steps(target).into_iter().rev() {
+            steps.push_front(step);
+        }
+    }
+    Ok(folder)
+}
+
+fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<()> {
+    let shown = name.display();
+    if !folder.is_own_or_roots() {
+        let owner = folder.stat.st_uid;
+        return Err(refused(&format!(
+            "the folder of `{shown}` belongs to user {owner}, who can put anything there"
+        )));
+    }
+    if !folder.is_open_to_others() {
+        return Ok(());
+    }
+    if folder.stat.st_mode & STICKY == 0 {
+        return Err(refused(&format!(
+            "others can write the folder of `{shown}`, and put anything there"
+        )));
+    }
+    if !found.is_own_or_roots() {
+        let owner = found.stat.st_uid;
+        let what = match found.kind() {
+            FileType::Symlink => "a link",
+            _ => "something",
+        };
+        return Err(refused(&format!(
+            "`{shown}` is {what} that user {owner} made in a shared folder"
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn refused(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, words.to_owned())
+}
+
+/// The names of a path, the root and single dots left out.
+fn steps(path: &Path) -> VecDeque<OsString> {
+    let named = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    named.collect()
+}
