@@ -17,11 +17,12 @@ use tokio::{
 
 use super::{
     dir, environment, fence,
+    follow::{Following, Follows},
     helper::Helper,
     link::Link,
     rights::Rights,
     rules::{self, Line, Request},
-    store::{About, Kept, Store, random_name},
+    store::{About, Job, Kept, Store, random_name},
     words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
 use crate::{Host, settings::Settings};
@@ -35,6 +36,7 @@ pub(crate) struct Commands {
     places: Arc<Semaphore>,
     /// Guards of what commands left behind: they end it with the server.
     left: Mutex<JoinSet<()>>,
+    follows: Follows,
 }
 
 /// What a caller wants to run.
@@ -114,6 +116,7 @@ impl Commands {
             rights,
             places: Arc::new(Semaphore::new(settings.commands_at_once)),
             left: Mutex::default(),
+            follows: Follows::default(),
         })
     }
 
@@ -316,6 +319,15 @@ impl Commands {
     /// Stays until everything is gone that a command left behind; with the server that ends it.
     fn look_after(&self, mut link: Link) {
         self.hold(async move { while link.next().await.is_some() {} });
+    }
+
+    /// Hears what a running job does. All who do share one connection to its guard.
+    pub(crate) fn follow(&self, job: &Job) -> Following {
+        let (following, work) = self.follows.follow(job);
+        if let Some(work) = work {
+            self.hold(work);
+        }
+        following
     }
 
     fn hold(&self, held: impl Future<Output = ()> + Send + 'static) {

@@ -1,6 +1,6 @@
 //! `job_input`: types into a job.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -9,10 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     exit::signal_number,
     jobs::reach,
+    link::Link,
     store::State,
     words::{Ask, Size},
 };
 use crate::{Host, answer::Answer};
+
+/// Of a long text, so much is sent at once, in bytes.
+const PIECE: usize = 256 * 1024;
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_input", job_input)
@@ -83,8 +87,8 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
         let ask = match part {
             Part::Bytes(text) if text.is_empty() => continue,
             Part::Bytes(text) => {
-                bytes += text.len();
-                Ask::Input { text, eof: false }
+                bytes += send(&mut link, &text).await.map_err(refused)?;
+                continue;
             }
             Part::Signal(number) => Ask::Signal { number },
             Part::Eof => Ask::Input {
@@ -103,6 +107,25 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     }
     let text = format!("sent {bytes} bytes to job {}", args.id);
     Ok(Answer::new(Sent { id: args.id, bytes }, text))
+}
+
+/// Sends a text in pieces, so that a long one is not in memory twice.
+async fn send(link: &mut Link, text: &str) -> io::Result<usize> {
+    let mut sent = 0;
+    while let Some(rest) = text.get(sent..).filter(|rest| !rest.is_empty()) {
+        let piece = rest.get(..rest.floor_char_boundary(PIECE)).unwrap_or(rest);
+        let ask = Ask::Input {
+            text: piece.to_owned(),
+            eof: false,
+        };
+        let answer = link.ask(&ask).await;
+        answer.map_err(|err| match sent {
+            0 => err,
+            _ => io::Error::other(format!("{err}; the first {sent} bytes were sent")),
+        })?;
+        sent += piece.len();
+    }
+    Ok(sent)
 }
 
 /// What a key means.

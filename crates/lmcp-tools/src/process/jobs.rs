@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use lmcp_core::{Cx, NoArgs, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
     exit,
@@ -110,6 +110,17 @@ pub(super) async fn fresh(mut job: Job) -> Job {
 pub(super) async fn reach(job: &Job) -> ToolResult<Link> {
     let found = Link::find(job).await;
     found.map_err(|err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err))
+}
+
+/// Has a guard gone that hung up? One that was killed lets go of its socket a moment before its lock.
+pub(super) async fn is_gone(job: &Job) -> bool {
+    for _ in 0..20 {
+        if !job.is_guarded() {
+            return true;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    false
 }
 
 async fn ask(job: &Job) -> Option<End> {

@@ -67,14 +67,23 @@ impl Link {
         Ok(link)
     }
 
-    /// Finds the guard of a job.
+    /// Finds the guard of a job, to ask for something.
     pub(crate) async fn find(job: &Job) -> io::Result<Self> {
+        Self::meet(job, false).await
+    }
+
+    /// Finds the guard of a job, to hear what happens for as long as it does.
+    pub(crate) async fn follow(job: &Job) -> io::Result<Self> {
+        Self::meet(job, true).await
+    }
+
+    async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
         let opened = File::open(&job.dir)?;
         let path = dir::short_path(&opened, dir::SOCKET);
         let socket = timeout(SOON, UnixStream::connect(path)).await??;
         let mut link = Self::halves(socket);
         let key = job.about.key.clone();
-        link.send(&Ask::Hello { key }).await?;
+        link.send(&Ask::Hello { key, follows }).await?;
         Ok(link)
     }
 
@@ -110,7 +119,7 @@ impl Link {
                     Some(Word::Done) => return Ok(()),
                     Some(Word::Refused { why }) => return Err(io::Error::other(why)),
                     Some(word) => self.heard.push(word),
-                    None => return Err(io::Error::other("it has ended")),
+                    None => return Err(io::Error::other("its guard is gone")),
                 }
             }
         };

@@ -10,6 +10,7 @@ mod enter;
 mod environment;
 mod exit;
 mod fence;
+mod follow;
 mod guard;
 pub(crate) mod helper;
 pub(crate) mod input;

@@ -6,18 +6,18 @@ use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
+    commands::Commands,
     exit,
-    jobs::how,
-    link::Link,
+    follow::News,
+    jobs::{how, is_gone},
     search::{self, Found, Watch},
     shell::seconds,
     show,
     spool::{Record, Stream, step_over},
     store::{Job, State},
-    words::Word,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 
@@ -25,6 +25,8 @@ use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 const WAIT: Duration = Duration::from_secs(30);
 /// Longer than anybody waits for an answer.
 const MOST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// A guard answers at once, unless somebody halted it.
+const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_output", job_output)
@@ -112,26 +114,22 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         .min(MOST_WAIT);
     let wait_for = args.wait_for.as_deref().map(regex).transpose()?;
     let search = args.search.as_deref().map(regex).transpose()?;
-    let store = &host.commands()?.store;
+    let commands = host.commands()?;
+    let store = &commands.store;
     let job = store.find(&args.id, &owner)?;
     let mut state = Waited::default();
     if wait_for.is_some() || args.wait_exit {
         let until = Instant::now() + wait;
         let watch = wait_for.map(|regex| Watch::new(regex, args.offset.unwrap_or(0)));
-        state = Waited::until(&job, watch, until, &cx).await?;
+        state = Waited::until(commands, &job, watch, until, &cx).await?;
     } else if job.state == State::Running {
-        state.dropped = dropped_now(&job).await;
+        state.dropped = dropped_now(commands, &job).await;
     }
     // Once more: it may have ended while we waited.
-    let mut job = store.find(&args.id, &owner)?;
-    for _ in 0..20 {
-        // A guard that was killed lets go of its socket a moment before its lock.
-        if !state.guard_gone || job.state != State::Running {
-            break;
-        }
-        sleep(Duration::from_millis(5)).await;
-        job = store.find(&args.id, &owner)?;
+    if state.guard_gone {
+        is_gone(&job).await;
     }
+    let job = store.find(&args.id, &owner)?;
     state.dropped = job.end.as_ref().map_or(state.dropped, |end| end.dropped);
     let room = Room::of(&cx);
     let page = Page::of(&args, &room);
@@ -143,13 +141,9 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
 }
 
 /// The kept part, as the guard knows it: it moves while the job runs.
-pub(super) async fn dropped_now(job: &Job) -> Option<(u64, u64)> {
-    let mut link = Link::find(job).await.ok()?;
-    loop {
-        if let Word::Grown { dropped, .. } = link.next().await? {
-            return dropped;
-        }
-    }
+pub(super) async fn dropped_now(commands: &Commands, job: &Job) -> Option<(u64, u64)> {
+    let news = timeout(SOON, async { commands.follow(job).next().await });
+    news.await.ok()??.dropped
 }
 
 fn regex(pattern: &str) -> ToolResult<Regex> {
@@ -175,6 +169,7 @@ struct Waited {
 impl Waited {
     /// Until the pattern matches, the job ends, or the time is over.
     async fn until(
+        commands: &Commands,
         job: &Job,
         mut watch: Option<Watch>,
         until: Instant,
@@ -182,21 +177,21 @@ impl Waited {
     ) -> ToolResult<Self> {
         let mut waited = Self::default();
         let progress = cx.open_progress();
-        let mut link = match job.state {
-            State::Running => Link::find(job).await.ok(),
+        let mut following = match job.state {
+            State::Running => Some(commands.follow(job)),
             State::Exited | State::Killed | State::Lost => None,
         };
         loop {
             // Before this look, so that what comes meanwhile is looked at again.
-            let word = match &mut link {
-                Some(link) => timeout_at(until, link.next()).await,
+            let news = match &mut following {
+                Some(following) => timeout_at(until, following.next()).await,
                 None => Ok(None),
             };
-            let over = matches!(word, Ok(Some(Word::Ended(_)) | None) | Err(_));
-            waited.guard_gone = link.is_some() && matches!(word, Ok(None));
-            if let Ok(Some(Word::Grown { dropped, bytes })) = word {
-                waited.dropped = dropped;
-                progress.step(format!("{bytes} bytes of output"));
+            let over = !matches!(news, Ok(Some(News { ended: false, .. })));
+            waited.guard_gone = following.is_some() && matches!(news, Ok(None));
+            if let Ok(Some(news)) = news {
+                waited.dropped = news.dropped;
+                progress.step(format!("{} bytes of output", news.bytes));
             }
             waited.matched = waited.look(&mut watch, job, until).await?;
             if over || waited.matched.is_some() {

@@ -39,7 +39,7 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
         .map_err(|_| ToolError::not_found())?;
     let hole = match &job.end {
         Some(end) => end.dropped,
-        None => dropped_now(&job).await,
+        None => dropped_now(host.commands()?, &job).await,
     };
     blocking(move || {
         let (offset, most) = step_over(hole, args.offset.unwrap_or(0));

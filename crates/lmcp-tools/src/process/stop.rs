@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{
+    commands::Commands,
     exit::signal_number,
-    jobs::{Listed, fresh, how, reach},
+    jobs::{Listed, fresh, how, is_gone, reach},
     shell::seconds,
     store::{Job, State},
     words::Ask,
@@ -77,8 +78,8 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         .is_some_and(|end| !end.left_running.is_empty());
     match number {
         _ if had_ended && !left => {}
-        9 => end(&job, Duration::ZERO).await?,
-        15 => end(&job, grace).await?,
+        9 => end(commands, &job, Duration::ZERO).await?,
+        15 => end(commands, &job, grace).await?,
         number => signal(&job, number).await?,
     }
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
@@ -122,19 +123,31 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
 }
 
 /// Ends everything of a job, and waits until it is gone.
-async fn end(job: &Job, grace: Duration) -> ToolResult<()> {
-    let mut link = reach(job).await?;
-    let grace_ms = millis(grace);
-    let gone = async {
-        if link.ask(&Ask::Stop { grace_ms }).await.is_ok() {
-            // The guard goes when nothing is left.
-            while link.next().await.is_some() {}
-        }
+async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> {
+    let asked = async {
+        let grace_ms = millis(grace);
+        let mut link = reach(job).await?;
+        // The place at the guard is given back at once, for others who come to end it sooner.
+        let asked = link.ask(&Ask::Stop { grace_ms }).await;
+        asked.map_err(|err| ToolError::new(format!("job `{}` was not stopped", job.id)).source(err))
     };
-    timeout(grace + AFTER_KILL, gone).await.map_err(|_| {
-        ToolError::new(format!("job `{}` was killed and is still there", job.id))
-            .hint("a process that waits for a device cannot be ended")
-    })
+    let asked = asked.await;
+    let gone = async {
+        if asked.is_ok() {
+            let mut following = commands.follow(job);
+            // The guard goes when nothing is left.
+            while following.next().await.is_some() {}
+        }
+        is_gone(job).await
+    };
+    match timeout(grace + AFTER_KILL, gone).await {
+        // It may have ended by itself just when it was asked to.
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => asked.and_then(|()| {
+            let words = format!("job `{}` was killed and is still there", job.id);
+            Err(ToolError::new(words).hint("a process that waits for a device cannot be ended"))
+        }),
+    }
 }
 
 async fn signal(job: &Job, number: i32) -> ToolResult<()> {

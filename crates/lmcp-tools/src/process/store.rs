@@ -288,6 +288,11 @@ impl Job {
         }
     }
 
+    /// Does its guard still watch over it?
+    pub(crate) fn is_guarded(&self) -> bool {
+        is_locked(&self.dir)
+    }
+
     fn is_kept(&self) -> bool {
         self.dir.join(dir::KEPT).exists()
     }

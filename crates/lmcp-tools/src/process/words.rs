@@ -89,6 +89,9 @@ pub(crate) enum Ask {
     /// The first that is said by who came through the socket.
     Hello {
         key: String,
+        /// It stays to hear what happens, and gives up its place for one who comes to do something.
+        #[serde(default)]
+        follows: bool,
     },
     /// More for its stdin; then perhaps the end of it.
     Input {

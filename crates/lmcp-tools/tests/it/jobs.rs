@@ -1,5 +1,6 @@
 //! `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`
 
+use lmcp_core::client::Event;
 use serde_json::{Value, json};
 
 use crate::support::{Host, settings, start, text};
@@ -251,5 +252,92 @@ async fn a_running_job_is_not_started_a_second_time() {
         "{}",
         text(&refused)
     );
+    host.value("job_stop", json!({ "id": id })).await;
+}
+
+/// Callers that wait for a job's end, each of whom has heard of it.
+async fn crowd(host: &Host, id: &str, count: usize) -> tokio::task::JoinSet<Value> {
+    let mut crowd = tokio::task::JoinSet::new();
+    let (heard, mut hears) = tokio::sync::mpsc::channel(count);
+    for _ in 0..count {
+        let args = json!({"id": id, "wait_exit": true, "wait": 60});
+        let params =
+            json!({"name": "job_output", "arguments": args, "_meta": {"progressToken": "t"}});
+        let mut waiting = host.client().start("tools/call", params);
+        let heard = heard.clone();
+        crowd.spawn(async move {
+            loop {
+                match waiting.next().await.unwrap() {
+                    Event::Progress(_) => drop(heard.try_send(())),
+                    Event::Done(result) => return result.unwrap(),
+                    _ => {}
+                }
+            }
+        });
+    }
+    for _ in 0..count {
+        let soon = tokio::time::timeout(std::time::Duration::from_secs(20), hears.recv());
+        soon.await.unwrap().unwrap();
+    }
+    crowd
+}
+
+#[tokio::test]
+async fn a_job_is_driven_and_stopped_however_many_wait_for_it() {
+    let host = Host::new();
+    let id = job(
+        &host,
+        "trap 'echo usr1' USR1; echo up; while read x; do echo $x; done",
+    )
+    .await;
+    let crowd = crowd(&host, &id, 40).await;
+    let sent = host
+        .call("job_input", json!({"id": id, "text": "tea\n"}))
+        .await;
+    assert!(!sent.is_error, "{}", text(&sent));
+    let signalled = host
+        .call("job_stop", json!({"id": id, "signal": "USR1"}))
+        .await;
+    assert!(!signalled.is_error, "{}", text(&signalled));
+    let wait = json!({"id": id, "wait_for": "(?s)tea.*usr1|usr1.*tea"});
+    let output = host.value("job_output", wait).await;
+    assert!(output["matched"].is_string(), "{output}");
+    let stopped = host
+        .value("job_stop", json!({"id": id, "signal": "KILL"}))
+        .await;
+    assert_eq!(stopped["job"]["state"], "killed");
+    for waited in crowd.join_all().await {
+        assert_eq!(waited["structuredContent"]["state"], "killed", "{waited}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_done_to_a_job_is_an_error() {
+    let host = Host::new();
+    let id = job(&host, "echo up; sleep 300").await;
+    host.value("job_output", json!({"id": id, "wait_for": "up"}))
+        .await;
+    // In the place of its guard there is somebody now who hangs up, and the job runs.
+    let socket = host.state.path().join("jobs").join(&id).join("guard");
+    let aside = host.state.path().join("aside");
+    std::fs::rename(&socket, &aside).unwrap();
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let mut hanging_up = tokio::task::JoinSet::new();
+    hanging_up.spawn(async move {
+        while let Ok((peer, _)) = listener.accept().await {
+            drop(peer);
+        }
+    });
+    for (tool, args) in [
+        ("job_stop", json!({ "id": id })),
+        ("job_stop", json!({"id": id, "signal": "KILL"})),
+        ("job_stop", json!({"id": id, "signal": "USR1"})),
+        ("job_input", json!({"id": id, "text": "x"})),
+    ] {
+        let result = host.call(tool, args).await;
+        assert!(result.is_error, "{}", text(&result));
+    }
+    hanging_up.shutdown().await;
+    std::fs::rename(&aside, &socket).unwrap();
     host.value("job_stop", json!({ "id": id })).await;
 }

@@ -48,8 +48,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 const NEWS: Duration = Duration::from_millis(50);
 /// Between two looks whether the record of a job is still there.
 const STILL_THERE: Duration = Duration::from_secs(30);
-/// Servers at once; one is usual.
-const MOST_PEERS: usize = 16;
+/// Connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
+const MOST_PEERS: usize = 32;
 /// Longest between TERM and KILL.
 const MOST_GRACE: Duration = Duration::from_secs(600);
 /// Input that the command has not taken yet.
@@ -403,7 +403,7 @@ impl Guard {
         };
         let from = socket_peercred(&socket).map(|peer| peer.pid);
         // The command itself has no say in how it is guarded.
-        if self.peers.len() >= MOST_PEERS || from.map_or(true, tree::is_below_us) {
+        if from.map_or(true, tree::is_below_us) || !self.has_place() {
             return;
         }
         if let Ok(peer) = Peer::new(socket) {
@@ -411,8 +411,23 @@ impl Guard {
         }
     }
 
+    /// Is there a place for one more? Strangers make room first, then those who only listen, the oldest first: who comes
+    /// to stop the command gets in, however many are here.
+    fn has_place(&mut self) -> bool {
+        if self.peers.len() < MOST_PEERS {
+            return true;
+        }
+        let stranger = self.peers.iter().position(|peer| !peer.is_known);
+        let listener = || self.peers.iter().position(|peer| peer.follows);
+        match stranger.or_else(listener) {
+            Some(at) => drop(self.peers.remove(at)),
+            None => return false,
+        }
+        true
+    }
+
     /// Tells somebody who knows the key all there is to know.
-    fn welcome(&mut self, at: usize) {
+    fn welcome(&mut self, at: usize, follows: bool) {
         let started = Word::Started {
             pid: self.pid.as_raw_pid(),
         };
@@ -424,6 +439,7 @@ impl Guard {
             return;
         };
         peer.is_known = true;
+        peer.follows = follows;
         peer.say(&started);
         peer.say(&growth);
         if let Some(end) = end {
@@ -439,8 +455,8 @@ impl Guard {
         for ask in peer.asks() {
             let known = self.peers.get(at).is_some_and(|peer| peer.is_known);
             match &ask {
-                Ask::Hello { key } if *key == self.order.key => {
-                    self.welcome(at);
+                Ask::Hello { key, follows } if *key == self.order.key => {
+                    self.welcome(at, *follows);
                     continue;
                 }
                 // Who does not know the key is told nothing, not even that.

@@ -28,6 +28,8 @@ pub(super) struct Peer {
     pub(super) is_owner: bool,
     /// It has said the key.
     pub(super) is_known: bool,
+    /// It only listens.
+    pub(super) follows: bool,
 }
 
 impl Peer {
@@ -40,6 +42,7 @@ impl Peer {
             gone: false,
             is_owner: false,
             is_known: false,
+            follows: false,
         })
     }
 

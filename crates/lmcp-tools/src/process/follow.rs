@@ -1,0 +1,117 @@
+//! Following jobs: one connection to a job's guard, however many callers wait for what the job does. A guard has few
+//! places, and those who stop a job or type into it need one.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use tokio::sync::watch;
+
+use super::{link::Link, store::Job, words::Word};
+
+/// The jobs that somebody follows, by their ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Follows(Arc<Mutex<HashMap<String, Weak<Sender>>>>);
+
+type Sender = watch::Sender<Option<News>>;
+
+/// What is known of a job that runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    /// All output so far.
+    pub(crate) bytes: u64,
+    /// The part of it that is no longer kept.
+    pub(crate) dropped: Option<(u64, u64)>,
+    /// The command has ended; what it left behind may still run.
+    pub(crate) ended: bool,
+}
+
+/// What one caller hears of a job.
+#[derive(Debug)]
+pub(crate) struct Following(watch::Receiver<Option<News>>);
+
+impl Following {
+    /// The latest news: at once the first time, then whenever there are others. None once the guard is gone.
+    pub(crate) async fn next(&mut self) -> Option<News> {
+        loop {
+            self.0.changed().await.ok()?;
+            let news = *self.0.borrow_and_update();
+            if news.is_some() {
+                return news;
+            }
+        }
+    }
+}
+
+impl Follows {
+    /// Follows a job. Who is the first to do so also gets the work to be done for all, as a future.
+    pub(crate) fn follow(
+        &self,
+        job: &Job,
+    ) -> (
+        Following,
+        Option<impl Future<Output = ()> + Send + 'static + use<>>,
+    ) {
+        let mut followed = self.lock();
+        followed.retain(|_, sender| sender.strong_count() > 0);
+        if let Some(sender) = followed.get(&job.id).and_then(Weak::upgrade) {
+            let mut receiver = sender.subscribe();
+            receiver.mark_changed();
+            return (Following(receiver), None);
+        }
+        let (sender, receiver) = watch::channel(None);
+        let sender = Arc::new(sender);
+        followed.insert(job.id.clone(), Arc::downgrade(&sender));
+        let work = self.clone().pass_on(job.clone(), sender);
+        (Following(receiver), Some(work))
+    }
+
+    /// Passes on what the guard says until it is gone, or until nobody listens any more.
+    async fn pass_on(self, job: Job, sender: Arc<Sender>) {
+        let Ok(mut link) = Link::follow(&job).await else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                word = link.next() => match word {
+                    Some(word) => sender.send_modify(|news| tell(news, &word)),
+                    None => return,
+                },
+                () = sender.closed() => {
+                    let mut followed = self.lock();
+                    // Somebody may have come just now. Whoever comes later finds no entry, and follows anew.
+                    if sender.receiver_count() == 0 {
+                        followed.remove(&job.id);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Sender>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(news: &mut Option<News>, word: &Word) {
+    match word {
+        Word::Grown { bytes, dropped } => {
+            let ended = news.is_some_and(|news| news.ended);
+            *news = Some(News {
+                bytes: *bytes,
+                dropped: *dropped,
+                ended,
+            });
+        }
+        Word::Ended(end) => {
+            *news = Some(News {
+                bytes: end.bytes,
+                dropped: end.dropped,
+                ended: true,
+            });
+        }
+        Word::Started { .. } | Word::Failed { .. } | Word::Done | Word::Refused { .. } => {}
+    }
+}
