@@ -295,6 +295,11 @@ impl Commands {
             order
                 .env
                 .insert("TMPDIR".into(), scratch.to_string_lossy().into_owned());
+            if rustix::process::geteuid().is_root() {
+                // For root tar restores owners, which nobody can inside of a fence.
+                let options = order.env.entry("TAR_OPTIONS".into());
+                options.or_insert_with(|| "--no-same-owner".into());
+            }
             let mut fence = fence.clone();
             fence.write.push(Folder::at(&scratch)?);
             order.fence = Some(fence);

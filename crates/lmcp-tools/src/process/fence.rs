@@ -1,9 +1,12 @@
 //! Where a command may go when there are roots: Landlock, the kernel's own confinement, which holds for everything the
 //! command starts.
 //!
-//! It may do anything below the roots and in a scratch folder of its own, read and run what the system has installed, and
-//! open nothing else. Connections are not confined, to local sockets neither on kernels before 7.1, nor are the times and
-//! modes of files that others own.
+//! It may do anything but make devices below the roots and in a scratch folder of its own, read and run what the system has
+//! installed, and open nothing else. It has no capabilities: root inside is an ordinary owner of root's files.
+//!
+//! Landlock leaves alone: connections, those to unix sockets with a path only before Linux 7.1; and the times, modes and
+//! owners of files that the user may change anyway. A seccomp filter would not help: it cannot see which socket a program
+//! connects to, and forbidding unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
 
 use std::{io, path::Path};
 
@@ -11,6 +14,12 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus, Scope,
+};
+
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capability_is_in_bounding_set,
+    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+    set_capabilities_secure_bits,
 };
 
 use super::words::{Fence, Folder};
@@ -95,14 +104,50 @@ pub(crate) fn is_supported() -> bool {
 
 /// Puts this process, and all it starts, inside. There is no way back.
 pub(super) fn enter(fence: &Fence) -> io::Result<()> {
-    confine(fence).map_err(io::Error::other)
+    confine(fence).map_err(io::Error::other)?;
+    drop_capabilities()
+}
+
+/// Gives up all capabilities, for good: with them root can make device nodes, open any file by its handle, and much else
+/// that a path does not name.
+fn drop_capabilities() -> io::Result<()> {
+    let all = (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number));
+    // An ordinary user may do neither of the two, and need not: it has no capabilities, and gets none from a program,
+    // because entering the fence has set `no_new_privs`.
+    for capability in all {
+        if let Ok(true) = capability_is_in_bounding_set(capability) {
+            let _ = remove_capability_from_bounding_set(capability);
+        }
+    }
+    let _ = set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    );
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    )?;
+    Ok(())
 }
 
 fn confine(fence: &Fence) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut ruleset = ruleset()?
         .scope(Scope::Signal | Scope::AbstractUnixSocket)?
         .create()?;
-    let (all, read) = (AccessFs::from_all(WANTED), AccessFs::from_read(WANTED));
+    // A device node leads to a device, wherever it lies.
+    let all = AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    let read = AccessFs::from_read(WANTED);
     for (folders, access) in [(&fence.write, all), (&fence.read, read)] {
         for folder in folders {
             let access = only_for(&folder.path, access);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Host, settings, start, text};
+use crate::support::{Host, settings, skipped, start, text};
 
 /// A server with one root, and a file outside of it.
 struct Fenced {
@@ -209,4 +209,89 @@ fn jobs_are_not_kept_where_commands_can_change_them() {
     settings.roots = vec![root.path().to_owned()];
     let refused = lmcp_tools::HostTools::new(settings).unwrap_err();
     assert!(refused.to_string().contains("below the root"), "{refused}");
+}
+
+#[tokio::test]
+async fn no_device_is_made_inside() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can make device nodes at all");
+        return;
+    }
+    let fenced = Fenced::new();
+    for command in [
+        "mknod zero c 1 5",
+        "mknod loop b 7 0",
+        "mknod $TMPDIR/zero c 1 5",
+    ] {
+        let ran = fenced.shell(command).await;
+        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
+    }
+    let ran = fenced.shell("mkfifo pipe && echo made").await;
+    assert_eq!(ran["stdout"], "made\n", "{ran}");
+}
+
+#[tokio::test]
+async fn nobody_has_capabilities_inside() {
+    let fenced = Fenced::new();
+    let ran = fenced
+        .shell("grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs)' /proc/self/status | cut -f2")
+        .await;
+    let none = "0000000000000000\n".repeat(4);
+    assert_eq!(ran["stdout"], format!("{none}1\n"), "{ran}");
+    if !rustix::process::geteuid().is_root() {
+        skipped("what only root could do is tried by root alone");
+        return;
+    }
+    let foreign = fenced.root.path().join("foreign");
+    fs::write(&foreign, "x").unwrap();
+    std::os::unix::fs::chown(&foreign, Some(1), Some(1)).unwrap();
+    for command in [
+        "grep CapBnd /proc/self/status | grep -v 0000000000000000",
+        "echo y > foreign",
+        "chown 0 foreign",
+        "touch mine; chown 1 mine",
+        "unshare --mount true",
+        "unshare --user --map-root-user true",
+        "chroot . true",
+        "setpriv --reuid 1 true",
+    ] {
+        let ran = fenced.shell(command).await;
+        assert_ne!(ran["exit_code"], 0, "{command}: {ran}");
+    }
+}
+
+#[tokio::test]
+async fn ordinary_work_goes_on_inside() {
+    let fenced = Fenced::new();
+    for (program, command) in [
+        (
+            "git",
+            "export HOME=$TMPDIR; git init -q r && cd r && echo x > f && git add f && \
+             git -c user.name=a -c user.email=a@b commit -qm one && git clone -q . ../clone && cat ../clone/f",
+        ),
+        (
+            "cc",
+            "echo 'int main(void) { return 0; }' > m.c && cc m.c -o m && ./m && echo x",
+        ),
+        (
+            "tar",
+            "mkdir t && echo x > t/f && tar --owner=7 --group=7 -czf t.tgz t && rm -r t && tar -xzf t.tgz && cat t/f",
+        ),
+        (
+            "python3",
+            "python3 -c 'import socket, subprocess as s; socket.socketpair(); print(s.check_output(\"echo x\", shell=True, text=True), end=\"\")'",
+        ),
+        (
+            "make",
+            "printf 'all:\\n\\t@echo x > f; install -m 755 f g; cat g\\n' > Makefile && make -s",
+        ),
+    ] {
+        let ran = fenced
+            .shell(&format!(
+                "PATH=/usr/bin:/bin:$PATH; command -v {program} > /dev/null || {{ echo x; exit; }}; {command}"
+            ))
+            .await;
+        assert_eq!(ran["exit_code"], 0, "{program}: {ran}");
+        assert_eq!(ran["stdout"], "x\n", "{program}: {ran}");
+    }
 }

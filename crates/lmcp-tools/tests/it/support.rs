@@ -69,3 +69,9 @@ pub(crate) fn text(result: &CallToolResult) -> String {
         .filter_map(|content| content.as_text());
     texts.collect::<Vec<_>>().join("\n")
 }
+
+/// Says what of a test cannot be done here, and why.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests reads it")]
+pub(crate) fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
