@@ -28,6 +28,10 @@ pub struct Settings {
 
     /// The program that guards commands. Without it there are no tools that run any.
     pub helper: Option<Helper>,
+    /// Makes this process adopt what a guard leaves behind that was killed, to end it: for programs that start no processes
+    /// of their own, because every child that is no guard is taken for such an orphan. False: orphans are then found by
+    /// their session alone, which a command can leave.
+    pub adopt_orphans: bool,
     /// Where jobs are kept, so that they and their output outlive the server. Without it they end with it.
     pub state_dir: Option<PathBuf>,
     /// Which commands may run. None: all.
@@ -61,6 +65,7 @@ impl Default for Settings {
             read_only: false,
             web: Web::default(),
             helper: None,
+            adopt_orphans: false,
             state_dir: None,
             rules: Vec::new(),
             shell: None,

@@ -95,7 +95,8 @@ fn make(options: &Options, helper: Helper) -> Result<(Server, Vec<String>), Fail
         let harmless = "the demo tools touch nothing".to_owned();
         return Ok((demo::server(options.name()), vec![harmless]));
     }
-    let settings = host::settings(options, helper, state::directory(options)?)?;
+    let mut settings = host::settings(options, helper, state::directory(options)?)?;
+    settings.adopt_orphans = true;
     let enforced = host::enforced(&settings);
     Ok((host::server(options.name(), settings)?, enforced))
 }

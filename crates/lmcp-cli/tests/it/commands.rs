@@ -1,5 +1,10 @@
 //! Commands of a server that people run: what they find, and what stays when it goes.
 
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 
 use crate::support::{folder, lmcp, post, start};
@@ -51,4 +56,31 @@ fn a_command_does_not_find_the_token() {
         found.contains("OTHER=fine") && !found.contains("hush"),
         "{found}"
     );
+}
+
+/// How many processes have this in their environment.
+fn processes_with(variable: &str) -> usize {
+    let variable = format!("{variable}\0").into_bytes();
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let environs = all.filter_map(|process| fs::read(process.path().join("environ")).ok());
+    environs
+        .filter(|environ| environ.windows(variable.len()).any(|part| part == variable))
+        .count()
+}
+
+#[test]
+fn nothing_hides_from_a_server_whose_guard_was_killed() {
+    let (_running, address, _) = start(lmcp(&["serve", "--http", "127.0.0.1:0"]));
+    let mark = format!("guard-killed-{}", std::process::id());
+    // One in the command's session, one in its own, one whose parent is gone besides.
+    let hidden = "sleep 300 & setsid sleep 300 & (setsid sleep 300 &)";
+    let command = format!("{hidden}; sleep 0.2; kill -KILL $PPID; sleep 300");
+    let arguments = json!({ "command": command, "env": { "MARK": mark } });
+    call(&address, "", "shell", &arguments);
+    let until = Instant::now() + Duration::from_secs(20);
+    let variable = format!("MARK={mark}");
+    while processes_with(&variable) > 0 {
+        assert!(Instant::now() < until, "orphans are left");
+        std::thread::yield_now();
+    }
 }

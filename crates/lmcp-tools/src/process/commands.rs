@@ -5,17 +5,15 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use lmcp_core::{Cx, Error, ToolError, ToolResult};
 use rustix::fs::{Mode, OFlags};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinSet,
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
+    attend::Guards,
     dir, environment, fence,
     follow::{Following, Follows},
     helper::Helper,
@@ -34,8 +32,8 @@ pub(crate) struct Commands {
     pub(crate) store: Store,
     rights: Rights,
     places: Arc<Semaphore>,
-    /// Guards of what commands left behind: they end it with the server.
-    left: Mutex<JoinSet<()>>,
+    /// Dropped, they end what they guard, but for jobs.
+    guards: Guards,
     follows: Follows,
 }
 
@@ -110,12 +108,14 @@ impl Commands {
                 root.display()
             )));
         }
+        let guards = Guards::new(settings.adopt_orphans)
+            .map_err(|err| Error::io("cannot adopt orphans of guards", err))?;
         Ok(Self {
             helper,
             store,
             rights,
             places: Arc::new(Semaphore::new(settings.commands_at_once)),
-            left: Mutex::default(),
+            guards,
             follows: Follows::default(),
         })
     }
@@ -252,7 +252,7 @@ impl Commands {
         if order.keep {
             about.write(&order).map_err(no_record)?;
         }
-        let mut link = Link::start(&self.helper, &complete, log, input)
+        let mut link = Link::start(&self.guards, &self.helper, &complete, log, input)
             .await
             .map_err(|err| ToolError::new("the server cannot start commands").source(err))?;
         let pid = match link.next().await {
@@ -312,33 +312,30 @@ impl Commands {
     pub(crate) fn let_go(&self, job: Running, cx: &Cx) {
         if job.order.passing {
             let (mut link, caller) = (job.link, cx.caller().clone());
-            self.hold(async move {
+            self.guards.hold(async move {
                 tokio::select! {
                     () = async { while link.next().await.is_some() {} } => {}
                     () = caller.gone() => {}
                 }
             });
+        } else {
+            job.link.let_go();
         }
     }
 
     /// Stays until everything is gone that a command left behind; with the server that ends it.
     fn look_after(&self, mut link: Link) {
-        self.hold(async move { while link.next().await.is_some() {} });
+        self.guards
+            .hold(async move { while link.next().await.is_some() {} });
     }
 
     /// Hears what a running job does. All who do share one connection to its guard.
     pub(crate) fn follow(&self, job: &Job) -> Following {
         let (following, work) = self.follows.follow(job);
         if let Some(work) = work {
-            self.hold(work);
+            self.guards.hold(work);
         }
         following
-    }
-
-    fn hold(&self, held: impl Future<Output = ()> + Send + 'static) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        while left.try_join_next().is_some() {}
-        left.spawn(held);
     }
 }
 

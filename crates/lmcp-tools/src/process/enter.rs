@@ -14,7 +14,7 @@ use std::{
 
 use rustix::{
     fs::{MemfdFlags, memfd_create},
-    process::{ioctl_tiocsctty, setsid},
+    process::{Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid},
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,10 +99,11 @@ fn prepare(step: &Step) -> io::Result<()> {
         setsid()?;
         ioctl_tiocsctty(io::stdin())?;
     }
-    match &step.fence {
-        Some(fence) => fence::enter(fence),
-        None => Ok(()),
+    if let Some(fence) = &step.fence {
+        fence::enter(fence)?;
     }
+    // A command does not go on without its guard, even if nobody else is left to see to that.
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 fn failed(words: &str, code: u8) -> ExitCode {

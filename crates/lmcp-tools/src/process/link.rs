@@ -2,17 +2,19 @@
 
 use std::{fs::File, io, os::unix::net::UnixStream as StdStream, process::Stdio, time::Duration};
 
+use rustix::process::Pid;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    process::{Child, Command},
+    process::Command,
     time::timeout,
 };
 
 use super::{
+    attend::{Guards, Leash},
     dir,
     helper::Helper,
     store::Job,
@@ -29,8 +31,8 @@ pub(crate) struct Link {
     writer: OwnedWriteHalf,
     /// Words that came while an answer was waited for.
     heard: Vec<Word>,
-    /// Waited for by the runtime when this is gone.
-    _guard: Option<Child>,
+    /// Of a guard that this server started.
+    leash: Option<Leash>,
 }
 
 impl Link {
@@ -38,6 +40,7 @@ impl Link {
     ///
     /// The input is written into a file that has no name, and is in memory no longer once the guard runs.
     pub(crate) async fn start(
+        guards: &Guards,
         helper: &Helper,
         order: &Order,
         log: Option<File>,
@@ -53,16 +56,16 @@ impl Link {
             .env_clear()
             .current_dir("/");
         let mut link = Self::over(ours)?;
-        let dir = order.dir.clone();
+        let (guards, dir) = (guards.clone(), order.dir.clone());
+        let grace = Duration::from_millis(order.grace_ms);
         // Starting a process takes its time, in which others want to be served.
         let spawned = tokio::task::spawn_blocking(move || {
             let input = input.map(|text| dir::nameless(&dir, text.as_bytes()));
-            guard
-                .stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from))
-                .spawn()
+            guard.stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from));
+            guards.start(&mut guard, grace)
         })
         .await;
-        link._guard = Some(spawned.map_err(io::Error::other)??);
+        link.leash = Some(spawned.map_err(io::Error::other)??);
         link.send(order).await?;
         Ok(link)
     }
@@ -98,8 +101,21 @@ impl Link {
             lines: BufReader::new(reader).lines(),
             writer,
             heard: Vec::new(),
-            _guard: None,
+            leash: None,
         }
+    }
+
+    /// The command is a job: it stays when this is dropped.
+    pub(crate) fn let_go(self) {
+        if let Some(leash) = self.leash {
+            leash.let_go();
+        }
+    }
+
+    /// The process of the guard, as the kernel says.
+    pub(crate) fn guard(&self) -> Option<Pid> {
+        let peer = self.writer.as_ref().peer_cred().ok()?;
+        Pid::from_raw(peer.pid()?)
     }
 
     /// The next word; none once the guard is gone. May be dropped without losing one.
@@ -123,7 +139,10 @@ impl Link {
                 }
             }
         };
-        let late = |_| io::Error::other("its guard does not answer; somebody may have halted it");
+        let late = |_| {
+            let words = "its guard does not answer; somebody may have halted it";
+            io::Error::new(io::ErrorKind::TimedOut, words)
+        };
         timeout(SOON, answered).await.map_err(late)?
     }
 

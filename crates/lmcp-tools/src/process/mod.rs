@@ -3,6 +3,7 @@
 //! Every command has a [`guard`], a process of its own between the server and it. The server side of that is
 //! `running`; what is left on disk is read by `store`.
 
+mod attend;
 pub(crate) mod background;
 pub(crate) mod commands;
 mod dir;
@@ -26,4 +27,5 @@ mod show;
 mod spool;
 pub(crate) mod stop;
 mod store;
+mod tree;
 mod words;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{
+    attend::AFTER_KILL,
     commands::{Input, Running, Wanted},
     exit,
     show::{self, Shown},
@@ -121,6 +122,9 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
     let mut running = commands.start(&host, wanted, &cx).await?;
     let mut signs = Signs::new(&cx, began);
     let mut yield_at = times.yield_after.and_then(|time| began.checked_add(time));
+    let overdue = times
+        .overdue(&host)
+        .and_then(|time| began.checked_add(time));
     let room = Room::of(&cx);
     loop {
         tokio::select! {
@@ -128,8 +132,14 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                 Some(Word::Ended(end)) => return ended(&host, running, end, &room).await,
                 Some(Word::Grown { bytes, .. }) => signs.grown(&running, bytes),
                 Some(_) => {}
-                None => return Err(ToolError::new("the guard of the command was killed, and nobody knows how it went")),
+                None => return Err(ToolError::new(
+                    "the guard of the command was killed or halted, and the command was ended with it; nobody knows how it went",
+                )),
             },
+            // Dropping the command ends it, by force if its guard does not.
+            () = until(overdue) => return Err(ToolError::new(
+                "the guard of the command does not answer; the command's time is over, and it is ended by force",
+            )),
             () = signs.silence() => signs.alive(),
             () = until(yield_at) => {
                 yield_at = None;
@@ -185,6 +195,14 @@ impl Times {
             timeout: timeout.or(otherwise),
             yield_after,
         })
+    }
+}
+
+impl Times {
+    /// When even a command that does not want to end must have ended.
+    fn overdue(&self, host: &Host) -> Option<Duration> {
+        let grace = Duration::from_millis(host.settings.grace_ms);
+        Some(self.timeout? + grace + AFTER_KILL)
     }
 }
 

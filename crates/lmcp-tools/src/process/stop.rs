@@ -1,6 +1,6 @@
 //! `job_stop`: ends a job with everything it started, signals it, or starts it again.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -8,17 +8,16 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::{
+    attend::{AFTER_KILL, kill_tree},
     commands::Commands,
     exit::signal_number,
     jobs::{Listed, fresh, how, is_gone, reach},
+    link::Link,
     shell::seconds,
     store::{Job, State},
     words::Ask,
 };
 use crate::{Host, answer::Answer, time::millis};
-
-/// After KILL, everything is gone at once; unless the kernel itself holds it.
-const AFTER_KILL: Duration = Duration::from_secs(5);
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_stop", job_stop)
@@ -101,7 +100,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     let state = how(listed.state, listed.exit_code, listed.signal.as_deref());
     let mut text = if listed.state == State::Lost {
         format!(
-            "job {} is lost: its guard was killed, and what it ran may still run; its first process was {}",
+            "job {} is lost: its guard was killed, and nobody knows how it ended; its first process was {}",
             listed.id,
             listed.pid.unwrap_or_default()
         )
@@ -122,13 +121,27 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     ))
 }
 
+/// Ends a job whose guard does not do it: somebody halted that, perhaps.
+async fn end_by_force(job: &Job, link: &Link) {
+    // As long as the guard holds its lock, its number is its own.
+    if let Some(guard) = link.guard().filter(|_| job.is_guarded()) {
+        kill_tree(guard).await;
+    }
+}
+
 /// Ends everything of a job, and waits until it is gone.
 async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> {
     let asked = async {
         let grace_ms = millis(grace);
         let mut link = reach(job).await?;
         // The place at the guard is given back at once, for others who come to end it sooner.
-        let asked = link.ask(&Ask::Stop { grace_ms }).await;
+        let asked = match link.ask(&Ask::Stop { grace_ms }).await {
+            Err(err) if err.kind() == io::ErrorKind::TimedOut => {
+                end_by_force(job, &link).await;
+                Ok(())
+            }
+            asked => asked,
+        };
         asked.map_err(|err| ToolError::new(format!("job `{}` was not stopped", job.id)).source(err))
     };
     let asked = asked.await;

@@ -256,27 +256,32 @@ async fn jobs_belong_to_who_started_them() {
     assert!(!stopped.is_error);
 }
 
-#[tokio::test]
-async fn a_job_whose_guard_was_killed_is_lost_and_says_so() {
-    let (host, mark) = (Host::new(), Mark::new("lost"));
-    let started = host
-        .value("shell_bg", mark.args("sleep 300", &json!({})))
-        .await;
+/// The process that guards another one: its parent.
+fn guard_of(started: &Value) -> String {
     let pid = started["pid"].as_i64().unwrap();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let guard = stat
-        .rsplit(')')
-        .next()
-        .unwrap()
+    let behind_the_name = stat.rsplit(')').next().unwrap();
+    behind_the_name
         .split_whitespace()
         .nth(1)
         .unwrap()
-        .to_owned();
-    let killed = std::process::Command::new("kill")
-        .args(["-9", &guard])
-        .status()
-        .unwrap();
-    assert!(killed.success());
+        .to_owned()
+}
+
+fn signal(name: &str, process: &str) {
+    let kill = std::process::Command::new("kill")
+        .args([name, process])
+        .status();
+    assert!(kill.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_job_whose_guard_was_killed_is_lost_and_says_so() {
+    let (host, mark) = (Host::new(), Mark::new("lost"));
+    let command = "sleep 300 & sleep 300";
+    let started = host.value("shell_bg", mark.args(command, &json!({}))).await;
+    mark.become_(3).await;
+    signal("-KILL", &guard_of(&started));
     let id = &started["id"];
     let output = host
         .value("job_output", json!({"id": id, "wait_exit": true}))
@@ -284,10 +289,53 @@ async fn a_job_whose_guard_was_killed_is_lost_and_says_so() {
     assert_eq!(output["state"], "lost");
     let stopped = host.call("job_stop", json!({ "id": id })).await;
     assert_eq!(stopped.structured_content.unwrap()["job"]["state"], "lost");
-    std::process::Command::new("kill")
-        .arg(pid.to_string())
-        .status()
-        .unwrap();
+    mark.become_(0).await;
+}
+
+#[tokio::test]
+async fn a_command_ends_with_the_guard_that_it_kills_or_halts() {
+    for (name, signal) in [("killed", "KILL"), ("halted", "STOP")] {
+        let (host, mark) = (Host::new(), Mark::new(name));
+        let command = format!("sleep 300 & kill -{signal} $PPID; sleep 300");
+        let result = host.call("shell", mark.args(&command, &json!({}))).await;
+        assert!(
+            result.is_error && text(&result).contains("guard"),
+            "{}",
+            text(&result)
+        );
+        mark.become_(0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_ends_with_a_guard_that_is_halted() {
+    let (host, mark) = (Host::new(), Mark::new("halted-job"));
+    let started = host.value("shell_bg", mark.args(TREE, &json!({}))).await;
+    mark.become_(4).await;
+    signal("-STOP", &guard_of(&started));
+    let args = json!({"id": started["id"], "wait_exit": true});
+    let output = host.value("job_output", args).await;
+    assert_eq!(output["state"], "lost", "{output}");
+    mark.become_(0).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_guard_is_silent_is_ended_by_force() {
+    let (host, mark) = (Host::new(), Mark::new("silent"));
+    let started = host.value("shell_bg", mark.args(TREE, &json!({}))).await;
+    mark.become_(4).await;
+    // The next server did not start that guard, and hears nothing of what becomes of it.
+    let Host { server, state } = host;
+    drop(server);
+    let next = Host {
+        server: start(settings(state.path())),
+        state,
+    };
+    signal("-STOP", &guard_of(&started));
+    let args = json!({"id": started["id"], "signal": "KILL"});
+    let stopped = next.value("job_stop", args).await;
+    assert_eq!(stopped["job"]["state"], "lost", "{stopped}");
+    assert_eq!(mark.processes(), 0);
 }
 
 #[tokio::test]

@@ -12,17 +12,17 @@ use nix::sys::{
 };
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitOptions, wait},
+    process::{Pid, Signal, WaitOptions, getpid, wait},
 };
 
 use crate::time::{millis, now};
 
 use super::{
     super::{
-        dir,
+        dir, tree,
         words::{End, Word},
     },
-    DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop, tree,
+    DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
 };
 
 /// Of the processes that a command left behind, so many are named.
@@ -64,7 +64,7 @@ impl Guard {
             Stop::No | Stop::Asked(_) | Stop::Killing => {}
         }
         if matches!(self.stop, Stop::Killing) && !self.no_children {
-            tree::signal(Signal::KILL);
+            tree::signal_below(getpid(), Signal::KILL);
         }
     }
 
@@ -79,9 +79,9 @@ impl Guard {
             }
             return;
         }
-        tree::signal(Signal::TERM);
+        tree::signal_below(getpid(), Signal::TERM);
         // What is halted cannot end.
-        tree::signal(Signal::CONT);
+        tree::signal_below(getpid(), Signal::CONT);
         self.stop = Stop::Asked(Instant::now() + grace);
     }
 
@@ -140,7 +140,7 @@ impl Guard {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
         let cpu = usage.map(|usage| usage.user_time() + usage.system_time());
         let peak = usage.map(|usage| usage.max_rss());
-        let left = tree::descendants();
+        let left = tree::descendants(getpid());
         End {
             cpu_ms: cpu.map_or(0, |time| {
                 u64::try_from(time.num_milliseconds()).unwrap_or_default()

@@ -7,7 +7,6 @@
 mod ending;
 mod peer;
 mod start;
-mod tree;
 
 use std::{
     fs::{self, File},
@@ -28,12 +27,13 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FlockOperation, flock},
     net::sockopt::socket_peercred,
-    process::{Pid, Signal, WaitStatus, kill_process_group, set_child_subreaper, setsid},
+    process::{Pid, Signal, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid},
 };
 
 use super::{
     dir::{self, in_dir},
     spool::{Spool, Stream},
+    tree,
     words::{Ask, End, Order, Stdin, Word},
 };
 use peer::Peer;
@@ -127,7 +127,7 @@ impl Guard {
         close_fds::set_fds_cloexec(3, &[]);
         // Its own session: the terminal of the server is none of its business.
         setsid()?;
-        set_child_subreaper(Some(rustix::process::getpid()))?;
+        set_child_subreaper(Some(getpid()))?;
         let mask = heard();
         mask.thread_block()?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
@@ -403,7 +403,7 @@ impl Guard {
         };
         let from = socket_peercred(&socket).map(|peer| peer.pid);
         // The command itself has no say in how it is guarded.
-        if from.map_or(true, tree::is_below_us) || !self.has_place() {
+        if from.map_or(true, |pid| tree::is_below(pid, getpid())) || !self.has_place() {
             return;
         }
         if let Ok(peer) = Peer::new(socket) {

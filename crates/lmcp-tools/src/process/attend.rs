@@ -1,0 +1,213 @@
+//! The server attends to the guards that it started: a command does not outlive its guard, nor one that does not work.
+//!
+//! A command that is not confined can kill or halt its own guard. A guard that was killed leaves orphans behind: they are
+//! found by their session, and where this process adopts orphans (`Settings::adopt_orphans`), by having become its
+//! children. A guard that was halted, or that stays after its command should have ended, is ended with its whole tree.
+
+use std::{
+    collections::HashSet,
+    io,
+    os::unix::process::ExitStatusExt as _,
+    process::ExitStatus,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, waitid, waitpid,
+};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::tree::{self, Process};
+
+/// How long a guard may take to end what it guards, after the time that its command has to tidy up.
+pub(super) const AFTER_KILL: Duration = Duration::from_secs(5);
+/// Between two looks at processes that do not die.
+const AGAIN: Duration = Duration::from_millis(10);
+/// So many looks: what is left then waits for a device, and cannot be ended.
+const LOOKS: usize = 200;
+
+/// The guards of a server, and the tasks that attend to them.
+#[derive(Clone, Debug)]
+pub(crate) struct Guards {
+    known: Arc<Known>,
+    /// Ends with the server.
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    guards: Mutex<HashSet<Pid>>,
+    /// Read by those who start a guard, written by who looks for orphans: a guard that is not known yet is none.
+    starting: RwLock<()>,
+    adopts: bool,
+}
+
+/// Held for as long as somebody wants the command to run.
+#[derive(Debug)]
+pub(crate) struct Leash(oneshot::Sender<()>);
+
+impl Leash {
+    /// The command is a job from now on: it goes on without anybody who holds it.
+    pub(super) fn let_go(self) {
+        // Nobody listens any more once the guard has gone.
+        let _ = self.0.send(());
+    }
+}
+
+impl Guards {
+    /// No guards yet. With `adopts`, whatever becomes a child of this process and is no guard is an orphan of one. That
+    /// cannot be told of a process that began with children of its own, nor of the first one of a system or container.
+    pub(super) fn new(adopts: bool) -> io::Result<Self> {
+        let adopts = adopts && !getpid().is_init() && tree::descendants(getpid()).is_empty();
+        if adopts {
+            set_child_subreaper(Some(getpid()))?;
+        }
+        let known = Known {
+            guards: Mutex::default(),
+            starting: RwLock::default(),
+            adopts,
+        };
+        Ok(Self {
+            known: Arc::new(known),
+            tasks: Arc::default(),
+        })
+    }
+
+    /// Starts a guard, and attends to it from then on.
+    pub(super) fn start(&self, guard: &mut Command, grace: Duration) -> io::Result<Leash> {
+        let child = {
+            let starting = self.known.starting.read();
+            let _held = starting.unwrap_or_else(PoisonError::into_inner);
+            let child = guard.spawn()?;
+            self.known.lock().extend(pid(&child));
+            child
+        };
+        let (leash, held) = oneshot::channel();
+        let known = Arc::clone(&self.known);
+        self.hold(known.attend(child, held, grace));
+        Ok(Leash(leash))
+    }
+
+    /// Does something until it is done, or until the server is gone.
+    pub(super) fn hold(&self, held: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(held);
+    }
+}
+
+impl Known {
+    /// Waits for the end of a guard, and brings it about where that does not come as it should.
+    async fn attend(
+        self: Arc<Self>,
+        mut guard: Child,
+        leash: oneshot::Receiver<()>,
+        grace: Duration,
+    ) {
+        let Some(pid) = pid(&guard) else { return };
+        let ended = tokio::select! {
+            ended = guard.wait() => ended,
+            () = halted(pid) => end_tree(pid, &mut guard).await,
+            () = overdue(leash, grace) => end_tree(pid, &mut guard).await,
+        };
+        self.lock().remove(&pid);
+        if ended.is_ok_and(|status| status.signal().is_some()) {
+            self.end_orphans(pid).await;
+        }
+    }
+
+    /// Ends what a guard left behind that was killed.
+    async fn end_orphans(self: &Arc<Self>, guard: Pid) {
+        for _ in 0..LOOKS {
+            let known = Arc::clone(self);
+            let found = tokio::task::spawn_blocking(move || known.kill_orphans(guard)).await;
+            // As long as one of them is there, the kernel gives the session's number to nobody else.
+            if !found.is_ok_and(|found| found > 0) {
+                return;
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Kills the orphans of a guard, and what is below them. Gives how many there were.
+    fn kill_orphans(&self, guard: Pid) -> usize {
+        let starting = self.starting.write();
+        let _held = starting.unwrap_or_else(PoisonError::into_inner);
+        let is_orphan = |process: &Process| {
+            let adopted = self.adopts && process.parent == Some(getpid());
+            process.session == Some(guard) || adopted && !self.lock().contains(&process.pid)
+        };
+        let orphans: Vec<_> = tree::all().filter(is_orphan).collect();
+        for orphan in &orphans {
+            tree::signal_below(orphan.pid, Signal::KILL);
+            tree::signal_if(orphan.pid, Signal::KILL, |pid| {
+                Process::of(pid).is_some_and(|process| is_orphan(&process))
+            });
+            if orphan.has_ended() && orphan.parent == Some(getpid()) {
+                // Nobody else takes note of its end.
+                let _ = waitpid(Some(orphan.pid), WaitOptions::NOHANG);
+            }
+        }
+        orphans.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<Pid>> {
+        self.guards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends everything below a guard that does not do it itself, then the guard.
+async fn end_tree(pid: Pid, guard: &mut Child) -> io::Result<ExitStatus> {
+    kill_tree(pid).await;
+    guard.wait().await
+}
+
+/// The same for a guard that another process started. The caller has made sure that the number is the guard's.
+pub(super) async fn kill_tree(guard: Pid) {
+    let Ok(handle) = pidfd_open(guard, PidfdFlags::empty()) else {
+        return;
+    };
+    for _ in 0..LOOKS {
+        // The guard is there still, and so everything it adopted is below it.
+        let found = tokio::task::spawn_blocking(move || tree::signal_below(guard, Signal::KILL));
+        if !found.await.is_ok_and(|found| found > 0) {
+            break;
+        }
+        sleep(AGAIN).await;
+    }
+    let _ = pidfd_send_signal(&handle, Signal::KILL);
+}
+
+/// Waits until somebody halts a child of this process.
+async fn halted(child: Pid) {
+    let Ok(mut changes) = signal(SignalKind::child()) else {
+        return std::future::pending().await;
+    };
+    loop {
+        let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Ok(Some(_)) = waitid(WaitId::Pid(child), look) {
+            return;
+        }
+        changes.recv().await;
+    }
+}
+
+/// Waits until a command whose caller is gone should have ended; for ever if it was made a job.
+async fn overdue(leash: oneshot::Receiver<()>, grace: Duration) {
+    match leash.await {
+        Ok(()) => std::future::pending().await,
+        Err(_) => sleep(grace + AFTER_KILL).await,
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()?).ok()?)
+}

@@ -1,0 +1,123 @@
+//! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
+
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// All descendants of a process, parents first; none that has ended.
+pub(super) fn descendants(top: Pid) -> Vec<Pid> {
+    let mut found = children(top);
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        let more = children(*pid);
+        found.extend(more);
+        next += 1;
+    }
+    found.retain(|pid| !Process::of(*pid).is_none_or(|process| process.has_ended()));
+    found
+}
+
+/// Sends a signal to every descendant of a process. Gives how many there were.
+pub(super) fn signal_below(top: Pid, signal: Signal) -> usize {
+    let found = descendants(top);
+    for pid in &found {
+        signal_if(*pid, signal, |pid| is_below(pid, top));
+    }
+    found.len()
+}
+
+/// Sends a signal to a process that still is what it is taken for.
+pub(super) fn signal_if(pid: Pid, signal: Signal, is_it: impl FnOnce(Pid) -> bool) {
+    // The descriptor stays with the process it was opened for; only then is it looked at once more, so that a number which
+    // meanwhile went to a stranger is never hit.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    if is_it(pid) {
+        // It may have ended just now.
+        let _ = pidfd_send_signal(&process, signal);
+    }
+}
+
+/// Is a process below another?
+pub(super) fn is_below(pid: Pid, top: Pid) -> bool {
+    let mut at = pid;
+    loop {
+        match Process::of(at).and_then(|process| process.parent) {
+            Some(parent) if parent == top => return true,
+            Some(parent) => at = parent,
+            None => return false,
+        }
+    }
+}
+
+/// The processes of this system that we can see.
+pub(super) fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| number(entry.file_name().to_str()?));
+    numbers.filter_map(Process::of)
+}
+
+/// A process as the kernel lists it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) parent: Option<Pid>,
+    pub(super) session: Option<Pid>,
+    state: char,
+}
+
+impl Process {
+    pub(super) fn of(pid: Pid) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name in front may hold anything, so the rest is looked for behind its last bracket.
+        let end = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+        let mut words = rest.split_ascii_whitespace();
+        let state = words.next()?.chars().next()?;
+        let parent = words.next().and_then(number);
+        let session = words.nth(1).and_then(number);
+        Some(Self {
+            pid,
+            parent,
+            session,
+            state,
+        })
+    }
+
+    /// It waits for its parent to take note, and does nothing any more.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+fn children(pid: Pid) -> Vec<Pid> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let lists = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("children")));
+    let mut found = Vec::new();
+    for list in lists {
+        match list {
+            Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(number)),
+            // A kernel without these lists: every process is asked for its parent.
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound && has_no_lists() => {
+                let children = all().filter(|process| process.parent == Some(pid));
+                return children.map(|process| process.pid).collect();
+            }
+            // The thread has ended.
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+fn has_no_lists() -> bool {
+    fs::metadata("/proc/thread-self/children").is_err()
+}
+
+fn number(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}
