@@ -8,6 +8,7 @@ use std::{
     collections::HashSet,
     io,
     os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
     process::ExitStatus,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
@@ -25,7 +26,11 @@ use tokio::{
     time::sleep,
 };
 
-use super::tree::{self, Process};
+use super::{
+    dir,
+    remove::remove_tree,
+    tree::{self, Process},
+};
 
 /// How long a guard may take to end what it guards, after the time that its command has to tidy up.
 pub(super) const AFTER_KILL: Duration = Duration::from_secs(5);
@@ -82,7 +87,12 @@ impl Guards {
     }
 
     /// Starts a guard, and attends to it from then on.
-    pub(super) fn start(&self, guard: &mut Command, grace: Duration) -> io::Result<Leash> {
+    pub(super) fn start(
+        &self,
+        guard: &mut Command,
+        grace: Duration,
+        dir: PathBuf,
+    ) -> io::Result<Leash> {
         let child = {
             let starting = self.known.starting.read();
             let _held = starting.unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +102,7 @@ impl Guards {
         };
         let (leash, held) = oneshot::channel();
         let known = Arc::clone(&self.known);
-        self.hold(known.attend(child, held, grace));
+        self.hold(known.attend(child, held, grace, dir));
         Ok(Leash(leash))
     }
 
@@ -111,6 +121,7 @@ impl Known {
         mut guard: Child,
         leash: oneshot::Receiver<()>,
         grace: Duration,
+        dir: PathBuf,
     ) {
         let Some(pid) = pid(&guard) else { return };
         let ended = tokio::select! {
@@ -121,6 +132,8 @@ impl Known {
         self.lock().remove(&pid);
         if ended.is_ok_and(|status| status.signal().is_some()) {
             self.end_orphans(pid).await;
+            // It may take long, so not here.
+            let _ = tokio::task::spawn_blocking(move || tidy_up(&dir)).await;
         }
     }
 
@@ -162,6 +175,18 @@ impl Known {
     fn lock(&self) -> MutexGuard<'_, HashSet<Pid>> {
         self.guards.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes what a guard could not: the scratch files of a job, everything of a command that nobody keeps.
+fn tidy_up(dir: &Path) {
+    let is_kept = dir.join(dir::KEPT).exists();
+    let doomed = if is_kept {
+        dir.join(dir::SCRATCH)
+    } else {
+        dir.to_owned()
+    };
+    // What cannot be removed now is found by the next server.
+    let _ = remove_tree(&doomed);
 }
 
 /// Ends everything below a guard that does not do it itself, then the guard.

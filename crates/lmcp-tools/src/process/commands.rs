@@ -18,18 +18,19 @@ use super::{
     follow::{Following, Follows},
     helper::Helper,
     link::Link,
+    remove::remove_tree,
     rights::Rights,
     rules::{self, Line, Request},
     store::{About, Job, Kept, Store, random_name},
     words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
-use crate::{Host, settings::Settings};
+use crate::{Host, blocking::blocking, settings::Settings};
 
 /// Everything about commands that outlives one call.
 #[derive(Debug)]
 pub(crate) struct Commands {
     helper: Helper,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
     rights: Rights,
     places: Arc<Semaphore>,
     /// Dropped, they end what they guard, but for jobs.
@@ -61,7 +62,7 @@ pub(crate) enum Input {
     Open,
 }
 
-/// A command that runs. Dropped, it ends, and its folder goes.
+/// A command that runs. Dropped, it ends, and its guard removes its folder.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) id: String,
@@ -70,12 +71,11 @@ pub(crate) struct Running {
     pub(crate) about: About,
     /// What it was started with; its environment is only what the caller added.
     pub(crate) order: Order,
-    folder: RecordDir,
     /// Given back when it is over.
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// A command's record, removed unless somebody says it is to stay.
+/// The folder of a command that has no guard yet; removed unless it gets one.
 #[derive(Debug)]
 struct RecordDir(Option<PathBuf>);
 
@@ -112,7 +112,7 @@ impl Commands {
             .map_err(|err| Error::io("cannot adopt orphans of guards", err))?;
         Ok(Self {
             helper,
-            store,
+            store: Arc::new(store),
             rights,
             places: Arc::new(Semaphore::new(settings.commands_at_once)),
             guards,
@@ -136,7 +136,7 @@ impl Commands {
             },
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
-        let place = self.place(host, wanted.keep)?;
+        let place = self.place(host, wanted.keep).await?;
         let cwd = working_dir(host, wanted.cwd.as_deref())?;
         let (log, log_path) = match &wanted.log {
             Some(path) => open_log(host, path).map(|(file, path)| (Some(file), Some(path)))?,
@@ -174,7 +174,7 @@ impl Commands {
     }
 
     /// A place among the commands that run. Jobs are counted where they are recorded: they outlive us.
-    fn place(&self, host: &Host, keep: bool) -> ToolResult<Option<OwnedSemaphorePermit>> {
+    async fn place(&self, host: &Host, keep: bool) -> ToolResult<Option<OwnedSemaphorePermit>> {
         let full = |what: &str, most: usize| {
             ToolError::new(format!(
                 "{most} {what} run already, and that is the most this server runs at once"
@@ -183,8 +183,12 @@ impl Commands {
         };
         if keep {
             let most = host.settings.jobs_at_once;
-            self.store.prune();
-            return if self.store.running() >= most {
+            let store = Arc::clone(&self.store);
+            let running = blocking(move || {
+                store.prune();
+                Ok(store.running())
+            });
+            return if running.await? >= most {
                 Err(full("jobs", most))
             } else {
                 Ok(None)
@@ -215,7 +219,7 @@ impl Commands {
             stdin: None,
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
-        self.place(host, true)?;
+        self.place(host, true).await?;
         let (log, log_path) = match log {
             Some(path) => {
                 let (file, path) = open_log(host, &path.to_string_lossy())?;
@@ -246,7 +250,7 @@ impl Commands {
         about: About,
         order: Order,
         (log, input): (Option<File>, Option<String>),
-        folder: RecordDir,
+        mut folder: RecordDir,
     ) -> ToolResult<Running> {
         let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
@@ -265,19 +269,15 @@ impl Commands {
             }
             _ => return Err(ToolError::new("the guard of the command is gone")),
         };
-        let mut running = Running {
+        folder.0 = None;
+        Ok(Running {
             id,
             pid,
             link,
             about,
             order,
-            folder,
             place: None,
-        };
-        if complete.keep {
-            running.folder.0 = None;
-        }
-        Ok(running)
+        })
     }
 
     /// Will nobody find it again? A caller that is known in person does not come back as the same.
@@ -290,7 +290,7 @@ impl Commands {
         let mut order = order.clone();
         order.env = environment::of(&order.env, order.tty.is_some());
         if let Some(fence) = self.rights.fence() {
-            let scratch = order.dir.join("tmp");
+            let scratch = order.dir.join(dir::SCRATCH);
             dir::create_private(&scratch)?;
             order
                 .env
@@ -348,18 +348,14 @@ impl Running {
     pub(crate) async fn keep(&mut self) -> ToolResult<()> {
         self.about.write(&self.order).map_err(no_record)?;
         let kept = self.link.ask(&Ask::Keep).await;
-        kept.map_err(|err| ToolError::new("the command cannot be kept").source(err))?;
-        self.folder.0 = None;
-        Ok(())
+        kept.map_err(|err| ToolError::new("the command cannot be kept").source(err))
     }
 
     /// It has ended: what it wrote can still be read.
-    pub(crate) fn keep_record(&mut self, end: &End) -> io::Result<()> {
+    pub(crate) fn keep_record(&self, end: &End) -> io::Result<()> {
         self.about.write(&self.order)?;
         dir::write_whole(self.dir(), dir::END, &serde_json::to_vec(end)?)?;
-        fs::write(self.dir().join(dir::KEPT), self.pid.to_string())?;
-        self.folder.0 = None;
-        Ok(())
+        fs::write(self.dir().join(dir::KEPT), self.pid.to_string())
     }
 
     /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all
@@ -369,7 +365,6 @@ impl Running {
         if !written || self.link.ask(&Ask::Open).await.is_err() {
             return Some(self);
         }
-        self.folder.0 = None;
         commands.look_after(self.link);
         None
     }
@@ -378,8 +373,8 @@ impl Running {
 impl Drop for RecordDir {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
-            // The guard may still write into it; what it has open goes with it.
-            let _ = fs::remove_dir_all(dir);
+            // No command has ever put anything there.
+            let _ = remove_tree(dir);
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) const ORDER: &str = "order.json";
 pub(crate) const END: &str = "end.json";
 /// There if it is listed as a job; holds the number of its first process.
 pub(crate) const KEPT: &str = "kept";
+/// Where a confined command puts its scratch files; removed with the command.
+pub(crate) const SCRATCH: &str = "tmp";
 /// Where the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 

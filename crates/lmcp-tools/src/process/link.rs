@@ -62,7 +62,7 @@ impl Link {
         let spawned = tokio::task::spawn_blocking(move || {
             let input = input.map(|text| dir::nameless(&dir, text.as_bytes()));
             guard.stderr(input.transpose()?.map_or_else(Stdio::null, Stdio::from));
-            guards.start(&mut guard, grace)
+            guards.start(&mut guard, grace, dir)
         })
         .await;
         link.leash = Some(spawned.map_err(io::Error::other)??);

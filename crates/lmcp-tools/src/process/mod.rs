@@ -18,6 +18,7 @@ pub(crate) mod input;
 pub(crate) mod jobs;
 mod link;
 pub(crate) mod output;
+mod remove;
 pub(crate) mod resource;
 pub(crate) mod rights;
 pub(crate) mod rules;

@@ -294,7 +294,7 @@ async fn ended(
     let listed = unlisted.is_none();
     let kept = match unlisted.filter(|_| truncated) {
         // Where even that fails, the disk is full: what is known is answered all the same.
-        Some(mut running) => running.keep_record(&end).is_ok(),
+        Some(running) => running.keep_record(&end).is_ok(),
         None => listed && truncated,
     };
     if !kept {

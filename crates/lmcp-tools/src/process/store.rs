@@ -7,6 +7,7 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
+    thread,
     time::Duration,
 };
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     dir,
+    remove::remove_tree,
     rights::{MOST_RIGHTS, Rights},
     spool::OUTPUT,
     words::{End, Order, Size, Stdin},
@@ -120,7 +122,12 @@ impl Store {
             limits,
             rights,
         };
-        store.prune();
+        let doomed = store.doomed();
+        if !doomed.is_empty() {
+            // It may take long, and the first client need not wait for it. What it does not get done, the next one does.
+            let thread = thread::Builder::new().name("prune".into());
+            let _ = thread.spawn(move || remove_all(&doomed));
+        }
         Ok(store)
     }
 
@@ -185,21 +192,28 @@ impl Store {
         self.folders().filter(runs).count()
     }
 
-    /// Forgets what has ended and is too old, too much or too many; and what a server left that was killed.
+    /// Removes what is to be forgotten. It may take long: not on a thread that serves.
     pub(crate) fn prune(&self) {
+        remove_all(&self.doomed());
+    }
+
+    /// What is to be forgotten: what has ended and is too old, too much or too many; what a server left that was killed;
+    /// and scratch files that a guard left that was killed.
+    fn doomed(&self) -> Vec<PathBuf> {
+        let mut doomed = Vec::new();
         let mut ended: Vec<_> = self
             .folders()
             .filter(|(_, dir)| !is_locked(dir))
-            .filter_map(|(id, dir)| {
+            .filter_map(|(_, dir)| {
                 let age = fs::metadata(&dir).ok()?.modified().ok()?.elapsed().ok()?;
                 let bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| used(&output));
                 let kept = dir.join(dir::KEPT).exists();
-                Some((age, bytes, kept, id))
+                Some((age, bytes, kept, dir))
             })
             .collect();
         ended.sort();
         let (mut count, mut total) = (0, 0);
-        for (age, bytes, kept, id) in ended {
+        for (age, bytes, kept, dir) in ended {
             // A folder of a minute may be one whose guard is just being started.
             let orphan = !kept && age > Duration::from_secs(60);
             if kept {
@@ -209,15 +223,12 @@ impl Store {
             let too_much =
                 count > self.limits.jobs || total > self.limits.bytes || age > self.limits.age;
             if orphan || kept && too_much {
-                self.remove(&id);
+                doomed.push(dir);
+            } else if kept && dir.join(dir::SCRATCH).exists() {
+                doomed.push(dir.join(dir::SCRATCH));
             }
         }
-    }
-
-    /// Forgets a command.
-    pub(crate) fn remove(&self, id: &str) {
-        // What cannot be removed now is found by the next prune.
-        let _ = fs::remove_dir_all(self.dir.join(id));
+        doomed
     }
 
     fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {
@@ -263,8 +274,11 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if self.passing {
-            // What runs sees that its server is gone.
-            let _ = fs::remove_dir_all(&self.dir);
+            let folders = self.folders().map(|(_, dir)| dir);
+            let ended: Vec<_> = folders.filter(|dir| !is_locked(dir)).collect();
+            remove_all(&ended);
+            // What runs sees that its server is gone, and its guard removes the rest.
+            let _ = fs::remove_dir(&self.dir);
         }
     }
 }
@@ -345,6 +359,13 @@ fn owner_now(earlier: &str) -> String {
         Some(("user", uid)) => format!("uid:{uid}"),
         Some(("principal", name)) => format!("principal:{name}"),
         _ => "anyone".to_owned(),
+    }
+}
+
+/// What cannot be removed now is found by the next prune.
+fn remove_all(doomed: &[PathBuf]) {
+    for path in doomed {
+        let _ = remove_tree(path);
     }
 }
 

@@ -44,6 +44,7 @@ mod read_file_lines;
 mod records;
 mod rights;
 mod rules;
+mod scratch;
 mod search;
 mod search_bounds;
 mod searching;

@@ -1,7 +1,7 @@
 //! How a command ends, and everything it started with it.
 
 use std::{
-    io,
+    fs, io,
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use nix::sys::{
     time::TimeValLike as _,
 };
 use rustix::{
+    fs::{FlockOperation, flock},
     io::Errno,
     process::{Pid, Signal, WaitOptions, getpid, wait},
 };
@@ -19,7 +20,9 @@ use crate::time::{millis, now};
 
 use super::{
     super::{
-        dir, tree,
+        dir,
+        remove::remove_tree,
+        tree,
         words::{End, Word},
     },
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
@@ -161,6 +164,33 @@ impl Guard {
 
     pub(super) fn write_end(&self, end: &End) -> io::Result<()> {
         dir::write_whole(&self.order.dir, dir::END, &serde_json::to_vec(end)?)
+    }
+
+    /// Does the server still need the record of a command that nobody keeps?
+    pub(super) fn is_being_read(&self) -> bool {
+        self.listener.is_none() && self.peers.iter().any(|peer| peer.is_owner)
+    }
+
+    /// Removes the scratch files of the command; of a command that nobody keeps, everything. Done here rather than in the
+    /// server, which may be gone, and has others to serve.
+    pub(super) fn tidy_up(&mut self) {
+        // Whoever waits for the end need not wait for this.
+        let _ = flock(self.spool.output(), FlockOperation::Unlock);
+        self.peers.clear();
+        self.listener = None;
+        let dir = &self.order.dir;
+        // Of what nobody could find again, nothing stays without its server.
+        let is_over = self.order.passing && self.orphaned;
+        if dir.join(dir::KEPT).exists() && !is_over {
+            let _ = remove_tree(&dir.join(dir::SCRATCH));
+            return;
+        }
+        // What cannot be removed now is found by the next server.
+        let _ = remove_tree(dir);
+        if is_over {
+            // The last one takes the folder of all with it.
+            let _ = dir.parent().map(fs::remove_dir);
+        }
     }
 
     /// Nothing is left. What stayed behind has gone, too, and that is recorded.

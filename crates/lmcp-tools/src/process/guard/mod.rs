@@ -62,11 +62,7 @@ pub(super) fn run() -> ExitCode {
     match Guard::begin() {
         Ok(mut guard) => {
             guard.watch();
-            if guard.order.passing && guard.peers.is_empty() {
-                // The server may have been killed before it could tidy up.
-                let _ = fs::remove_dir_all(&guard.order.dir);
-                let _ = guard.order.dir.parent().map(fs::remove_dir);
-            }
+            guard.tidy_up();
             ExitCode::SUCCESS
         }
         Err(_) => ExitCode::FAILURE,
@@ -94,6 +90,8 @@ struct Guard {
     listener: Option<UnixListener>,
     /// Does it go on when the server that started it is gone?
     kept: bool,
+    /// That server left before the end, or while the command was a job.
+    orphaned: bool,
     /// The command has ended, like this.
     status: Option<WaitStatus>,
     /// And all was told about it, after this time at the latest.
@@ -198,6 +196,7 @@ impl Guard {
             peers: Vec::new(),
             listener: None,
             kept: false,
+            orphaned: false,
             status: None,
             drained_at: None,
             end: None,
@@ -220,7 +219,7 @@ impl Guard {
             self.tell_growth();
             self.look_at_clock();
             self.settle();
-            if self.end.is_some() && self.no_children {
+            if self.end.is_some() && self.no_children && !self.is_being_read() {
                 self.say_goodbye();
                 return;
             }
@@ -295,7 +294,7 @@ impl Guard {
         let kill = match self.stop {
             Stop::No => None,
             Stop::Asked(at) => Some(at),
-            Stop::Killing => Some(Instant::now() + AGAIN),
+            Stop::Killing => (!self.no_children).then(|| Instant::now() + AGAIN),
         };
         let news = (self.told < self.spool.bytes()).then_some(self.news_at);
         let drained = self.drained_at.filter(|_| self.end.is_none());
@@ -502,6 +501,7 @@ impl Guard {
                 None => Err(io::Error::other("it has no terminal")),
             },
             Ask::Open => self.open(),
+            Ask::Keep if self.end.is_some() => Err(io::Error::other("it has ended")),
             Ask::Keep => {
                 self.open()?;
                 self.kept = !self.order.passing;
@@ -549,6 +549,7 @@ impl Guard {
     /// A server that goes takes its command with it, unless that is a job.
     fn forget_peers(&mut self) {
         let owner_left = self.peers.iter().any(|peer| peer.gone && peer.is_owner);
+        self.orphaned |= owner_left && (self.end.is_none() || self.listener.is_some());
         self.peers.retain(|peer| !peer.gone);
         if owner_left && !self.kept {
             self.begin_stop(Duration::from_millis(self.order.grace_ms));
