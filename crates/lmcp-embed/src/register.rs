@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lmcp_private::{fixed_folders, spare_folder};
+use lmcp_private::{fixed_folders, outer_folders, spare_folder};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +151,8 @@ pub(crate) fn namespace() -> Option<u64> {
 }
 
 fn all_files() -> impl Iterator<Item = (PathBuf, Name)> {
-    let folders = fixed_folders().into_iter().chain(spare_folder());
+    let folders = fixed_folders().into_iter().chain(outer_folders());
+    let folders = folders.chain(spare_folder());
     let private = folders.filter(|folder| lmcp_private::expect_private(folder).is_ok());
     let entries = private.filter_map(|folder| fs::read_dir(folder).ok());
     entries.flatten().flatten().filter_map(|entry| {

@@ -1,7 +1,7 @@
 //! Where the sockets and records of a user are.
 
 use std::{
-    env, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -19,7 +19,17 @@ pub fn runtime_folder() -> Option<PathBuf> {
 /// The folders that do not depend on the environment, the best first: programs that start others with hardly any
 /// variables must not lead them to another place.
 pub fn fixed_folders() -> Vec<PathBuf> {
+    folders_of(geteuid().as_raw())
+}
+
+/// The same folders of the same user as it is called outside of this user namespace. Empty where that is no other name.
+pub fn outer_folders() -> Vec<PathBuf> {
     let user = geteuid().as_raw();
+    let outer = outer_user(user).filter(|outer| *outer != user);
+    outer.map(folders_of).unwrap_or_default()
+}
+
+fn folders_of(user: u32) -> Vec<PathBuf> {
     let runtime = PathBuf::from(format!("/run/user/{user}"));
     let runtime = Some(runtime).filter(|runtime| expect_private(runtime).is_ok());
     let runtime = runtime.map(|runtime| runtime.join("lmcp"));
@@ -54,4 +64,20 @@ pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<Pa
 
 fn named(folder: &Path, err: &io::Error) -> io::Error {
     io::Error::new(err.kind(), format!("{}: {err}", folder.display()))
+}
+
+/// What a user is called in the namespace around this one.
+fn outer_user(user: u32) -> Option<u32> {
+    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+    map.lines().find_map(|line| {
+        let numbers: Vec<u32> = line
+            .split_ascii_whitespace()
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        let [inner, outer, count] = numbers[..] else {
+            return None;
+        };
+        let offset = user.checked_sub(inner).filter(|offset| *offset < count)?;
+        outer.checked_add(offset)
+    })
 }

@@ -52,6 +52,15 @@ impl Found {
         self.is_own() || self.stat.st_uid == 0
     }
 
+    /// Is it of a user that has no number in this namespace? In one that knows but one user, root is such a user, too.
+    fn is_of_nobody_here(&self) -> bool {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let nobody = read("/proc/sys/kernel/overflowuid");
+        let map = read("/proc/self/uid_map");
+        let knows_all = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+        !knows_all && !map.is_empty() && nobody.trim().parse() == Ok(self.stat.st_uid)
+    }
+
     /// May users other than its owner write it? The group may where only this user is in it, as far as numbers tell:
     /// many systems give each user a group with the same number.
     pub(crate) fn is_open_to_others(&self) -> bool {
@@ -103,7 +112,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
 
 fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<()> {
     let shown = name.display();
-    if !folder.is_own_or_roots() {
+    if !folder.is_own_or_roots() && !folder.is_of_nobody_here() {
         let owner = folder.stat.st_uid;
         return Err(refused(&format!(
             "the folder of `{shown}` belongs to user {owner}, who can put anything there"

@@ -7,13 +7,11 @@ use std::{
 };
 
 use lmcp_wire::greeting::Greeting;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
     io::Errno,
-    net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-        sockopt::socket_peercred,
-    },
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
     process::geteuid,
 };
 
@@ -98,12 +96,14 @@ impl Way {
         let Some(token) = token else {
             return Ok((socket, None));
         };
-        let owner = socket_peercred(&socket).map_err(failed)?.uid;
-        if owner != geteuid() {
+        // Not rustix's, which fails where the server is in another namespace and its process has no number here.
+        let peer = getsockopt(&socket, PeerCredentials);
+        let peer = peer.map_err(|err| failed(Errno::from_raw_os_error(err as i32)))?;
+        let owner = peer.uid();
+        if owner != geteuid().as_raw() {
             let words = format!(
-                "`{}` is served by user {}, who is not to see our identity",
+                "`{}` is served by user {owner}, who is not to see our identity",
                 path.display(),
-                owner.as_raw()
             );
             return Err(Error::new(words).into());
         }

@@ -101,3 +101,40 @@ fn who_asks_for_the_own_server_gets_it() {
     let words = crate::support::refusal(lmcp(&["proxy", "--own", "/x"]));
     assert!(words.contains("cannot be used with"), "{words}");
 }
+
+/// A pid namespace of its own. `None`, with a note, where that is not allowed.
+fn apart() -> Option<&'static [&'static str]> {
+    const APART: &[&str] = &["unshare", "-Urpf", "--mount-proc"];
+    let mut tried = Command::new("unshare");
+    tried.args(&APART[1..]).arg("true");
+    let is_allowed = tried.output().is_ok_and(|output| output.status.success());
+    if !is_allowed {
+        eprintln!("note: no namespaces are to be had here, so this is not tested");
+    }
+    is_allowed.then_some(APART)
+}
+
+#[test]
+fn a_proxy_in_another_pid_namespace_gets_the_same_verdict() {
+    let Some(apart) = apart() else { return };
+    let mut command = lmcp(&["run", "--read-only", "--"]);
+    command.args(apart).args([LMCP, "proxy"]);
+    let output = ask(command);
+    let tools = tools(&output);
+    assert!(tools.contains(&"whoami".to_owned()), "{tools:?}");
+    assert!(!tools.contains(&"shell".to_owned()), "{tools:?}");
+}
+
+#[test]
+fn a_proxy_that_cannot_see_who_is_above_it_is_refused_where_it_could_be_somebodys() {
+    let Some(apart) = apart() else { return };
+    let home = home("apart");
+    let mut command = lmcp(&["run", "--read-only", "--"]);
+    command.args(apart).args(few(&home)).args([LMCP, "proxy"]);
+    let (code, words) = said(&ask(command));
+    assert_eq!(code, Some(77), "{words}");
+    assert!(
+        words.contains("not all processes above this one can be seen"),
+        "{words}"
+    );
+}
