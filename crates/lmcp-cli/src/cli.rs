@@ -135,5 +135,5 @@ Examples:
 It ends as the command ends, with its code.";
 
 const AFTER: &str = "\
-SIGTERM and Ctrl-C let running calls end; the second one does not.
+SIGTERM, SIGHUP and Ctrl-C let running calls end; the second one does not.
 The command line wins over the environment, and that over --config.";

@@ -27,9 +27,11 @@ pub(crate) fn open(path: &Path) -> Result<(File, String), Failure> {
     Ok((file, text))
 }
 
-/// Refuses what others can read or change.
+/// Refuses what others can read, change or put in its place.
 pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
     let shown = path.display();
+    lmcp_private::expect_safe(path)
+        .map_err(|err| Failure::cannot(&format!("trust {shown}"), err))?;
     let metadata = file.metadata();
     let metadata = metadata.map_err(|err| Failure::cannot(&format!("read {shown}"), err))?;
     if metadata.mode() & 0o077 == 0 {

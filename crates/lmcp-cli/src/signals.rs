@@ -6,10 +6,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
 
-/// Both signals, from now on.
+/// All of them, from now on.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Absent where it is ignored, as `nohup` has it.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -18,6 +20,9 @@ impl Signals {
         Ok(Self {
             interrupt: open(SignalKind::interrupt())?,
             terminate: open(SignalKind::terminate())?,
+            hang_up: (!is_ignored(rustix::process::Signal::HUP))
+                .then(|| open(SignalKind::hangup()))
+                .transpose()?,
         })
     }
 
@@ -26,7 +31,15 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = next_of(self.hang_up.as_mut()) => SignalKind::hangup(),
         }
+    }
+}
+
+async fn next_of(signal: Option<&mut Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -34,6 +47,8 @@ impl Signals {
 pub(crate) fn stopped_by(kind: SignalKind) -> Failure {
     let name = if kind == SignalKind::interrupt() {
         "SIGINT"
+    } else if kind == SignalKind::hangup() {
+        "SIGHUP"
     } else {
         "SIGTERM"
     };
@@ -52,8 +67,7 @@ impl PassedOn {
     /// Listens for them. What is ignored stays so, and is for the command, too: `nohup` means both.
     pub(crate) fn listen() -> io::Result<Self> {
         use rustix::process::Signal as Kind;
-        let ignored = ignored();
-        let is_heard = |kind: &Kind| ignored & (1 << (kind.as_raw() - 1)) == 0;
+        let is_heard = |kind: &Kind| !is_ignored(*kind);
         let open = |kind: Kind| signal(SignalKind::from_raw(kind.as_raw()));
         let passed_on = [Kind::TERM, Kind::HUP, Kind::USR1, Kind::USR2];
         let heard = passed_on.into_iter().filter(is_heard);
@@ -78,10 +92,10 @@ impl PassedOn {
     }
 }
 
-/// The signals that this process was started to ignore, a bit each.
-fn ignored() -> u64 {
+/// Was this process started to ignore a signal?
+fn is_ignored(kind: rustix::process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or_default() & (1 << (kind.as_raw() - 1)) != 0
 }

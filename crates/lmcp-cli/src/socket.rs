@@ -3,15 +3,16 @@
 use std::{
     env,
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use listenfd::ListenFd;
 use lmcp::{Unix, unix};
+use lmcp_private::{first_usable, fixed_folders, runtime_folder, spare_folder};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -112,23 +113,14 @@ pub(crate) struct Own {
 
 /// Finds it, and makes its folder, which only this user can enter.
 pub(crate) fn own() -> Result<Own, Failure> {
-    let folder = match env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
-        Some(runtime) if runtime.is_absolute() && expect_own(&runtime).is_ok() => {
-            runtime.join("lmcp")
-        }
-        _ => {
-            let user = rustix::process::geteuid().as_raw();
-            PathBuf::from(format!("/tmp/lmcp-{user}"))
-        }
+    let folders = match runtime_folder() {
+        Some(runtime) => vec![runtime],
+        // Somebody else may have taken the name in a shared folder: then it is one in the home.
+        None => fixed_folders().into_iter().chain(spare_folder()).collect(),
     };
-    let failed = |err| {
-        let words = format!("{} is no place for a socket of yours", folder.display());
-        Failure::new(&words, err).hint("name another path")
-    };
-    match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(failed(err)),
-        _ => expect_own(&folder).map_err(failed)?,
-    }
+    let folder = first_usable(folders).map_err(|err| {
+        Failure::new("there is no place for a socket of yours", err).hint("name a path")
+    })?;
     let name = own_name(env::vars_os());
     Ok(Own { folder, name })
 }
@@ -225,18 +217,6 @@ fn in_full(value: OsString) -> OsString {
     } else {
         value
     }
-}
-
-/// A folder, and no link to one, that is ours and that others cannot enter: anybody may have made it before us.
-fn expect_own(folder: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(folder)?;
-    let ours = found.uid() == rustix::process::geteuid().as_raw();
-    if found.is_dir() && ours && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(
-        "it must be a folder that belongs to you, with mode 700",
-    ))
 }
 
 #[cfg(test)]

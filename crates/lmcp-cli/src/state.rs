@@ -3,10 +3,12 @@
 use std::{
     env,
     fs::{self, DirBuilder, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use lmcp_private::{make_own, open_secret, runtime_folder};
 
 use crate::{options::Options, report::Failure};
 
@@ -15,14 +17,31 @@ const KEY: &str = "session.key";
 
 type Key = [u8; 32];
 
+/// More bytes than a key has.
+const MOST: u64 = 64;
+
 /// The key that was kept; a new one is kept first.
 pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
     let Some(directory) = directory else {
         return Ok(Kept::Not("there is no place for it".into()));
     };
     let path = directory.join(KEY);
+    // A key that others can read or put there, or that is none, is a reason to stop: it would be trusted.
+    let refused = |words: &str| {
+        let failure = Failure::of(format!("{} {words}", path.display()));
+        failure.hint("delete it to have a new one made; clients then begin new sessions")
+    };
     match find(directory, &path) {
-        Ok(bytes) => check(&path, bytes).map(Kept::Key),
+        Ok(bytes) => {
+            let key = Key::try_from(bytes).map_err(|_| refused("is not a key of 32 bytes"));
+            key.map(Kept::Key)
+        }
+        // Not the system says so, but whoever looked at who could have written it.
+        Err(err)
+            if err.kind() == io::ErrorKind::PermissionDenied && err.raw_os_error().is_none() =>
+        {
+            Err(refused(&format!("is no key to trust: {err}")))
+        }
         Err(err) => Ok(Kept::Not(format!("{}: {err}", path.display()))),
     }
 }
@@ -35,7 +54,7 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
             let words = format!("nothing can be kept at {}", named.display());
             Failure::new(&words, err).hint("name another directory with --state-dir, or none")
         };
-        make_private(named).map_err(failed)?;
+        make_own(named).map_err(failed)?;
         options.expect_outside(named)?;
         return Ok(Some(named.clone()));
     }
@@ -44,42 +63,33 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
     };
     let is_outside = |path: &PathBuf| options.expect_outside(path).is_ok();
     if is_outside(&usual) {
-        return Ok(Some(usual).filter(|path| make_private(path).is_ok()));
+        return Ok(Some(usual).filter(|path| make_own(path).is_ok()));
     }
     let mut others = other_directories().filter(is_outside);
-    Ok(others.find(|path| make_private(path).is_ok()))
-}
-
-/// Makes a directory for us alone, or takes one that is.
-fn make_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let found = fs::symlink_metadata(path)?;
-    let ours = found.uid() == rustix::process::geteuid().as_raw();
-    if found.is_dir() && !ours {
-        return Err(io::Error::other("it belongs to somebody else"));
-    }
-    Ok(())
+    Ok(others.find(|path| make_own(path).is_ok()))
 }
 
 /// For when the home itself is what clients work in.
 fn other_directories() -> impl Iterator<Item = PathBuf> {
-    let runtime = env::var_os("XDG_RUNTIME_DIR").map(|path| PathBuf::from(path).join("lmcp"));
     let user = rustix::process::geteuid().as_raw();
-    runtime
+    runtime_folder()
         .into_iter()
         .chain([PathBuf::from(format!("/var/tmp/lmcp-{user}"))])
 }
 
 /// What is in the key's file, which is made first where there is none.
 fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
-    match fs::read(path) {
+    let opened = match open_secret(path) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
             make(directory, path)?;
             // Another process may have been quicker; its key is as good.
-            fs::read(path)
+            open_secret(path)
         }
-        read => read,
-    }
+        opened => opened,
+    };
+    let mut bytes = Vec::new();
+    opened?.take(MOST).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether there is a key that outlives this run.
@@ -97,20 +107,6 @@ fn default_directory() -> Option<PathBuf> {
     let state = absolute("XDG_STATE_HOME");
     let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")));
     Some(state?.join("lmcp"))
-}
-
-/// The key in a file. A key that others can read, or that is none, is a reason to stop: it would be trusted.
-fn check(path: &Path, bytes: Vec<u8>) -> Result<Key, Failure> {
-    let refused = |words: &str| {
-        let failure = Failure::of(format!("{} {words}", path.display()));
-        failure.hint("delete it to have a new one made; clients then begin new sessions")
-    };
-    let metadata = fs::metadata(path);
-    let open = metadata.is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
-    if open {
-        return Err(refused("can be read by others"));
-    }
-    Key::try_from(bytes).map_err(|_| refused("is not a key of 32 bytes"))
 }
 
 /// Puts a new key there, whole or not at all, unless somebody else does meanwhile.

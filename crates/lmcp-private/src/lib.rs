@@ -12,5 +12,7 @@ mod folders;
 mod usual;
 mod walk;
 
-pub use folders::{expect_private, expect_safe, make_own, make_private, open_secret};
+pub use folders::{
+    expect_private, expect_safe, expect_safe_name, make_own, make_private, open_secret,
+};
 pub use usual::{first_usable, fixed_folders, outer_folders, runtime_folder, spare_folder};

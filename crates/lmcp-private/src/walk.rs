@@ -110,7 +110,8 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
     Ok(folder)
 }
 
-fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<()> {
+/// Can this folder hold a name that is not there yet? Then nobody else can change it later.
+pub(crate) fn expect_safe_folder(folder: &Found, name: &OsStr) -> io::Result<()> {
     let shown = name.display();
     if !folder.is_own_or_roots() && !folder.is_of_nobody_here() {
         let owner = folder.stat.st_uid;
@@ -118,15 +119,18 @@ fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<(
             "the folder of `{shown}` belongs to user {owner}, who can put anything there"
         )));
     }
-    if !folder.is_open_to_others() {
-        return Ok(());
-    }
-    if folder.stat.st_mode & STICKY == 0 {
+    if folder.is_open_to_others() && folder.stat.st_mode & STICKY == 0 {
         return Err(refused(&format!(
             "others can write the folder of `{shown}`, and put anything there"
         )));
     }
-    if !found.is_own_or_roots() {
+    Ok(())
+}
+
+fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<()> {
+    expect_safe_folder(folder, name)?;
+    let shown = name.display();
+    if folder.is_open_to_others() && !found.is_own_or_roots() {
         let owner = found.stat.st_uid;
         let what = match found.kind() {
             FileType::Symlink => "a link",

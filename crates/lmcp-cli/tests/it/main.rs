@@ -3,6 +3,7 @@
 mod commands;
 mod endure;
 mod options;
+mod places;
 mod proxy;
 mod run;
 mod run_server;

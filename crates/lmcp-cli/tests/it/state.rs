@@ -32,7 +32,7 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused() {
     fs::create_dir_all(&folder).unwrap();
     let key = folder.join("session.key");
     for (bytes, mode, words) in [
-        (&[7; 32][..], 0o644, "can be read by others"),
+        (&[7; 32][..], 0o644, "others can read or write it"),
         (b"short", 0o600, "is not a key of 32 bytes"),
         (b"", 0o600, "is not a key of 32 bytes"),
     ] {

@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{Running, lmcp, start};
+use crate::support::{Running, lmcp, said, start};
 
 fn send(running: &Running, signal: Signal) {
     let pid = Pid::from_child(&running.0);
@@ -40,7 +40,7 @@ fn call(address: &str, seconds: u32) -> TcpStream {
 
 #[test]
 fn the_first_signal_lets_running_calls_end() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
         let mut stream = call(&address, 2);
         send(&running, signal);
@@ -55,7 +55,7 @@ fn the_first_signal_lets_running_calls_end() {
 
 #[test]
 fn the_second_signal_does_not() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
         let stream = call(&address, 300);
         send(&running, signal);
@@ -84,4 +84,38 @@ fn on_stdio_a_signal_ends_it() {
     send(&running, Signal::TERM);
     assert_eq!(running.0.wait().unwrap().code(), Some(143));
     drop(input);
+}
+
+#[test]
+fn a_client_that_closes_our_output_has_not_had_its_answers() {
+    let mut child = lmcp(&["serve", "--demo", "--stdio"]).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    drop(child.stdout.take());
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"ping"}}"#).unwrap();
+    drop(input);
+    let (code, words) = said(&child.wait_with_output().unwrap());
+    assert_eq!(code, Some(1), "{words}");
+    assert!(
+        words.contains("not every answer could be written"),
+        "{words}"
+    );
+}
+
+#[test]
+fn who_is_told_to_ignore_a_hang_up_does() {
+    let command = lmcp(&["serve", "--demo", "--http", ":0"]);
+    // As `nohup` has it.
+    let mut ignoring = std::process::Command::new("sh");
+    ignoring
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"))
+        .stderr(std::process::Stdio::piped());
+    let (mut running, address, _) = start(ignoring);
+    send(&running, Signal::HUP);
+    let stream = call(&address, 1);
+    drop(stream);
+    send(&running, Signal::TERM);
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
 }

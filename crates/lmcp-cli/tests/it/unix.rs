@@ -102,7 +102,7 @@ fn a_folder_that_others_can_enter_holds_no_socket_of_the_user() {
     command.env("XDG_RUNTIME_DIR", runtime.path());
     let (code, words) = said(&command.output().expect("it runs"));
     assert_eq!(code, Some(1));
-    assert!(words.contains("with mode 700"), "{words}");
+    assert!(words.contains("others can enter it (chmod 700"), "{words}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
     os::{
         fd::AsRawFd as _,
         unix::{
-            fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+            fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
             net::UnixListener,
         },
     },
@@ -14,7 +14,6 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, flock},
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
@@ -62,24 +61,17 @@ fn knock(path: &Path) -> Result<(), Errno> {
 }
 
 /// Listens there. What a dead server left is replaced; one that answers, or anything that is not a socket, is not.
+///
+/// Nothing is waited for, so nobody can hold it up: whoever starts at the same time is told apart by the file system.
 pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
-    let folder = File::open(split(path).0)?;
-    // Two that start at once take turns, or both would find the place free.
-    flock(&folder, FlockOperation::LockExclusive)?;
-    if let Ok(found) = fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "something that is not a socket is there",
-            ));
+    lmcp_private::expect_safe_name(path).map_err(|err| match err.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let words = format!("{err}; a folder of your own is a better place");
+            io::Error::new(err.kind(), words)
         }
-        if is_served(path) {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another server listens there",
-            ));
-        }
-    }
+        _ => err,
+    })?;
+    expect_free(path)?;
     // Bound in a folder of our own and moved into place once its mode is right: at no moment can others open it.
     let own = scratch(path)?;
     let bound = bind_in(&own, path);
@@ -92,8 +84,27 @@ pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     Ok((listener, file))
 }
 
+/// Nothing is there that lives, or that is no socket.
+fn expect_free(path: &Path) -> io::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "something that is not a socket is there",
+        ));
+    }
+    if is_served(path) {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another server listens there",
+        ));
+    }
+    Ok(())
+}
+
 fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
-    fs::set_permissions(own, fs::Permissions::from_mode(0o700))?;
     let socket = own.join("s");
     let listener = match UnixListener::bind(&socket) {
         // Too long by our folder's name.
@@ -104,9 +115,40 @@ fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
     }?;
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
-    fs::rename(&socket, path)?;
+    put(own, &socket, path)?;
     Ok(listener)
 }
+
+/// Gives a socket its name, and takes that from no server that lives.
+fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
+    for _ in 0..TRIES {
+        // A second name instead of a new one, because it never replaces anything.
+        match fs::hard_link(socket, path) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+            linked => return linked,
+        }
+        expect_free(path)?;
+        // It is taken away before it is judged for good: another server may have put its socket there meanwhile.
+        let taken = own.join("t");
+        match fs::rename(path, &taken) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
+            Err(_) => continue,
+            Ok(()) => {}
+        }
+        if expect_free(&taken).is_err() {
+            // It lives, and gets its name back.
+            let _ = fs::hard_link(&taken, path);
+        }
+        fs::remove_file(&taken)?;
+    }
+    Err(io::Error::new(
+        io::ErrorKind::AddrInUse,
+        "others keep taking this name",
+    ))
+}
+
+/// How often a name is tried that others take and leave at the same time.
+const TRIES: usize = 16;
 
 /// Linux has a short way to say where an open folder is.
 fn short_path(folder: &File) -> PathBuf {
@@ -122,18 +164,11 @@ fn split(path: &Path) -> (&Path, &Path) {
     (folder.unwrap_or(Path::new(".")), name)
 }
 
-/// A folder beside the path, with a name so short that a path that fits the system still does.
+/// A folder beside the path that only this user can enter, with a name that nobody can have taken before.
 fn scratch(path: &Path) -> io::Result<PathBuf> {
-    let mut taken = Err(io::ErrorKind::AlreadyExists.into());
-    for _ in 0..16 {
-        let folder = path.with_file_name(format!(".{}", random::hex::<1>()));
-        taken = fs::DirBuilder::new().create(&folder).map(|()| folder);
-        match &taken {
-            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
-            _ => break,
-        }
-    }
-    taken
+    let folder = path.with_file_name(format!(".{}", random::hex::<8>()));
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder)
 }
 
 fn identify(path: &Path) -> io::Result<Identity> {

@@ -66,8 +66,11 @@ impl Transport for Stdio {
         let connection = Connection::new(server, caller, limits, Arc::clone(&out));
         let served = async {
             connection.run(lines, closing).await;
-            // The last answers are with the writer.
-            let _ = all_written.await;
+            // The last answers are with the writer, if one was needed.
+            match all_written.await {
+                Ok(Err(err)) => Err(Error::io("not every answer could be written", err)),
+                Ok(Ok(())) | Err(_) => Ok(()),
+            }
         };
         let unread = async {
             loop {
@@ -78,7 +81,7 @@ impl Transport for Stdio {
             }
         };
         tokio::select! {
-            () = served => Ok(()),
+            served = served => served,
             // The client has closed our input and does not read: it cannot hold us.
             () = unread => {
                 let nobody = io::ErrorKind::BrokenPipe.into();
@@ -111,7 +114,7 @@ fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
 /// waits for a reader that does not read is started when there is something to wait for.
-fn outgoing(output: OwnedFd, enough: usize, written: oneshot::Sender<()>) -> Arc<Outgoing> {
+fn outgoing(output: OwnedFd, enough: usize, written: Written) -> Arc<Outgoing> {
     Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
         let (file, outgoing) = (Arc::new(File::from(output)), Weak::clone(outgoing));
         let direct = Arc::clone(&file);
@@ -131,8 +134,7 @@ fn outgoing(output: OwnedFd, enough: usize, written: oneshot::Sender<()>) -> Arc
             };
             let for_thread = Arc::clone(&outgoing);
             let started = start("lmcp-stdout", move || {
-                write(&file, &for_thread);
-                let _ = written.send(());
+                let _ = written.send(write(&file, &for_thread));
             });
             if started.is_err() {
                 outgoing.abandon();
@@ -182,7 +184,7 @@ fn read(mut input: &File, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
 }
 
 /// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
-fn write(mut output: &File, outgoing: &Outgoing) {
+fn write(mut output: &File, outgoing: &Outgoing) -> io::Result<()> {
     let mut lines = Vec::new();
     while outgoing.take_blocking(&mut lines) {
         let mut rest = &lines[..];
@@ -196,12 +198,19 @@ fn write(mut output: &File, outgoing: &Outgoing) {
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
                     wait_for(output, PollFlags::OUT)
                 }
-                Ok(0) | Err(_) => return outgoing.abandon(),
+                failed => {
+                    outgoing.abandon();
+                    return failed.and(Err(io::ErrorKind::WriteZero.into()));
+                }
             }
         }
     }
     outgoing.abandon();
+    Ok(())
 }
+
+/// Where the writer says how it ended.
+type Written = oneshot::Sender<io::Result<()>>;
 
 struct Batches {
     received: mpsc::Receiver<Vec<Frame>>,

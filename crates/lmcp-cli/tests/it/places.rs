@@ -1,0 +1,146 @@
+//! Places that other users can write: nothing there is trusted, and nobody there can hold us up (D14, D16).
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::{
+        fs::{PermissionsExt as _, chown, lchown, symlink},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::geteuid,
+};
+
+use crate::{
+    proxy::listening,
+    support::{lmcp, said},
+};
+
+/// Two users that nobody is: one who serves, one who is in the way.
+const USER: u32 = 64_999;
+const OTHER: u32 = 64_998;
+
+/// Only root can become somebody else.
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn is_root() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        eprintln!("note: only root can act as several users, so this is not tested");
+    }
+    is_root
+}
+
+fn folder(mode: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("tests may write here");
+    fs::set_permissions(&folder, Permissions::from_mode(mode)).expect("it is ours");
+    folder
+}
+
+fn give(path: &Path, user: u32) {
+    lchown(path, Some(user), Some(user)).expect("root may do this");
+}
+
+#[test]
+fn state_behind_a_link_of_another_user_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let (shared, theirs) = (folder(0o1777), folder(0o755));
+    let link = shared.path().join("state");
+    symlink(theirs.path(), &link).unwrap();
+    give(&link, OTHER);
+    for path in [link.clone(), link.join("lmcp")] {
+        let mut serve = lmcp(&["serve", "--stdio", "--state-dir"]);
+        let (code, words) = said(&serve.arg(&path).output().unwrap());
+        assert_eq!(code, Some(1), "{words}");
+        assert!(
+            words.contains("is a link that user 64998 made in a shared folder"),
+            "{words}"
+        );
+    }
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_token_and_an_identity_behind_a_link_of_another_user_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let (shared, own) = (folder(0o1777), folder(0o700));
+    let link = shared.path().join("link");
+    symlink(own.path(), &link).unwrap();
+    give(&link, OTHER);
+    let secret = own.path().join("secret");
+    fs::write(&secret, "0123456789abcdef").unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    for words in [
+        ["serve", "--http=:0", "--token-file"],
+        ["proxy", "--no-start", "--identity-file"],
+    ] {
+        let mut command = lmcp(&words);
+        let (code, words) = said(&command.arg(link.join("secret")).output().unwrap());
+        assert_eq!(code, Some(2), "{words}");
+        assert!(words.contains("is a link that user 64998 made"), "{words}");
+    }
+}
+
+#[test]
+fn a_lock_of_somebody_else_does_not_hold_up_the_start() {
+    let shared = folder(0o1777);
+    // On the folder, where whoever can read it can have one.
+    let held = File::open(shared.path()).unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    let mut serve = lmcp(&["serve", "--demo", "--unix"]);
+    drop(listening(serve.arg(shared.path().join("s"))));
+    drop(held);
+}
+
+#[test]
+fn a_name_that_somebody_else_has_taken_is_said_at_once() {
+    if !is_root() {
+        return;
+    }
+    let shared = folder(0o1777);
+    let taken = shared.path().join("s");
+    fs::write(&taken, "").unwrap();
+    give(&taken, OTHER);
+    let mut serve = lmcp(&["serve", "--demo", "--unix"]);
+    let (code, words) = said(&serve.arg(&taken).output().unwrap());
+    assert_eq!(code, Some(1), "{words}");
+    assert!(
+        words.contains("`s` is something that user 64998 made") && words.contains("of your own"),
+        "{words}"
+    );
+}
+
+#[test]
+fn who_takes_the_usual_name_in_tmp_does_not_keep_a_user_from_serving() {
+    if !is_root() {
+        return;
+    }
+    let usual = PathBuf::from(format!("/tmp/lmcp-{USER}"));
+    let _ = fs::create_dir(&usual);
+    chown(&usual, Some(OTHER), Some(OTHER)).unwrap();
+    let home = folder(0o700);
+    give(home.path(), USER);
+    // It can be reached and run by others wherever this was built.
+    let binary = folder(0o755);
+    let program = binary.path().join("lmcp");
+    fs::copy(env!("CARGO_BIN_EXE_lmcp"), &program).unwrap();
+    let mut serve = std::process::Command::new(&program);
+    serve
+        .args(["serve", "--demo", "--unix"])
+        .env_clear()
+        .env("HOME", home.path())
+        .current_dir("/")
+        .uid(USER)
+        .gid(USER)
+        .stderr(std::process::Stdio::piped());
+    let _serving = listening(&mut serve);
+    let socket = home.path().join(".local/state/lmcp/run/serve.sock");
+    assert!(socket.exists());
+    fs::remove_dir(usual).unwrap();
+}
