@@ -170,10 +170,11 @@ impl Field {
         }
     }
 
-    /// The option that the comment names, or else the one with the name of the field.
+    /// The option that the comment names, or else the one with the name of the field: `--memory` for `memory_bytes`.
     fn option(&self, options: &[String]) -> String {
         let said = self.doc.split('`').find(|word| word.starts_with("--"));
-        let same = format!("--{}", self.name.replace('_', "-"));
+        let name = self.name.strip_suffix("_bytes").unwrap_or(&self.name);
+        let same = format!("--{}", name.replace('_', "-"));
         let found = said.or_else(|| options.contains(&same).then_some(&*same));
         found
             .map(|option| format!("`{option}`"))

@@ -1,0 +1,170 @@
+"""Many at once: connections, sessions and questions of one caller must not shut out the others."""
+
+import contextlib
+import time
+
+from driver import wire
+from harness import http, machine
+from harness.case import case, check
+from harness.limits import room_for_files
+from harness.load import Stopwatch
+from harness.world import Sockets, token_of
+
+ASKS = {"elicitation": {}}
+
+
+@case("D4", "one caller's questions that nobody answers must not refuse every tool to everybody", alone=True, limit=120)
+def unanswered_questions_lock_nobody_out(cx):
+    server = cx.serve("--ask", "true", tokens=("ann", "bob"))
+    ann = server.session(token_of("ann"))
+    asked, refused = ask_many(server, token_of("bob"), 4300)
+    cx.note(f"{asked} questions wait, {refused} calls refused, {machine.mib(machine.resident_bytes(server.pid))}")
+    check(asked > 0, "no question was asked")
+    (cx.root / "file").write_text("hers")
+    for client in (ann, server.session(token_of("ann")), server.caller(token_of("ann"))):
+        answer = client.call("read_file", path=str(cx.root / "file"))
+        check("hers" in answer.text, f"with {asked} questions of another she is told: {answer.text[:120]}")
+    other = server.session(token_of("ann")).call("shell", command="echo mine; false || :")
+    check(not other.refused or "ask" in other.text, f"she may run nothing: {other.text[:120]}")
+
+
+def ask_many(server, token, count):
+    """Calls a tool that asks, and goes away without an answer. How many wait, and how many were refused."""
+    session = server.session(token, ASKS)
+    asked = refused = 0
+    for number in range(count):
+        if number % 200 == 199:
+            session = server.session(token, ASKS)
+        with session.call_unread("shell", command="true") as stream:
+            seen = b""
+            while b"elicitation/create" not in seen and b"error" not in seen and (part := stream.recv(1 << 14)):
+                seen += part
+        if b"elicitation/create" in seen:
+            asked += 1
+        else:
+            refused += 1
+            if refused >= 5:
+                break
+    return asked, refused
+
+
+@case("D11", "idle strangers must not use up the files that a client's tools need", alone=True)
+def idle_connections_leave_files_for_the_tools(cx):
+    room_for_files(1400)
+    server = cx.serve(wrap=["prlimit", "--nofile=1024:1024"])
+    (cx.root / "file").write_text("here")
+    caller = server.caller()
+    caller.call("read_file", path=str(cx.root / "file"))
+    crowd = cx.keep(Sockets())
+    for _ in range(1100):
+        with contextlib.suppress(OSError):
+            crowd.add(http.connect(server.port, seconds=2))
+    for client, who in ((caller, "the client that was there"), (server.caller(seconds=10), "the next one")):
+        for tool, words in (("read_file", {"path": str(cx.root / "file")}), ("shell", {"command": "echo here"})):
+            answer = client.call(tool, **words)
+            check("here" in answer.text, f"{who} gets from {tool}: {answer.text[:150]}")
+    lines = server.log().count("\n")
+    cx.note(f"{len(crowd.sockets)} connections, {lines} lines in the log")
+    check(lines < 50, f"the log has {lines} lines")
+
+
+def crowd_of(cx, server, count, first=b""):
+    """Connections of strangers that say nothing, or only a little."""
+    crowd = cx.keep(Sockets())
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            connection = crowd.add(http.connect(server.port, seconds=2))
+            if first:
+                connection.sendall(first)
+    return crowd
+
+
+@case("D17", "connections that say nothing must make room for the next caller", alone=True)
+def idle_connections_make_room(cx):
+    expect_room_beside(cx, b"")
+
+
+@case("D17", "connections that send a byte now and then must make room for the next caller", alone=True)
+def dribbling_connections_make_room(cx):
+    expect_room_beside(cx, b"P")
+
+
+def expect_room_beside(cx, first):
+    room_for_files(1800)
+    server = cx.serve(tokens=("ann",))
+    crowd = crowd_of(cx, server, 1500, first)
+    began = time.monotonic()
+    try:
+        answer = server.caller(token_of("ann"), seconds=5).call("jobs")
+    except OSError as error:
+        check(False, f"beside {len(crowd.sockets)} connections the next caller gets nothing: {error}")
+    cx.note(f"beside {len(crowd.sockets)} connections after {(time.monotonic() - began) * 1000:.0f} ms")
+    check(answer.status == 200, f"the next caller gets {answer.status}: {answer.text[:100]}")
+
+
+@case("D17", "1,500 idle or dribbling connections do not hold up the next caller by more than 100 ms", form="long", alone=True)
+def a_crowd_holds_nobody_up(cx):
+    room_for_files(1800)
+    server = cx.serve(tokens=("ann",))
+
+    def next_caller():
+        client = server.caller(token_of("ann"), seconds=10)
+        answer = client.call("list_dir", path=str(cx.root))
+        client.close()
+        check(not answer.refused, f"refused: {answer.text[:100]}")
+
+    quiet, crowded = Stopwatch(), Stopwatch()
+    for _ in range(20):
+        quiet.measure(next_caller)
+    crowd_of(cx, server, 750)
+    crowd_of(cx, server, 750, b"POST /mcp")
+    for _ in range(20):
+        crowded.measure(next_caller)
+    usual, worst = quiet.quantile(0.5), crowded.worst()
+    cx.note(f"usually {usual * 1000:.0f} ms, beside the crowd at worst {worst * 1000:.0f} ms")
+    check(worst < usual + 0.1, f"a caller waited {worst * 1000:.0f} ms, usually {usual * 1000:.0f} ms")
+
+
+@case("D18", "sessions that clients leave without a word, as most do, must cost nothing", alone=True)
+def abandoned_sessions_leave_nothing(cx):
+    server = cx.serve()
+    abandon(server, 300)
+    before = machine.resident_bytes(server.pid)
+    abandon(server, 2000)
+    cx.until(lambda: machine.descriptors(server.pid) < 40, "the connections are closed")
+    grown = machine.resident_bytes(server.pid) - before
+    cx.note(f"2000 abandoned sessions took {machine.mib(grown)}")
+    check(grown < machine.MIB, f"2000 abandoned sessions took {machine.mib(grown)}")
+
+
+def abandon(server, count):
+    for _ in range(count):
+        session = server.session()
+        with session.open_stream() as stream:
+            stream.recv(1000)
+        session.close()
+
+
+@case("D22", "a caller that may not read a resource must neither subscribe to it nor learn that it exists")
+def resources_of_others_cannot_be_watched(cx):
+    server = cx.serve(tokens=("ann", "bob"))
+    ann, bob = server.session(token_of("ann")), server.session(token_of("bob"))
+    job = ann.call("shell_bg", command="sleep 300").data["id"]
+    hers, none = f"job://{job}/output", f"job://{job[::-1]}/output"
+    for method in ("resources/read", "resources/subscribe"):
+        said = [bob.ask(method, {"uri": uri}) for uri in (hers, none)]
+        check(said[0].refused, f"{method} of hers is answered: {said[0].text[:100]}")
+        words = [answer.text.replace(uri, "URI").replace(uri[6:-7], "ID") for answer, uri in zip(said, (hers, none))]
+        check(words[0] == words[1], f"{method} tells hers from none: {words}")
+    stream = watch(server, token_of("bob"), [hers])
+    cx.keep(stream)
+    seen = stream.recv(1 << 14)
+    check(hers.encode() not in seen, f"he may listen to hers: {seen[-300:]}")
+
+
+def watch(server, token, uris):
+    """The stream of a subscription of 2026-07-28."""
+    caller = server.caller(token)
+    params = {"notifications": {"resourceSubscriptions": uris}}
+    body = wire.encode(wire.request(1, "subscriptions/listen", params, wire.MODERN))
+    return http.send(server.port, "POST", body, caller.headers("subscriptions/listen", params))

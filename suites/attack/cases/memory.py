@@ -1,0 +1,268 @@
+"""One budget of bytes: whatever callers make the server hold, alone or all at once, stays within it."""
+
+import json
+import socket
+import time
+
+from driver import wire
+from harness import http, machine
+from harness.case import case, check
+from harness.limits import room_for_files
+from harness.load import Load, Stopwatch
+from harness.website import Website
+from harness.world import Sockets, token_of
+
+BUDGET = 64 * machine.MIB
+# What the server itself takes besides, by the word of its documentation.
+BESIDES = 16 * machine.MIB
+# Nearly as large as a message may be.
+LARGE = 8_200_000
+
+CALLERS = ("ann", "bob", "cleo", "dan")
+
+
+def serve(cx, *options, **more):
+    return cx.serve("--memory", "64M", *options, **more)
+
+
+def judge(cx, server, what):
+    check(server.is_alive(), f"the server has died: {server.log()[-300:]}")
+    peak = machine.peak_bytes(server.pid)
+    cx.note(f"peak {machine.mib(peak)}, {peak / BUDGET:.2f} of the budget")
+    check(peak <= BUDGET + BESIDES, f"{what} took {machine.mib(peak)} of a budget of {machine.mib(BUDGET)}")
+    answer = server.caller(token_of("ann") if server.has_tokens else None).call("list_dir", path=str(cx.root))
+    check(not answer.refused, f"afterwards the server answers: {answer.text[:150]}")
+
+
+@case("D5", "bodies that are sent slowly must not add up without end", alone=True)
+def bodies_being_read_stay_in_the_budget(cx):
+    server, crowd = serve(cx), cx.keep(Sockets())
+    part = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"' + b"x" * 2_000_000
+    headers = server.caller().headers("tools/call", {"name": "shell"})
+    for _ in range(80):
+        connection = crowd.add(http.connect(server.port, seconds=1))
+        try:
+            connection.sendall(http.head("POST", "/mcp", headers, LARGE, server.port) + part)
+        except OSError:
+            pass  # It takes no more, which is right.
+    judge(cx, server, "80 bodies of which 2 MB each were sent")
+
+
+@case("D5", "calls in flight on one connection must not add up without end", alone=True)
+def calls_on_one_socket_stay_in_the_budget(cx):
+    server = serve(cx, unix=True)
+    call = {"name": "shell", "arguments": {"command": "sleep 30", "stdin": "x" * 4_000_000, "yield_after": 0}}
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(server.socket)
+        connection.settimeout(3)
+        try:
+            for number in range(30):
+                connection.sendall(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)))
+        except OSError:
+            pass  # It reads no further, which is right.
+        judge(cx, server, "30 calls with 4 MB of stdin each")
+
+
+@case("D5", "stdin of commands over HTTP must not add up without end", alone=True)
+def stdin_of_commands_stays_in_the_budget(cx):
+    server, crowd = serve(cx), cx.keep(Sockets())
+    session = server.session()
+    for _ in range(24):
+        try:
+            crowd.add(session.call_unread("shell", command="sleep 30", stdin="x" * 7_900_000, yield_after=0))
+        except OSError:
+            pass
+    judge(cx, server, "24 commands with 7.9 MB of stdin each")
+
+
+@case("D5", "fetches of a page without end must not add up", alone=True)
+def fetches_stay_in_the_budget(cx):
+    site, crowd = cx.keep(Website()), cx.keep(Sockets())
+    server = serve(cx, "--fetch-allow", f"127.0.0.1:{site.port}")
+    session = server.session()
+    for number in range(24):
+        crowd.add(session.call_unread("fetch", url=f"http://127.0.0.1:{site.port}/endless/{number}", timeout_s=20))
+    for connection in crowd.sockets:
+        connection.settimeout(20)
+        try:
+            connection.recv(1)
+        except OSError:
+            pass
+    judge(cx, server, "24 fetches of a page without end")
+
+
+@case("D5", "posts to a legacy stream that nobody reads must not add up", alone=True)
+def a_stuck_legacy_stream_stays_in_the_budget(cx):
+    server, crowd = serve(cx, "--legacy-sse"), cx.keep(Sockets())
+    (cx.root / "large").write_text("words " * 400_000)
+    endpoint = open_legacy(server, crowd)
+    body = wire.encode(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "shell", "arguments": {"command": "true", "stdin": "x" * LARGE}}}
+    )
+    for _ in range(24):
+        try:
+            crowd.add(http.send(server.port, "POST", body, http.base_headers(None), path=endpoint, seconds=2))
+        except OSError:
+            pass
+    time.sleep(0.5)
+    judge(cx, server, "24 posts of 8.2 MB to a stream that nobody reads")
+
+
+def open_legacy(server, crowd, token=None):
+    """A stream of HTTP+SSE with a reader that is stuck from the start. The path to post to."""
+    stream = crowd.add(http.connect(server.port))
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stream.sendall(http.head("GET", "/sse", http.base_headers(token) | {"Accept": "text/event-stream"}, port=server.port))
+    seen = b""
+    while b"/messages" not in seen or not seen.rstrip(b"\r").endswith(b"\n"):
+        part = stream.recv(4096)
+        check(part, f"the stream ends: {seen[:200]}")
+        seen += part
+    endpoint = next(line[5:].strip() for line in seen.decode().splitlines() if line.startswith("data:"))
+    for message in (
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": wire.initialize_params() | {"protocolVersion": "2024-11-05"}},
+        wire.notification("notifications/initialized", {}),
+    ):
+        http.send(server.port, "POST", wire.encode(message), http.base_headers(token), path=endpoint).close()
+    return endpoint
+
+
+@case("D5", "subscriptions of many sessions must not add up", alone=True)
+def subscriptions_stay_in_the_budget(cx):
+    server = serve(cx)
+    uri = "job://" + "x" * 60_000 + "/output"
+    taken = refused = 0
+    while taken < 1500 and refused < 5:
+        session = server.session()
+        answer = session.ask("resources/subscribe", {"uri": uri})
+        session.close()
+        taken, refused = taken + (not answer.refused), refused + answer.refused
+    cx.note(f"{taken} were taken")
+    judge(cx, server, f"{taken} sessions with a subscription of 60 kB each")
+
+
+@case("D5", "answers that nobody reads must not add up", alone=True)
+def unread_answers_stay_in_the_budget(cx):
+    server, crowd = serve(cx), cx.keep(Sockets())
+    (cx.root / "large").write_text("words and more words\n" * 40_000)
+    caller = server.caller()
+    params = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
+    body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+    for _ in range(200):
+        connection = http.connect(server.port)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        crowd.add(connection).sendall(http.head("POST", "/mcp", caller.headers("tools/call", params), len(body), server.port) + body)
+    time.sleep(1)
+    judge(cx, server, "200 answers that nobody reads")
+
+
+@case("D5", "under all of it at once, from four callers, a fifth one's calls stay quick", form="long", alone=True, limit=240)
+def the_whole_load_at_once_leaves_room_for_a_fifth_caller(cx):
+    server, load, watch = under_the_whole_load(cx)
+    cx.note(f"{len(watch.seconds)} calls, p50 {watch.quantile(0.5) * 1000:.1f} ms, p99 {watch.quantile(0.99) * 1000:.1f} ms")
+    cx.note(load.summary())
+    judge(cx, server, "the whole load")
+    check(len(watch.seconds) > 50, f"the fifth caller made only {len(watch.seconds)} calls")
+    check(watch.quantile(0.99) < 0.05, f"its p99 is {watch.quantile(0.99) * 1000:.0f} ms")
+
+
+@case("D5", "under all of it at once, with an address space of 300 MB, nothing aborts", form="long", alone=True, limit=240)
+def the_whole_load_at_once_aborts_nothing(cx):
+    server, load, watch = under_the_whole_load(cx, wrap=["prlimit", "--as=300000000"])
+    cx.note(f"{len(watch.seconds)} calls, p99 {watch.quantile(0.99) * 1000:.1f} ms")
+    cx.note(load.summary())
+    judge(cx, server, "the whole load")
+
+
+def under_the_whole_load(cx, wrap=(), seconds=25):
+    """Every attack on memory at once, from four callers, while a fifth one reads a file again and again."""
+    room_for_files(3000)
+    site, crowd = cx.keep(Website()), cx.keep(Sockets())
+    options = ["--legacy-sse", "--fetch-allow", f"127.0.0.1:{site.port}"]
+    server = serve(cx, *options, tokens=(*CALLERS, "eve"), unix=True, wrap=wrap)
+    (cx.root / "file").write_text("a short file\n")
+    (cx.root / "large").write_text("words and more words\n" * 40_000)
+    load = cx.keep(Load(seconds))
+    for number, name in enumerate(CALLERS):
+        attacker = Attacker(server, token_of(name), crowd, cx.root / "large", site.port, number)
+        load.add("body", attacker.send_half_a_body, 2)
+        load.add("stdin", attacker.run_with_stdin)
+        load.add("fetch", attacker.fetch_without_end, 2)
+        load.add("legacy", attacker.post_to_a_stuck_stream)
+        load.add("subscription", attacker.subscribe)
+        load.add("unread", attacker.leave_an_answer)
+    load.add("unix", lambda: run_on_the_socket(server), 2)
+    watch, caller = Stopwatch(), server.caller(token_of("eve"))
+    while not load.is_over() and server.is_alive():
+        answer = watch.measure(lambda: caller.call("read_file", path=str(cx.root / "file")))
+        check("a short file" in answer.text, f"the fifth caller is told: {answer.text[:150]}")
+        time.sleep(0.01)
+    load.close()
+    return server, load, watch
+
+
+class Attacker:
+    """What one caller does to the memory of the server. Each method is one round, bounded in time."""
+
+    def __init__(self, server, token, crowd, large, site_port, number):
+        self.server, self.token, self.crowd = server, token, crowd
+        self.large, self.site_port, self.number = large, site_port, number
+        self.endpoint = None
+        self.body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"' + b"x" * LARGE
+
+    def send_half_a_body(self):
+        headers = self.server.caller(self.token).headers("tools/call", {"name": "shell"})
+        head = http.head("POST", "/mcp", headers, LARGE + 100, self.server.port)
+        with http.connect(self.server.port, seconds=5) as connection:
+            connection.sendall(head + self.body[: LARGE // 2])
+            return word_of(connection.recv(1000))
+
+    def run_with_stdin(self):
+        answer = self.server.caller(self.token, seconds=10).call("shell", command="cat >/dev/null; sleep 1", stdin="x" * 7_900_000)
+        return "refused" if answer.refused else "done"
+
+    def fetch_without_end(self):
+        url = f"http://127.0.0.1:{self.site_port}/endless/{self.number}/{time.monotonic_ns()}"
+        answer = self.server.caller(self.token, seconds=10).call("fetch", url=url, timeout_s=5)
+        return "refused" if answer.refused else "done"
+
+    def post_to_a_stuck_stream(self):
+        self.endpoint = self.endpoint or open_legacy(self.server, self.crowd, self.token)
+        params = {"name": "read_file", "arguments": {"path": str(self.large)}, "padding": "x" * 4_000_000}
+        body = wire.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        with http.send(self.server.port, "POST", body, http.base_headers(self.token), path=self.endpoint, seconds=5) as sent:
+            word = word_of(sent.recv(1000))
+        if word in ("404", "410"):
+            self.endpoint = None
+        return word
+
+    def subscribe(self):
+        session = self.server.session(self.token, seconds=10)
+        answer = session.ask("resources/subscribe", {"uri": "job://" + "x" * 60_000 + "/output"})
+        session.close()
+        return "refused" if answer.refused else "done"
+
+    def leave_an_answer(self):
+        caller = self.server.caller(self.token)
+        params = {"name": "read_file", "arguments": {"path": str(self.large)}}
+        body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+        with http.send(self.server.port, "POST", body, caller.headers("tools/call", params), seconds=5) as connection:
+            return word_of(connection.recv(100))
+
+
+def word_of(data):
+    """The status in the first bytes of a response."""
+    return data[9:12].decode(errors="replace") or "closed"
+
+
+def run_on_the_socket(server):
+    """Large calls on a unix socket, whose answers are read late."""
+    call = {"name": "shell", "arguments": {"command": "cat >/dev/null; sleep 1", "stdin": "x" * 7_900_000}}
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(server.socket)
+        for number in range(8):
+            connection.sendall(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)))
+        answers = connection.makefile("rb")
+        refused = sum(json.loads(answers.readline()).get("result") is None for _ in range(8))
+        return f"refused {refused} of 8" if refused else "done"
