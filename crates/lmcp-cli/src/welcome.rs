@@ -19,6 +19,9 @@ pub(crate) fn say(
     if let Some(path) = unix {
         report::note(&format!("listening on {}", path.display()));
     }
+    if http.is_some() && !options.has_token() {
+        report::note(who_may_connect(options));
+    }
     if !stderr().is_terminal() {
         confine(options, enforced);
         return;
@@ -34,6 +37,17 @@ pub(crate) fn say(
         report::note(&format!("- {line}"));
     }
     report::note("\nCtrl-C stops it, a second one at once.");
+}
+
+/// Whom a server serves over HTTP that asks for no token.
+fn who_may_connect(options: &Options) -> &'static str {
+    if options.allow_remote == Some(true) {
+        "no token is asked for: whoever can reach this address is served"
+    } else if options.any_local_user == Some(true) {
+        "no token is asked for: every user of this machine is served"
+    } else {
+        "no token is asked for: you and root are served, other users of this machine are not"
+    }
 }
 
 /// Says what holds, if somebody asked for anything to hold.

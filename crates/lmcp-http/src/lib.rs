@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `serve` | connections: accepting, limiting, closing |
 //! | `service` | one request: which verb and path, who may |
+//! | `local_user` | which user of this machine a connection is of |
 //! | `bearer` | the token that a request carries |
 //! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
 //! | `post` | one POST, from its body to its answer |
@@ -17,6 +18,7 @@ mod bearer;
 mod body;
 mod guard;
 mod legacy;
+mod local_user;
 mod pair;
 mod post;
 mod serve;

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{Error, Handle, Limits, Tasks, Transport};
@@ -15,8 +15,10 @@ use tokio::{
 };
 
 use crate::{
+    body::Body,
     guard::Guard,
-    service::{HttpService, Settings},
+    local_user,
+    service::{self, HttpService, Settings},
 };
 
 /// Listens for HTTP on an address of this machine, at the path `/mcp`.
@@ -48,6 +50,7 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
         local,
         settings,
         remote: false,
+        any_local_user: false,
         stop: Box::pin(std::future::pending()),
     })
 }
@@ -58,6 +61,7 @@ pub struct Http {
     local: SocketAddr,
     settings: Settings,
     remote: bool,
+    any_local_user: bool,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -144,6 +148,21 @@ impl Http {
         self
     }
 
+    /// Serves every user of this machine. Without it, a server on a loopback address that does not
+    /// [identify](Self::identify) its callers serves the user it runs as and root alone, as the kernel says who made a
+    /// connection; others get 403.
+    #[must_use]
+    pub fn any_local_user(mut self) -> Self {
+        self.any_local_user = true;
+        self
+    }
+
+    /// Are users of this machine told apart?
+    fn asks_for_user(&self) -> bool {
+        let is_open = self.settings.identify.is_none() && !self.remote;
+        is_open && !self.any_local_user
+    }
+
     /// Stops when this future ends: no new connections, and those there are get a moment.
     #[must_use]
     pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
@@ -171,6 +190,7 @@ impl Transport for Http {
             )));
         }
         let limits = server.limits().clone();
+        let asks_for_user = self.asks_for_user();
         let service = HttpService::standalone(server.clone(), self.settings);
         let places = Arc::new(Semaphore::new(
             limits.connections.min(Semaphore::MAX_PERMITS),
@@ -196,7 +216,11 @@ impl Transport for Http {
                 refuse(&stream, limits.connections);
                 continue;
             };
-            let connection = serve(stream, service.clone(), limits.clone(), closing.clone());
+            let refused = asks_for_user
+                .then(|| local_user::refusal(&stream))
+                .flatten();
+            let service = service.clone();
+            let connection = serve(stream, service, refused, limits.clone(), closing.clone());
             connections.spawn(async move {
                 connection.await;
                 drop(place);
@@ -215,12 +239,18 @@ impl Transport for Http {
 async fn serve(
     stream: TcpStream,
     service: HttpService,
+    refused: Option<Arc<str>>,
     limits: Limits,
     mut closing: watch::Receiver<()>,
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
-        let service = service.clone();
-        async move { Ok::<_, std::convert::Infallible>(service.answer(request).await) }
+        let (service, refused) = (service.clone(), refused.clone());
+        async move {
+            Ok::<_, std::convert::Infallible>(match refused {
+                Some(words) => forbid(&words),
+                None => service.answer(request).await,
+            })
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -238,6 +268,15 @@ async fn serve(
     if let Err(err) = result {
         tracing::debug!("a connection ended: {err}");
     }
+}
+
+/// The answer to a user of this machine who is not served.
+fn forbid(words: &str) -> Response<Body> {
+    let error = RpcError::invalid_request(words.to_owned());
+    let mut response = service::refuse(StatusCode::FORBIDDEN, &error);
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+    response
 }
 
 /// As much of an answer as fits into the socket's buffer, for a connection too many.

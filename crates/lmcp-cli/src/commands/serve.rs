@@ -159,6 +159,9 @@ async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
     if let Some(tokens) = tokens {
         http = http.identify(move |headers| tokens.identify(headers));
     }
+    if options.any_local_user == Some(true) {
+        http = http.any_local_user();
+    }
     Ok(if let_in { http.allow_remote() } else { http })
 }
 

@@ -187,6 +187,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ORIGIN", help_heading = ACCESS, verbatim_doc_comment)]
     pub(crate) allow_origin: Vec<Origin>,
 
+    /// Without a token, serve every user of this machine over HTTP, and not
+    /// only the one that the server runs as and root.
+    #[arg(long, value_name = "BOOL", help_heading = ACCESS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) any_local_user: Option<bool>,
+
     /// Let other machines in without a token, because something in front of
     /// this server knows who they are. With a token it is not needed.
     #[arg(long, value_name = "BOOL", help_heading = ACCESS, verbatim_doc_comment,
@@ -330,6 +336,7 @@ impl Options {
             allow_host: or_list(self.allow_host, below.allow_host),
             allow_origin: or_list(self.allow_origin, below.allow_origin),
             allow_remote: self.allow_remote.or(below.allow_remote),
+            any_local_user: self.any_local_user.or(below.any_local_user),
             roles: below.roles.into_iter().chain(self.roles).collect(),
             name: self.name.or(below.name),
             state_dir: self.state_dir.or(below.state_dir),

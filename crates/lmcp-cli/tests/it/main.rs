@@ -2,6 +2,7 @@
 
 mod commands;
 mod endure;
+mod local_users;
 mod options;
 mod places;
 mod proxy;
