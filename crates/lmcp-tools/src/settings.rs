@@ -42,15 +42,17 @@ pub struct Settings {
     pub most_timeout: Duration,
     /// From asking a command to end to ending it. 2 seconds: enough to tidy up.
     pub grace_ms: u64,
-    /// Commands at once that somebody waits for. 256.
+    /// Commands at once that somebody waits for. 256; more are refused. A caller that has a name may hold at most twice as
+    /// many as stay free for others: two thirds if it is alone. The same holds for jobs.
     pub commands_at_once: usize,
-    /// Jobs at once. 64.
+    /// Jobs at once. 64, shared between callers like commands; more are refused, and a command that would be handed over
+    /// goes on as a call.
     pub jobs_at_once: usize,
     /// Output recorded of one command, in bytes. 256 MiB; of more, the first quarter and the end.
     pub output_bytes_kept: u64,
-    /// Jobs kept that have ended. 64.
+    /// Jobs kept that have ended. 64; of more, the oldest of the caller that keeps most is forgotten.
     pub jobs_kept: usize,
-    /// Their output, together, in bytes. 1 GiB.
+    /// Their output, together, in bytes. 1 GiB; of more, the oldest of the caller that keeps most is forgotten.
     pub job_bytes_kept: u64,
     /// And for how long. 7 days.
     pub jobs_kept_for: Duration,

@@ -10,7 +10,6 @@ use std::{
 
 use lmcp_core::{Cx, Error, ToolError, ToolResult};
 use rustix::fs::{Mode, OFlags};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     attend::Guards,
@@ -18,6 +17,7 @@ use super::{
     follow::{Following, Follows},
     helper::Helper,
     link::Link,
+    places::{Counts, Place, Places},
     remove::remove_tree,
     rights::Rights,
     rules::{self, Line, Request},
@@ -32,7 +32,10 @@ pub(crate) struct Commands {
     helper: Helper,
     pub(crate) store: Arc<Store>,
     rights: Rights,
-    places: Arc<Semaphore>,
+    /// For commands that somebody waits for.
+    places: Arc<Places>,
+    /// For jobs that are just being started; those that run are counted where they are recorded: they outlive us.
+    job_places: Arc<Places>,
     /// Dropped, they end what they guard, but for jobs.
     guards: Guards,
     follows: Follows,
@@ -71,8 +74,8 @@ pub(crate) struct Running {
     pub(crate) about: About,
     /// What it was started with; its environment is only what the caller added.
     pub(crate) order: Order,
-    /// Given back when it is over.
-    place: Option<OwnedSemaphorePermit>,
+    /// Given back when it is over; of a job, when it is recorded as running.
+    _place: Place,
 }
 
 /// The folder of a command that has no guard yet; removed unless it gets one.
@@ -114,7 +117,8 @@ impl Commands {
             helper,
             store: Arc::new(store),
             rights,
-            places: Arc::new(Semaphore::new(settings.commands_at_once)),
+            places: Places::new("commands", settings.commands_at_once),
+            job_places: Places::new("jobs", settings.jobs_at_once),
             guards,
             follows: Follows::default(),
         })
@@ -136,7 +140,11 @@ impl Commands {
             },
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
-        let place = self.place(host, wanted.keep).await?;
+        let place = if wanted.keep {
+            self.job_place(cx).await?
+        } else {
+            self.places.take(cx, &Counts::new())?
+        };
         let cwd = working_dir(host, wanted.cwd.as_deref())?;
         let (log, log_path) = match &wanted.log {
             Some(path) => open_log(host, path).map(|(file, path)| (Some(file), Some(path)))?,
@@ -167,37 +175,18 @@ impl Commands {
             log: log.is_some(),
         };
         let about = self.about(cx, log_path, &order);
-        let files = (log, input);
-        let mut running = self.run(id, about, order, files, folder).await?;
-        running.place = place;
-        Ok(running)
+        self.run(id, about, order, (log, input), (folder, place))
+            .await
     }
 
-    /// A place among the commands that run. Jobs are counted where they are recorded: they outlive us.
-    async fn place(&self, host: &Host, keep: bool) -> ToolResult<Option<OwnedSemaphorePermit>> {
-        let full = |what: &str, most: usize| {
-            ToolError::new(format!(
-                "{most} {what} run already, and that is the most this server runs at once"
-            ))
-            .hint("stop one with job_stop, or wait")
-        };
-        if keep {
-            let most = host.settings.jobs_at_once;
-            let store = Arc::clone(&self.store);
-            let running = blocking(move || {
-                store.prune();
-                Ok(store.running())
-            });
-            return if running.await? >= most {
-                Err(full("jobs", most))
-            } else {
-                Ok(None)
-            };
-        }
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place
-            .map(Some)
-            .map_err(|_| full("commands", host.settings.commands_at_once))
+    /// A place for a job of this caller, to be held until the job is recorded as running.
+    pub(crate) async fn job_place(&self, cx: &Cx) -> ToolResult<Place> {
+        let store = Arc::clone(&self.store);
+        let running = blocking(move || {
+            store.prune();
+            Ok(store.running())
+        });
+        self.job_places.take(cx, &running.await?)
     }
 
     /// Runs what a job ran, once more, as a job of its own, with the rights of this server: those of the job are no wider,
@@ -219,7 +208,7 @@ impl Commands {
             stdin: None,
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
-        self.place(host, true).await?;
+        let place = self.job_place(cx).await?;
         let (log, log_path) = match log {
             Some(path) => {
                 let (file, path) = open_log(host, &path.to_string_lossy())?;
@@ -234,7 +223,8 @@ impl Commands {
         order.passing = self.is_passing(cx);
         order.key = random_name();
         let about = self.about(cx, log_path, &order);
-        self.run(id, about, order, (log, None), folder).await
+        self.run(id, about, order, (log, None), (folder, place))
+            .await
     }
 
     /// What is recorded of a command: it is the caller's, and has the rights of this server.
@@ -250,7 +240,7 @@ impl Commands {
         about: About,
         order: Order,
         (log, input): (Option<File>, Option<String>),
-        mut folder: RecordDir,
+        (mut folder, place): (RecordDir, Place),
     ) -> ToolResult<Running> {
         let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
@@ -276,7 +266,7 @@ impl Commands {
             link,
             about,
             order,
-            place: None,
+            _place: place,
         })
     }
 

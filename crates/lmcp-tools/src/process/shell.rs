@@ -146,12 +146,12 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                 if cx.capabilities().has_extension(task::EXTENSION) {
                     // The client asks for the result itself, whenever it likes.
                     cx.detach().await;
-                } else if running.keep().await.is_ok() {
+                } else if let Ok(_place) = commands.job_place(&cx).await && running.keep().await.is_ok() {
                     let answer = handed_over(&running, began.elapsed(), &room);
                     host.commands()?.let_go(running, &cx);
                     return answer;
                 }
-                // It cannot be kept because it has just ended: that is the next word.
+                // It has just ended, which is the next word; or there is no place for another job, and it goes on as a call.
             }
         }
     }

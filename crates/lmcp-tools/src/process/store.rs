@@ -16,7 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    dir,
+    dir, forget,
+    places::Counts,
     remove::remove_tree,
     rights::{MOST_RIGHTS, Rights},
     spool::OUTPUT,
@@ -186,10 +187,16 @@ impl Store {
         job.about.owner == owner && job.is_kept() && self.rights.covers(&job.about.rights)
     }
 
-    /// How many jobs run, whoever they belong to.
-    pub(crate) fn running(&self) -> usize {
-        let runs = |(_, dir): &(String, PathBuf)| is_locked(dir);
-        self.folders().filter(runs).count()
+    /// How many jobs run, by who they belong to. Commands that somebody waits for are none.
+    pub(crate) fn running(&self) -> Counts {
+        let mut counts = Counts::new();
+        let jobs = self.folders().map(|(_, dir)| dir);
+        for dir in jobs.filter(|dir| is_locked(dir) && dir.join(dir::KEPT).exists()) {
+            // What cannot be read is nobody's, and still runs.
+            let owner = About::read(&dir).map_or(String::new(), |about| about.owner);
+            *counts.entry(owner).or_default() += 1;
+        }
+        counts
     }
 
     /// Removes what is to be forgotten. It may take long: not on a thread that serves.
@@ -197,38 +204,9 @@ impl Store {
         remove_all(&self.doomed());
     }
 
-    /// What is to be forgotten: what has ended and is too old, too much or too many; what a server left that was killed;
-    /// and scratch files that a guard left that was killed.
     fn doomed(&self) -> Vec<PathBuf> {
-        let mut doomed = Vec::new();
-        let mut ended: Vec<_> = self
-            .folders()
-            .filter(|(_, dir)| !is_locked(dir))
-            .filter_map(|(_, dir)| {
-                let age = fs::metadata(&dir).ok()?.modified().ok()?.elapsed().ok()?;
-                let bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| used(&output));
-                let kept = dir.join(dir::KEPT).exists();
-                Some((age, bytes, kept, dir))
-            })
-            .collect();
-        ended.sort();
-        let (mut count, mut total) = (0, 0);
-        for (age, bytes, kept, dir) in ended {
-            // A folder of a minute may be one whose guard is just being started.
-            let orphan = !kept && age > Duration::from_secs(60);
-            if kept {
-                count += 1;
-                total += bytes;
-            }
-            let too_much =
-                count > self.limits.jobs || total > self.limits.bytes || age > self.limits.age;
-            if orphan || kept && too_much {
-                doomed.push(dir);
-            } else if kept && dir.join(dir::SCRATCH).exists() {
-                doomed.push(dir.join(dir::SCRATCH));
-            }
-        }
-        doomed
+        let ended = self.folders().map(|(_, dir)| dir);
+        forget::doomed(ended.filter(|dir| !is_locked(dir)), &self.limits)
     }
 
     fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {
@@ -333,7 +311,7 @@ impl About {
         dir::write_whole(&order.dir, dir::JOB, &serde_json::to_vec(self)?)
     }
 
-    fn read(dir: &Path) -> io::Result<Self> {
+    pub(super) fn read(dir: &Path) -> io::Result<Self> {
         let bytes = dir::read_small(&dir.join(dir::JOB), MOST_RECORD)?;
         let mut about: Self = serde_json::from_slice(&bytes)?;
         if let Some(earlier) = about.order.take() {
@@ -375,11 +353,6 @@ fn is_locked(dir: &Path) -> bool {
         return false;
     };
     flock(&output, FlockOperation::NonBlockingLockShared).is_err()
-}
-
-/// What a file takes on the disk; holes take nothing.
-fn used(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
 }
 
 /// A name that nobody guesses: 80 bits.

@@ -30,6 +30,7 @@ mod confinement;
 mod edit;
 mod edit_property;
 mod ending;
+mod fairness;
 mod fence;
 mod fetch;
 mod fetch_guard;
