@@ -26,13 +26,15 @@ pub mod settings;
 mod time;
 mod web;
 
-use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet};
+use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
+use lmcp_wire::RpcError;
+use rustix::process::Pid;
 
 pub use process::helper::Helper;
 pub use settings::Settings;
 
 use files::locks::Locks;
-use process::{commands::Commands, rights::Rights};
+use process::{commands::Commands, peers, rights::Rights};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
@@ -64,6 +66,8 @@ pub struct HostTools {
 pub(crate) struct Host {
     pub(crate) settings: Settings,
     pub(crate) roots: Roots,
+    /// What all of that lets tools and commands do.
+    rights: Rights,
     pub(crate) locks: Locks,
     pub(crate) web: web::State,
     /// None without a helper program, and where nothing may be changed.
@@ -82,6 +86,11 @@ impl HostTools {
     /// The server, with these tools.
     pub fn add_to(self, server: Server) -> Server {
         let (writes, runs) = (!self.host.settings.read_only, self.host.commands.is_some());
+        let rights = self.host.rights.clone();
+        let admit = move |peer: &Peer| {
+            let pid = peer.process().pid.and_then(Pid::from_raw);
+            peers::admit(&rights, pid, peer.socket()).map_err(RpcError::from)
+        };
         let mut set = ToolSet::new(self.host)
             .tool(files::list::tool())
             .tool(files::read::tool())
@@ -102,7 +111,7 @@ impl HostTools {
                 .tool(process::stop::tool())
                 .resource(process::resource::output());
         }
-        server.tools(set)
+        server.admit_peers(admit).tools(set)
     }
 }
 
@@ -113,11 +122,12 @@ impl Host {
         let rights = Rights::of(&settings, &paths)?;
         let helper = settings.helper.clone().filter(|_| !settings.read_only);
         let commands = helper
-            .map(|helper| Commands::new(helper, &settings, &paths, rights))
+            .map(|helper| Commands::new(helper, &settings, &paths, rights.clone()))
             .transpose()?;
         Ok(Self {
             web: web::State::new(&settings.web),
             settings,
+            rights,
             roots,
             locks: Locks::new(),
             commands,

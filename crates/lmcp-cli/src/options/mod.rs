@@ -265,15 +265,20 @@ impl Options {
         }
     }
 
-    /// Refuses a path below a root: what only the operator may read or change must not be there.
+    /// Refuses a path below a root, or where commands may read: what only the operator may read or change must not be
+    /// there.
     pub(crate) fn expect_outside(&self, path: &Path) -> Result<(), Failure> {
         let path = real(path);
-        let Some(root) = self.root.iter().find(|root| path.starts_with(real(root))) else {
+        let is_in = |folder: &&PathBuf| path.starts_with(real(folder));
+        let root = self.root.iter().find(is_in).map(|it| ("the root", it));
+        // Without roots commands read everything anyway.
+        let also_read = self.also_read.iter().filter(|_| !self.root.is_empty());
+        let also_read = || also_read.clone().find(is_in).map(|it| ("--also-read", it));
+        let Some((what, folder)) = root.or_else(also_read) else {
             return Ok(());
         };
-        let words = format!("{} is below the root {}", path.display(), root.display());
-        Err(Failure::misuse(words)
-            .hint("every client could read and change it; keep it somewhere else"))
+        let words = format!("{} is below {what} {}", path.display(), folder.display());
+        Err(Failure::misuse(words).hint("every client could read it; keep it somewhere else"))
     }
 
     /// What the server is called.

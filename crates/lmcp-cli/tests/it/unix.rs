@@ -389,3 +389,59 @@ fn a_server_that_cannot_start_is_said_by_the_proxy() {
     let mut lines = stderr.lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains("cannot start") && line.contains("/nonexistent/root")));
 }
+
+#[test]
+fn a_confined_command_gets_nothing_from_the_own_server() {
+    let (runtime, root) = (runtime(), runtime());
+    let mut own = lmcp(&["serve", "--unix"]);
+    own.env("XDG_RUNTIME_DIR", runtime.path());
+    let (own, socket) = start(own);
+    let program = Path::new(env!("CARGO_BIN_EXE_lmcp"));
+    // Asks the own server which process it is, by way of a proxy.
+    let call = who_serves();
+    let ask = format!(
+        "echo '{}' | {} proxy {}",
+        call.trim(),
+        program.display(),
+        socket.display()
+    );
+    for is_confined in [false, true] {
+        let mut command = lmcp(&["serve", "--stdio"]);
+        if is_confined {
+            command.arg("--root").arg(root.path());
+            command
+                .arg("--also-read")
+                .arg(program.parent().expect("a folder"));
+        }
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        let said = shell_on_stdio(command, &ask);
+        let is_answered = said.contains(&format!("{}\\n", own.0.id()));
+        assert_eq!(is_answered, !is_confined, "{said}");
+        assert_eq!(said.contains("confined command"), is_confined, "{said}");
+    }
+}
+
+/// What a server on stdio answers when it is asked to run a line.
+fn shell_on_stdio(mut command: Command, line: &str) -> String {
+    let mut server = Running(command.spawn().expect("the binary was built for this test"));
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": "shell", "arguments": { "command": line }, "_meta": meta });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let stdin = server.0.stdin.as_mut().expect("a pipe");
+    writeln!(stdin, "{call}").expect("it reads");
+    let mut answer = String::new();
+    let stdout = server.0.stdout.take().expect("a pipe");
+    BufReader::new(stdout)
+        .read_line(&mut answer)
+        .expect("it answers");
+    let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+    let ran = &answer["result"]["structuredContent"];
+    format!(
+        "{}{}",
+        ran["stdout"].as_str().unwrap_or_default(),
+        ran["stderr"]
+    )
+}

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use lmcp_wire::{Icon, Implementation, discover::CacheHint};
+use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 
-use super::{Engine, Handle, catalog::Catalog, sight::Rule};
+use super::{Engine, Handle, catalog::Catalog, engine::PeerCheck, sight::Rule};
 use crate::{
     ask::seal::Sealer,
     budget::Budget,
@@ -28,7 +28,7 @@ use crate::{
     subscribe::Listeners,
     task::TaskStore,
     tool::{AnyTool, Effect, Tool},
-    transport::Transport,
+    transport::{Peer, Transport},
 };
 
 /// A server, described. [`Server::serve`] runs it on a transport; [`Server::start`] gives a [`Handle`] to run it on
@@ -56,6 +56,7 @@ pub struct Server {
     list_cache: CacheHint,
     layers: Vec<Layer>,
     sight: Option<Rule>,
+    peer_checks: Vec<PeerCheck>,
     state: States,
     key: Option<[u8; 32]>,
     parts: Parts,
@@ -72,6 +73,7 @@ impl Server {
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
             sight: None,
+            peer_checks: Vec::new(),
             state: States::default(),
             key: None,
             parts: Parts::default(),
@@ -172,6 +174,17 @@ impl Server {
         self
     }
 
+    /// Asks this about every process that connects to a unix socket of this server, once and before it is heard: who is
+    /// refused is told the error's words, and the connection ends. An internal error means that it cannot be told now, and
+    /// that the question is to be asked again. Called twice, both must agree. It should be quick.
+    pub fn admit_peers(
+        mut self,
+        check: impl Fn(&Peer) -> Result<(), RpcError> + Send + Sync + 'static,
+    ) -> Self {
+        self.peer_checks.push(Box::new(check));
+        self
+    }
+
     /// Other bounds than the default ones.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -216,6 +229,7 @@ impl Server {
             catalog: RwLock::new(Arc::new(catalog)),
             layers: self.layers,
             sight: self.sight,
+            peer_checks: self.peer_checks,
             state: self.state,
             sealer: Sealer::new(&key),
             session_key: SessionKey::derive(&key),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock, atomic::AtomicUsize};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use lmcp_wire::discover::CacheHint;
+use lmcp_wire::{RpcError, discover::CacheHint};
 use ring::digest;
 use serde_json::Value;
 
@@ -23,7 +23,11 @@ use crate::{
     state::States,
     subscribe::Listeners,
     task::TaskStore,
+    transport::Peer,
 };
+
+/// Refuses a process that connects, or does not.
+pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + Sync>;
 
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
@@ -35,6 +39,8 @@ pub(crate) struct Engine {
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) sight: Option<Rule>,
+    /// What decides which processes may connect to unix sockets.
+    pub(crate) peer_checks: Vec<PeerCheck>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
     pub(crate) session_key: SessionKey,

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use lmcp_wire::RequestId;
+use lmcp_wire::{RequestId, RpcError};
 
 use super::{
     Engine,
@@ -26,7 +26,7 @@ use crate::{
     session::SessionKey,
     set::{Parts, ToolSet},
     tool::{AnyTool, Effect, Tool},
-    transport::Transport,
+    transport::{Peer, Transport},
 };
 
 /// A running server: serve it on transports, change what it offers, say what changed, test it.
@@ -107,6 +107,17 @@ impl Handle {
     /// The bounds of this server.
     pub fn limits(&self) -> &Limits {
         &self.engine.limits
+    }
+
+    /// Is anything asked about processes that connect?
+    pub(crate) fn checks_peers(&self) -> bool {
+        !self.engine.peer_checks.is_empty()
+    }
+
+    /// May this process connect?
+    pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
+        let mut checks = self.engine.peer_checks.iter();
+        checks.try_for_each(|check| check(peer))
     }
 
     /// The memory that callers of this server share.

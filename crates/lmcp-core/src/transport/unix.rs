@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_wire::{RpcError, jsonrpc};
+use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
 use rustix::net::sockopt::socket_acceptconn;
 use serde_json::json;
 use tokio::{
@@ -228,6 +228,9 @@ impl Strangers {
 
 async fn serve(stream: UnixStream, server: Handle, closing: watch::Receiver<bool>) {
     let Ok(peer) = stream.peer_cred() else { return };
+    if server.checks_peers() && admitted(&stream, &server).await.is_none() {
+        return;
+    }
     let caller = Caller::process(peer.uid(), peer.pid());
     let (reader, writer) = stream.into_split();
     let connection = pair(reader, writer, caller);
@@ -242,10 +245,9 @@ async fn serve_known(
     greeted: &AtomicBool,
     closing: watch::Receiver<bool>,
 ) {
-    let (Ok(peer), Ok(socket)) = (stream.peer_cred(), stream.as_fd().try_clone_to_owned()) else {
+    let Some(peer) = admitted(&stream, &server).await else {
         return;
     };
-    let peer = Peer::new(Process::new(peer.uid(), peer.pid()), socket);
     let (mut reader, mut writer) = stream.into_split();
     let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
     let Some((caller, framer)) = passed else {
@@ -260,13 +262,50 @@ async fn serve_known(
     }
 }
 
-/// One line that says why, as far as it fits into the socket's buffer.
+/// Who connected, if the server lets it in. What cannot be told for want of open files is waited for.
+async fn admitted(stream: &UnixStream, server: &Handle) -> Option<Peer> {
+    let peer = stream.peer_cred().ok()?;
+    let process = Process::new(peer.uid(), peer.pid());
+    let looks = async {
+        loop {
+            if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
+                let peer = Peer::new(process, socket);
+                match server.admits(&peer) {
+                    Err(error) if error.code == INTERNAL_ERROR => {}
+                    verdict => return verdict.map(|()| peer),
+                }
+            }
+            tokio::time::sleep(server.limits().drain_wait).await;
+        }
+    };
+    let looked = tokio::time::timeout(server.limits().header_wait, looks).await;
+    let late = |_| RpcError::internal("nobody can tell which process connects".to_owned());
+    match looked.map_err(late).flatten() {
+        Ok(peer) => Some(peer),
+        Err(error) => {
+            turn_away(stream, process, &error);
+            None
+        }
+    }
+}
+
+/// Tells a process that may not connect why, and the log.
+fn turn_away(stream: &UnixStream, Process { uid, pid }: Process, error: &RpcError) {
+    tracing::warn!(pid, uid, "a connection was not let in: {}", error.message);
+    say(stream, error);
+}
+
 fn refuse(stream: &UnixStream, most: usize) {
     let error = RpcError::internal(format!(
         "{most} connections are open, and no more are taken"
     ))
     .with_data(json!({ "limit": "connections", "value": most }));
-    let mut line = jsonrpc::error(None, &error);
+    say(stream, &error);
+}
+
+/// One line that says why, as far as it fits into the socket's buffer.
+fn say(stream: &UnixStream, error: &RpcError) {
+    let mut line = jsonrpc::error(None, error);
     line.push(b'\n');
     let _ = stream.try_write(&line);
 }

@@ -105,10 +105,11 @@ impl Commands {
             age: settings.jobs_kept_for,
         };
         let store = Store::open(settings.state_dir.as_deref(), kept, rights.clone())?;
-        if let Some(root) = roots.iter().find(|root| store.is_below(root)) {
+        let also_read = settings.also_read.iter().filter(|_| !roots.is_empty());
+        if let Some(folder) = roots.iter().chain(also_read).find(|it| store.is_below(it)) {
             return Err(Error::config(format!(
-                "jobs cannot be kept below the root {}: commands could change how they are guarded",
-                root.display()
+                "jobs cannot be kept below {}: commands could see or change how they are guarded",
+                folder.display()
             )));
         }
         let guards = Guards::new(settings.adopt_orphans)
@@ -170,6 +171,7 @@ impl Commands {
             keep: wanted.keep,
             passing: self.is_passing(cx),
             spool_bytes: host.settings.output_bytes_kept,
+            rights: Rights::default(),
             fence: None,
             key: random_name(),
             log: log.is_some(),
@@ -278,6 +280,7 @@ impl Commands {
     /// The order with what is the same for every command, and is not written down: the environment, the fence.
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
+        order.rights = self.rights.clone();
         order.env = environment::of(&order.env, order.tty.is_some());
         if let Some(fence) = self.rights.fence() {
             let scratch = order.dir.join(dir::SCRATCH);

@@ -5,7 +5,7 @@ use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
 use super::{enter, guard};
 
 /// How this program is called to guard a command.
-const GUARD: &str = "__guard";
+pub(super) const GUARD: &str = "__guard";
 
 /// The program that guards commands: the one that runs, called once more with another first argument.
 ///

@@ -51,6 +51,7 @@ impl Link {
         let mut guard = Command::new(program);
         guard
             .arg(argument)
+            .arg(order.rights.for_command_line())
             .stdin(std::os::fd::OwnedFd::from(theirs))
             .stdout(log.map_or_else(Stdio::null, Stdio::from))
             .env_clear()

@@ -73,6 +73,17 @@ impl Rights {
         self.fence.as_ref()
     }
 
+    /// For the command line of a guard, which everybody can read: folders without their names. These can cover others, and
+    /// say nothing about being covered.
+    pub(super) fn for_command_line(&self) -> String {
+        let mut rights = self.clone();
+        let fence = rights.fence.iter_mut();
+        for folder in fence.flat_map(|fence| fence.write.iter_mut().chain(&mut fence.read)) {
+            folder.path.clear();
+        }
+        serde_json::to_string(&rights).unwrap_or_default()
+    }
+
     /// May somebody with these rights do everything that somebody with the others may?
     pub(crate) fn covers(&self, others: &Self) -> bool {
         self == others || self.covers_rules(others) && self.covers_places(others)

@@ -64,6 +64,8 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) session: Option<Pid>,
+    /// When it was started, in ticks since the system was.
+    pub(super) started: u64,
     state: char,
 }
 
@@ -77,10 +79,12 @@ impl Process {
         let state = words.next()?.chars().next()?;
         let parent = words.next().and_then(number);
         let session = words.nth(1).and_then(number);
+        let started = words.nth(15)?.parse().ok()?;
         Some(Self {
             pid,
             parent,
             session,
+            started,
             state,
         })
     }

@@ -1,8 +1,13 @@
 //! What the server and the guard of a command say to each other: one JSON value a line.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
+
+use super::rights::Rights;
 
 /// The first line to a guard: what to run. It is also what a job is started again from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +34,9 @@ pub(crate) struct Order {
     pub(crate) passing: bool,
     /// How much output is recorded; of more, the beginning and the end.
     pub(crate) spool_bytes: u64,
+    /// What the command may do, for those who come to the guard's socket. Not recorded with the order.
+    #[serde(default)]
+    pub(crate) rights: Rights,
     /// Where the command may go, if that is confined.
     pub(crate) fence: Option<Fence>,
     /// What whoever comes to the guard's socket must know.
@@ -77,9 +85,14 @@ pub(crate) struct Fence {
 /// A folder by its path, and which one it was when the server looked: what is put in its place is another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folder {
+    #[serde(default, skip_serializing_if = "is_nowhere")]
     pub(crate) path: PathBuf,
     pub(crate) device: u64,
     pub(crate) inode: u64,
+}
+
+fn is_nowhere(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 /// From the server to a guard.

@@ -208,7 +208,10 @@ fn jobs_are_not_kept_where_commands_can_change_them() {
     let mut settings = settings(&root.path().join("state"));
     settings.roots = vec![root.path().to_owned()];
     let refused = lmcp_tools::HostTools::new(settings).unwrap_err();
-    assert!(refused.to_string().contains("below the root"), "{refused}");
+    assert!(
+        refused.to_string().contains("cannot be kept below"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

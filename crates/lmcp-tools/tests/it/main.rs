@@ -38,6 +38,7 @@ mod fetch_parts;
 mod fetch_tls;
 mod jobs;
 mod list_dir;
+mod peers;
 mod picture;
 mod read_file;
 mod read_file_kinds;

@@ -32,6 +32,7 @@ use rustix::{
 
 use super::{
     dir::{self, in_dir},
+    peers,
     spool::{Spool, Stream},
     tree,
     words::{Ask, End, Order, Stdin, Word},
@@ -401,8 +402,12 @@ impl Guard {
             return;
         };
         let from = socket_peercred(&socket).map(|peer| peer.pid);
-        // The command itself has no say in how it is guarded.
-        if from.map_or(true, |pid| tree::is_below(pid, getpid())) || !self.has_place() {
+        // The command itself has no say in how it is guarded, nor has one that may do less.
+        let is_refused = |pid: Pid| {
+            let rights = &self.order.rights;
+            tree::is_below(pid, getpid()) || peers::admit(rights, Some(pid), &socket).is_err()
+        };
+        if from.map_or(true, is_refused) || !self.has_place() {
             return;
         }
         if let Ok(peer) = Peer::new(socket) {
