@@ -1,18 +1,45 @@
 //! What people are told of servers that go and come: each thing once.
 
+use std::time::{Duration, Instant};
+
 use crate::stdio::takes_notes;
 
 pub(crate) struct Notes<'a> {
     note: &'a mut dyn FnMut(&str),
     /// What they were told last. Empty: all is well.
     last: String,
+    /// When they were last told something besides, and how often it happened since.
+    remarked: Option<(Instant, usize)>,
 }
+
+/// Between two remarks: whoever makes us say something must not fill a disk with it.
+const PAUSE: Duration = Duration::from_secs(10);
 
 impl<'a> Notes<'a> {
     pub(crate) fn new(note: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             note,
             last: String::new(),
+            remarked: None,
+        }
+    }
+
+    /// Something that happened, whether there is a server or not. It may happen often, and is said now and then.
+    pub(crate) fn remark(&mut self, words: &str) {
+        let now = Instant::now();
+        if let Some((at, unsaid)) = &mut self.remarked
+            && now < *at + PAUSE
+        {
+            *unsaid += 1;
+            return;
+        }
+        let unsaid = self.remarked.map_or(0, |(_, unsaid)| unsaid);
+        self.remarked = Some((now, 0));
+        if takes_notes() {
+            match unsaid {
+                0 => (self.note)(words),
+                more => (self.note)(&format!("{words} ({more} times more since)")),
+            }
         }
     }
 

@@ -207,8 +207,11 @@ impl<'a> Driver<'a> {
         while let Some(output) = self.relay.next_output() {
             match (output, &mut self.link) {
                 (Output::ToClient(line), _) => self.client.out.push(line),
-                (Output::ToServer(line), Link::On(server)) => server.out.push(line),
-                (Output::ToServer(_), Link::Away(_)) => {}
+                (Output::ToServer(line), Link::On(server)) if !server.is_deaf => {
+                    server.out.push(line);
+                }
+                (Output::ToServer(_), _) => {}
+                (Output::Remark(words), _) => self.notes.remark(words),
                 (Output::Detach, _) => {
                     self.back_off();
                     self.notes
@@ -382,10 +385,17 @@ impl<'a> Driver<'a> {
         server_takes && has_room && self.client_takes()
     }
 
+    /// Not while the client does not take what there is for it. Nor while the server asks more than it may and does not
+    /// read what is said to that. (That it does not read is no reason by itself: it may be writing answers just now.)
     fn takes_from_server(&self) -> bool {
+        let Link::On(server) = &self.link else {
+            return false;
+        };
         // Whether we are welcome is for us, and not for the client.
-        let is_ours = matches!(&self.link, Link::On(server) if server.welcome_by.is_some());
-        is_ours || self.client_takes()
+        let is_ours = server.welcome_by.is_some();
+        let is_deaf = server.out.len() >= self.limits.buffer_bytes && !server.is_deaf;
+        let only_asks = is_deaf && self.relay.has_all_questions();
+        is_ours || self.client_takes() && !only_asks
     }
 
     fn client_takes(&self) -> bool {

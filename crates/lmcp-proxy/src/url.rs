@@ -208,6 +208,7 @@ impl<'a> Driver<'a> {
                 (Output::ToClient(line), _) => self.client.out.push(line),
                 (Output::ToServer(line), Link::On(link, _)) => link.send(line),
                 (Output::ToServer(_), Link::Away(_) | Link::Opening(_)) => {}
+                (Output::Remark(words), _) => self.notes.remark(words),
                 (Output::Detach, _) => {
                     self.back_off();
                     self.notes

@@ -46,6 +46,8 @@ pub(crate) enum Output {
     /// A line, without its end.
     ToClient(Vec<u8>),
     ToServer(Vec<u8>),
+    /// Something that people should know, in words.
+    Remark(&'static str),
     /// This server will not do. Look for another.
     Detach,
     /// The client has gone, and has what it can get.
@@ -260,6 +262,11 @@ impl Relay {
         }
         let has_room = self.is_open() || self.waiting.has_room(&self.limits);
         has_room && !self.is_crowded()
+    }
+
+    /// Has the server asked so much that more would only be refused?
+    pub(crate) fn has_all_questions(&self) -> bool {
+        self.questions.len() >= self.limits.questions
     }
 
     /// Is the client held back because of all the answers that are on their way to it?

@@ -83,6 +83,11 @@ impl Relay {
             Message::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
             Message::Hollow { id } => self.hear_answer(message, &id, None, now),
             Message::Nameless => self.hear_nameless(message),
+            // A client takes what is no JSON for the end of everything, or shows it to people.
+            Message::Unreadable if !is_json(message) => {
+                self.output.push_back(Output::Remark(NO_JSON));
+                Heard::Nothing
+            }
             Message::Unreadable => Heard::Pass,
         }
     }
@@ -102,7 +107,7 @@ impl Relay {
     }
 
     fn hear_question(&mut self, message: &[u8], theirs: RequestId, raw: &str) -> Heard {
-        if self.questions.len() >= self.limits.questions {
+        if self.has_all_questions() {
             let error = failures::too_many_questions(self.limits.questions);
             self.tell_server(jsonrpc::error(Some(&theirs), &error));
             return Heard::Nothing;
@@ -132,7 +137,10 @@ impl Relay {
             return Heard::Pass;
         };
         let (_, lines) = listen.end.get_or_insert_with(|| (at, Vec::new()));
-        lines.push(message.to_vec());
+        // A subscription ends once; who says it again and again is not listened to.
+        if lines.len() < MOST_ENDS {
+            lines.push(message.to_vec());
+        }
         Heard::Nothing
     }
 
@@ -230,6 +238,16 @@ impl Relay {
             self.tell_client(join(&left));
         }
     }
+}
+
+/// What people are told of a line that is not passed on.
+const NO_JSON: &str = "the server said something that is no JSON, which is not passed on";
+
+/// A subscription ends with an answer and a notification, at most.
+const MOST_ENDS: usize = 4;
+
+fn is_json(message: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(message).is_ok()
 }
 
 /// How the methods of messages begin that nobody answers.

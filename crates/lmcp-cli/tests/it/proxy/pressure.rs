@@ -116,6 +116,90 @@ fn a_client_that_does_not_read_holds_the_server_and_not_its_lines_in_memory() {
     assert!(grown < 2 << 10, "{grown} kB more");
 }
 
+/// Writes lines for as long as somebody takes them, 50 MB at most: how many bytes that were.
+fn flood(mut to: impl Write + AsFd, line: impl Fn(u64) -> Value) -> usize {
+    fcntl_setfl(&to, OFlags::NONBLOCK).expect("it is ours");
+    let (mut written, mut number) = (0, 0);
+    while written < 50 << 20 {
+        number += 1;
+        let line = format!("{}\n", line(number));
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match to.write(rest) {
+                Ok(part) => (written, rest) = (written + part, &rest[part..]),
+                Err(err) if err.kind() == ErrorKind::WouldBlock => {
+                    let soon = Timespec {
+                        tv_sec: 1,
+                        tv_nsec: 0,
+                    };
+                    let mut watched = [PollFd::new(&to, PollFlags::OUT)];
+                    if poll(&mut watched, Some(&soon)) == Ok(0) {
+                        fcntl_setfl(&to, OFlags::empty()).expect("it is ours");
+                        return written;
+                    }
+                }
+                Err(err) => panic!("{err}"),
+            }
+        }
+    }
+    written
+}
+
+// D13
+#[test]
+fn a_server_that_asks_and_does_not_read_is_read_no_further() {
+    let place = Place::new("asks");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&modern(1, "tools/list", json!({})));
+    let mut server = Server::accept(&listener);
+    server.receive();
+    let before = peak(&client.process.0);
+    let question = |id| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let mut output = client.output;
+    thread::scope(|scope| {
+        // The client reads all that it is asked.
+        scope.spawn(move || output.read_until(0, &mut Vec::new()));
+        let written = flood(server.lines.get_ref().try_clone().unwrap(), question);
+        assert!(written < 8 << 20, "{written} bytes");
+        let grown = peak(&client.process.0) - before;
+        assert!(grown < 2 << 10, "{grown} kB more");
+        // Once it reads, it hears that it asks too much.
+        assert_eq!(server.receive()["error"]["code"], -32603);
+        drop(client.process);
+    });
+}
+
+// D13
+#[test]
+fn what_is_no_json_stays_here() {
+    let place = Place::new("no-json");
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let mut client = Client::of(&place.socket());
+    client.send(&modern(1, "tools/list", json!({})));
+    let mut server = Server::accept(&listener);
+    server.receive();
+    for line in ["Segmentation fault", "{\"jsonrpc\": ", "\u{1b}[31m"] {
+        let written = server
+            .lines
+            .get_mut()
+            .write_all(format!("{line}\n").as_bytes());
+        written.unwrap();
+    }
+    server.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+    let mut first = String::new();
+    client.output.read_line(&mut first).unwrap();
+    assert!(first.contains(r#""id":1"#), "{first}");
+    let stderr = client.process.0.stderr.take().unwrap();
+    assert_eq!(client.end(), Some(0));
+    let words: Vec<_> = BufReader::new(stderr)
+        .lines()
+        .map_while(Result::ok)
+        .collect();
+    let remarks = words.iter().filter(|line| line.contains("no JSON")).count();
+    assert_eq!(remarks, 1, "{words:?}");
+}
+
 #[test]
 fn fifty_megabytes_there_and_back_arrive_as_they_left() {
     let place = Place::new("echo");

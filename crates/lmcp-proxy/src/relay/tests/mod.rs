@@ -150,6 +150,7 @@ impl Play {
             match output {
                 Output::ToClient(line) => self.to_client.push_back(text(line)),
                 Output::ToServer(line) => self.to_server.push_back(text(line)),
+                Output::Remark(_) => self.control.push_back("remark".to_owned()),
                 Output::Detach => self.control.push_back("detach".to_owned()),
                 Output::Done(ending) => self.control.push_back(format!("done {ending:?}")),
             }
