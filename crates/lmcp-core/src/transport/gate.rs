@@ -3,7 +3,10 @@
 use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -72,12 +75,16 @@ impl Peer {
 /// Longer than any greeting.
 const GREETING_BYTES: usize = 4096;
 
-/// Reads the first line and asks the gate. What was read behind it is left in the framer.
+/// Reads the first line and asks the gate. What was read behind it is left in the framer. `greeted` is set as soon as
+/// somebody has said who calls, however long the gate takes to answer.
 pub(super) async fn pass(
     gate: &Arc<dyn Gate>,
     peer: Peer,
-    reader: &mut (impl AsyncRead + Unpin),
-    writer: &mut (impl AsyncWrite + Unpin),
+    (reader, writer): (
+        &mut (impl AsyncRead + Unpin),
+        &mut (impl AsyncWrite + Unpin),
+    ),
+    greeted: &AtomicBool,
     limits: &Limits,
 ) -> Option<(Caller, Framer)> {
     let mut framer = Framer::new(GREETING_BYTES);
@@ -85,6 +92,7 @@ pub(super) async fn pass(
     let admitted = match line {
         Ok(Some(Frame::Line(line))) => match Greeting::parse(&line) {
             Some(greeting) => {
+                greeted.store(true, Ordering::Relaxed);
                 let admitted = gate.admit(greeting.token(), &peer).await;
                 admitted.map(|caller| (caller, greeting.wants_welcome()))
             }

@@ -168,13 +168,19 @@ impl Transport for Unix {
                 });
                 continue;
             };
-            let greeted = strangers.make_room();
+            strangers.make_room();
+            let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
+            let greeted = Arc::new(AtomicBool::new(false));
             let known = Arc::clone(&greeted);
             let task = connections.spawn(async move {
                 serve_known(stream, server, gate, &known, closing).await;
                 drop(place);
             });
-            strangers.0.push_back((task, greeted));
+            strangers.add(Stranger {
+                process,
+                task,
+                greeted,
+            });
         }
         // Nobody should find a door that does not open any more.
         drop(file);
@@ -207,22 +213,39 @@ impl Drop for Place {
 
 /// Connections that have not said who calls, the oldest first. Somebody who says nothing must not keep out those who would.
 #[derive(Default)]
-struct Strangers(VecDeque<(AbortHandle, Arc<AtomicBool>)>);
+struct Strangers(VecDeque<Stranger>);
+
+struct Stranger {
+    /// The process that connected, as far as the kernel says.
+    process: Option<i32>,
+    task: AbortHandle,
+    greeted: Arc<AtomicBool>,
+}
 
 /// So many at once; a greeting takes no time to speak of.
 const MOST_STRANGERS: usize = 64;
 
 impl Strangers {
-    /// Room for one more, and where it is noted that it has greeted.
-    fn make_room(&mut self) -> Arc<AtomicBool> {
+    /// Takes in one more.
+    fn add(&mut self, stranger: Stranger) {
+        self.0.push_back(stranger);
+    }
+
+    /// Makes room for one more: of the process that has the most of them, the oldest goes. A process that connects again
+    /// and again and says nothing makes room for itself that way, and not at the cost of others.
+    fn make_room(&mut self) {
         self.0
-            .retain(|(task, greeted)| !task.is_finished() && !greeted.load(Ordering::Relaxed));
-        while self.0.len() >= MOST_STRANGERS {
-            if let Some((oldest, _)) = self.0.pop_front() {
-                oldest.abort();
-            }
+            .retain(|each| !each.task.is_finished() && !each.greeted.load(Ordering::Relaxed));
+        if self.0.len() < MOST_STRANGERS {
+            return;
         }
-        Arc::default()
+        let of = |process| self.0.iter().filter(move |each| each.process == process);
+        let busiest = self.0.iter().map(|each| each.process);
+        let busiest = busiest.max_by_key(|process| of(*process).count()).flatten();
+        let oldest = self.0.iter().position(|each| each.process == busiest);
+        if let Some(oldest) = self.0.remove(oldest.unwrap_or_default()) {
+            oldest.task.abort();
+        }
     }
 }
 
@@ -249,11 +272,11 @@ async fn serve_known(
         return;
     };
     let (mut reader, mut writer) = stream.into_split();
-    let passed = gate::pass(&gate, peer, &mut reader, &mut writer, server.limits()).await;
+    let ends = (&mut reader, &mut writer);
+    let passed = gate::pass(&gate, peer, ends, greeted, server.limits()).await;
     let Some((caller, framer)) = passed else {
         return;
     };
-    greeted.store(true, Ordering::Relaxed);
     let connection = pair(reader, writer, caller.clone()).after(framer);
     tokio::select! {
         () = connection.serve_until(server, closing) => {}

@@ -79,6 +79,44 @@ fn connections_that_say_nothing_keep_nobody_out() {
     drop(silent);
 }
 
+/// Connects, and greets only when it is told to.
+const SLOW: &str = r#"
+import json, os, socket
+credentials = json.load(open(os.environ["LMCP_IDENTITY_FILE"]))
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(credentials["socket"])
+print("connected", flush=True)
+input()
+connection.sendall(json.dumps({"lmcp_identity": credentials["identity"]}).encode() + b"\n")
+print(connection.makefile().readline(), flush=True)
+"#;
+
+// D16
+#[test]
+fn who_connects_again_and_again_pushes_out_itself_and_not_others() {
+    let (host, _, _folder) = host();
+    let child = host.child("slow", "worker").unwrap();
+    let mut command = std::process::Command::new("python3");
+    command
+        .args(["-c", SLOW])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped());
+    let mut slow = child.spawn(&mut command).unwrap();
+    let mut lines = crate::visitor::follow(&mut slow);
+    assert_eq!(lines.next().unwrap().unwrap(), "connected");
+    let silent: Vec<_> = (0..500)
+        .map_while(|_| UnixStream::connect(host.socket()).ok())
+        .collect();
+    // Whoever comes after them is served, so all of them have been taken by then.
+    let other = host.child("other", "worker").unwrap();
+    heard(other.spawn(&mut visitor("env", 1, &[])).unwrap());
+    slow.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let answer = lines.next().unwrap().unwrap();
+    assert!(answer.contains("lmcp_welcome"), "{answer}");
+    slow.wait().unwrap();
+    drop(silent);
+}
+
 #[test]
 fn requests_begin_in_the_order_they_came() {
     let (host, noted, _folder) = host();
