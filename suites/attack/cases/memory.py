@@ -6,9 +6,10 @@ import time
 
 from driver import wire
 from harness import http, machine
+from harness.bystander import Bystander
 from harness.case import case, check
 from harness.limits import room_for_files
-from harness.load import Load, Stopwatch
+from harness.load import Load
 from harness.website import Website
 from harness.world import Sockets, token_of
 
@@ -34,7 +35,7 @@ def judge(cx, server, what):
     check(not answer.refused, f"afterwards the server answers: {answer.text[:150]}")
 
 
-@case("D5", "bodies that are sent slowly must not add up without end", alone=True)
+@case("D5", "bodies that are sent slowly must not add up without end")
 def bodies_being_read_stay_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
     part = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"' + b"x" * 2_000_000
@@ -48,7 +49,7 @@ def bodies_being_read_stay_in_the_budget(cx):
     judge(cx, server, "80 bodies of which 2 MB each were sent")
 
 
-@case("D5", "calls in flight on one connection must not add up without end", alone=True)
+@case("D5", "calls in flight on one connection must not add up without end")
 def calls_on_one_socket_stay_in_the_budget(cx):
     server = serve(cx, unix=True)
     call = {"name": "shell", "arguments": {"command": "sleep 30", "stdin": "x" * 4_000_000, "yield_after": 0}}
@@ -63,7 +64,7 @@ def calls_on_one_socket_stay_in_the_budget(cx):
         judge(cx, server, "30 calls with 4 MB of stdin each")
 
 
-@case("D5", "stdin of commands over HTTP must not add up without end", alone=True)
+@case("D5", "stdin of commands over HTTP must not add up without end")
 def stdin_of_commands_stays_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
     session = server.session()
@@ -75,7 +76,7 @@ def stdin_of_commands_stays_in_the_budget(cx):
     judge(cx, server, "24 commands with 7.9 MB of stdin each")
 
 
-@case("D5", "fetches of a page without end must not add up", alone=True)
+@case("D5", "fetches of a page without end must not add up")
 def fetches_stay_in_the_budget(cx):
     site, crowd = cx.keep(Website()), cx.keep(Sockets())
     server = serve(cx, "--fetch-allow", f"127.0.0.1:{site.port}")
@@ -91,7 +92,7 @@ def fetches_stay_in_the_budget(cx):
     judge(cx, server, "24 fetches of a page without end")
 
 
-@case("D5", "posts to a legacy stream that nobody reads must not add up", alone=True)
+@case("D5", "posts to a legacy stream that nobody reads must not add up")
 def a_stuck_legacy_stream_stays_in_the_budget(cx):
     server, crowd = serve(cx, "--legacy-sse"), cx.keep(Sockets())
     (cx.root / "large").write_text("words " * 400_000)
@@ -127,7 +128,7 @@ def open_legacy(server, crowd, token=None):
     return endpoint
 
 
-@case("D5", "subscriptions of many sessions must not add up", alone=True)
+@case("D5", "subscriptions of many sessions must not add up")
 def subscriptions_stay_in_the_budget(cx):
     server = serve(cx)
     uri = "job://" + "x" * 60_000 + "/output"
@@ -141,7 +142,7 @@ def subscriptions_stay_in_the_budget(cx):
     judge(cx, server, f"{taken} sessions with a subscription of 60 kB each")
 
 
-@case("D5", "answers that nobody reads must not add up", alone=True)
+@case("D5", "answers that nobody reads must not add up")
 def unread_answers_stay_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
     (cx.root / "large").write_text("words and more words\n" * 40_000)
@@ -182,6 +183,13 @@ def under_the_whole_load(cx, wrap=(), seconds=25):
     server = serve(cx, *options, tokens=(*CALLERS, "eve"), unix=True, wrap=wrap)
     (cx.root / "file").write_text("a short file\n")
     (cx.root / "large").write_text("words and more words\n" * 40_000)
+    caller = server.caller(token_of("eve"), seconds=20)
+
+    def read_a_file():
+        answer = caller.call("read_file", path=str(cx.root / "file"))
+        return "" if "a short file" in answer.text else answer.text[:150]
+
+    fifth = Bystander(read_a_file, seconds)
     load = cx.keep(Load(seconds))
     for number, name in enumerate(CALLERS):
         attacker = Attacker(server, token_of(name), crowd, cx.root / "large", site.port, number)
@@ -192,12 +200,11 @@ def under_the_whole_load(cx, wrap=(), seconds=25):
         load.add("subscription", attacker.subscribe)
         load.add("unread", attacker.leave_an_answer)
     load.add("unix", lambda: run_on_the_socket(server), 2)
-    watch, caller = Stopwatch(), server.caller(token_of("eve"))
-    while not load.is_over() and server.is_alive():
-        answer = watch.measure(lambda: caller.call("read_file", path=str(cx.root / "file")))
-        check("a short file" in answer.text, f"the fifth caller is told: {answer.text[:150]}")
-        time.sleep(0.01)
+    load.wait()
     load.close()
+    watch, complaint = fifth.result()
+    check(server.is_alive(), f"the server has died: {server.log()[-300:]}")
+    check(not complaint, f"the fifth caller is told, after {len(watch.seconds)} calls: {complaint}")
     return server, load, watch
 
 

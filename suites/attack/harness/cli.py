@@ -4,7 +4,6 @@ import argparse
 import encodings.idna  # noqa: F401  (used by sockets, and not to be found any more once root is given up)
 import os
 import secrets
-import signal
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 import cases
 from driver import processes, wire
 
-from . import users
+from . import ending, users
 from .case import CASES, Failed, Skip
 from .world import Context, World
 
@@ -36,21 +35,13 @@ def main():
         sys.exit(f"suites/attack: no case is called {' or '.join(args.only)}")
     if not args.binary.is_file():
         sys.exit(f"suites/attack: there is no {args.binary}; run `cargo build -p lmcp-cli`, or name it with --binary")
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, end)
+    ending.unwind_on_signals()
     began = time.monotonic()
     outcomes = run_passes(passes(args), chosen, args)
     print(f"\n{time.monotonic() - began:.0f} s")
     counts = [sum(outcome["verdict"] == verdict for outcome in outcomes) for verdict in (PASSED, FAILED, SKIPPED)]
     print("{} passed, {} failed, {} skipped".format(*counts))
     return 1 if counts[1] else 0
-
-
-def end(*_):
-    """Ends the suite in a way that unwinds, so that nothing is left behind; a second signal must not disturb that."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    sys.exit("suites/attack: ended by a signal")
 
 
 def parse():
