@@ -11,20 +11,24 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
-    ("lmcp-core", &["lmcp-wire", "lmcp-schema"]),
+    ("lmcp-private", &[]),
+    ("lmcp-core", &["lmcp-wire", "lmcp-schema", "lmcp-private"]),
     ("lmcp-http", &["lmcp-wire", "lmcp-core"]),
     (
         "lmcp",
         &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
     ),
     ("lmcp-tools", &["lmcp-wire", "lmcp-core"]),
-    ("lmcp-embed", &["lmcp-core", "lmcp-wire"]),
+    ("lmcp-embed", &["lmcp-core", "lmcp-private", "lmcp-wire"]),
     ("lmcp-client", &["lmcp-wire"]),
-    ("lmcp-proxy", &["lmcp-client", "lmcp-wire"]),
-    ("lmcp-cli", &["lmcp", "lmcp-proxy", "lmcp-tools"]),
+    ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
+    (
+        "lmcp-cli",
+        &["lmcp", "lmcp-private", "lmcp-proxy", "lmcp-tools"],
+    ),
 ];
 
 #[test]

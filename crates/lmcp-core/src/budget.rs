@@ -118,6 +118,11 @@ impl Budget {
 }
 
 impl Account {
+    /// What the caller occupies now.
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Acquire)
+    }
+
     /// Sets bytes aside.
     ///
     /// # Errors
@@ -184,8 +189,7 @@ impl Reservation {
         let (owner, shared) = (&self.account.0, &self.account.0.budget.0);
         let mine = owner.used.fetch_add(more, Ordering::AcqRel) + more;
         let all = shared.used.fetch_add(more, Ordering::AcqRel) + more;
-        let free = shared.total.saturating_sub(all);
-        if all <= shared.total && mine <= free.saturating_mul(2) || more == 0 {
+        if more == 0 || is_fair(mine, all, shared.total) {
             self.bytes += more;
             return Ok(());
         }
@@ -196,6 +200,28 @@ impl Reservation {
             total: shared.total,
             retriable: self.bytes + more <= self.account.0.budget.largest_share(),
         })
+    }
+
+    /// Sets more bytes aside, once they fit.
+    ///
+    /// # Errors
+    /// They did not fit within this time, or never will beside what is set aside already.
+    pub async fn grow_within(&mut self, more: usize, wait: Duration) -> Result<(), NoRoom> {
+        match self.grow(more) {
+            Err(no_room) if no_room.retriable => {
+                let more = self.account.reserve(more, wait).await?;
+                self.join(more);
+                Ok(())
+            }
+            decided => decided,
+        }
+    }
+
+    /// Adds the bytes of another reservation of the same account.
+    pub fn join(&mut self, mut other: Self) {
+        if Arc::ptr_eq(&self.account.0, &other.account.0) {
+            self.bytes += std::mem::take(&mut other.bytes);
+        }
     }
 
     /// Gives back all but so many bytes.
@@ -238,6 +264,32 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.account.give_back(self.bytes);
     }
+}
+
+/// May one caller hold so much, where all together would hold that much of a total? At most twice what is then left. One
+/// is added to that, so that a total of one or two can be had at all.
+pub(crate) fn is_fair(mine: usize, all: usize, total: usize) -> bool {
+    match total.checked_sub(all) {
+        Some(free) => mine <= (free + 1).saturating_mul(2),
+        None => false,
+    }
+}
+
+/// Is there a place for one more of a caller that has so many, where all have that many of so many places?
+///
+/// # Errors
+/// *Internal error*, naming the limit: it may be tried again.
+pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result<(), RpcError> {
+    if is_fair(mine + 1, all + 1, most) {
+        return Ok(());
+    }
+    let words = if all < most {
+        format!("your share of the limit `{limit}` of {most} is used up; try again later")
+    } else {
+        format!("the limit `{limit}` of {most} is reached; try again later")
+    };
+    let data = json!({ "limit": limit, "value": most, "retriable": true });
+    Err(RpcError::internal(words).with_data(data))
 }
 
 /// Counts somebody who waits, for as long as that lasts.

@@ -122,6 +122,7 @@ impl Call {
             Ok(outcome) => {
                 let extra = self.take_meta();
                 era::encode(&self.request, outcome, extra, &self.engine.server_info)
+                    .counted(&self.engine.budget, &self.request.caller)
             }
             Err(error) => Reply::error(Some(&self.request.id), &error),
         }
@@ -134,6 +135,8 @@ pub(crate) struct Running {
     /// `None` once it has ended or was handed over.
     work: Option<Work>,
     deadline: Duration,
+    /// Does it change nothing?
+    harmless: bool,
     /// Armed when the first poll did not finish the work.
     alarm: Option<Pin<Box<Sleep>>>,
     /// Armed when progress came too soon after the last.
@@ -143,11 +146,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(call: Arc<Call>, work: Work, deadline: Duration) -> Self {
+    pub(crate) fn new(call: Arc<Call>, work: Work, deadline: Duration, harmless: bool) -> Self {
         Self {
             call,
             work: Some(work),
             deadline,
+            harmless,
             alarm: None,
             tick: None,
             response: None,
@@ -238,6 +242,10 @@ impl Source for Running {
         };
         self.call.outbox.close();
         Poll::Ready(Some(response))
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.harmless
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -210,7 +210,7 @@ impl Cx {
                 .0
                 .engine
                 .tasks
-                .expect_room(&self.0.engine.limits)
+                .expect_room(self.caller(), &self.0.engine.limits)
                 .is_err()
         {
             return;

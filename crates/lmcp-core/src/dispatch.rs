@@ -26,6 +26,7 @@ use crate::{
     service::Replies,
     subscribe,
     tool::TaskUse,
+    weight,
 };
 
 type Answer = Result<Replies, RpcError>;
@@ -33,9 +34,28 @@ type Answer = Result<Replies, RpcError>;
 impl Engine {
     /// Answers a request.
     pub(crate) fn dispatch(self: &Arc<Self>, request: Request) -> Replies {
+        if request.message.len() > weight::LIGHT {
+            return self.dispatch_heavy(request);
+        }
         let id = request.id.clone();
         self.route(request)
             .unwrap_or_else(|error| Replies::error(&id, &error))
+    }
+
+    /// Reserves the memory that a large message takes once it is read, then answers it.
+    fn dispatch_heavy(self: &Arc<Self>, mut request: Request) -> Replies {
+        let engine = Arc::clone(self);
+        Replies::later(async move {
+            let id = request.id.clone();
+            let account = engine.budget.account(&request.caller.owner());
+            let weight = weight::weigh(&request.message);
+            match account.reserve(weight, engine.limits.admission_wait).await {
+                Ok(reserved) => request.weight = Some(Arc::new(reserved)),
+                Err(no_room) => return Replies::error(&id, &no_room.into()),
+            }
+            let answer = engine.route(request);
+            answer.unwrap_or_else(|error| Replies::error(&id, &error))
+        })
     }
 
     fn route(self: &Arc<Self>, request: Request) -> Answer {
@@ -49,8 +69,9 @@ impl Engine {
                     session.live()?.set_level(params.level);
                     return Ok(self.complete(&request, Outcome::Acknowledged));
                 }
-                request::SUBSCRIBE | request::UNSUBSCRIBE if offers.resources => {
-                    subscribe::watch(self, session, &request)?;
+                request::SUBSCRIBE if offers.resources => return subscribe::watch(self, request),
+                request::UNSUBSCRIBE if offers.resources => {
+                    subscribe::unwatch(session, &request)?;
                     return Ok(self.complete(&request, Outcome::Acknowledged));
                 }
                 _ => {}
@@ -67,7 +88,7 @@ impl Engine {
             }
             request::RESOURCES_READ if offers.resources => self.read_resource(request),
             request::COMPLETE if self.catalog().has_completions() => self.suggest(request),
-            request::LISTEN => subscribe::listen(self, &request),
+            request::LISTEN => subscribe::listen(self, request),
             request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
                 self.task(&request)
             }
@@ -137,11 +158,12 @@ impl Engine {
         // Without tasks in its revision a client can only wait.
         if tool.task == TaskUse::Required && request.session.is_none() {
             expect_tasks(&request)?;
-            self.tasks.expect_room(&self.limits)?;
+            self.tasks.expect_room(&request.caller, &self.limits)?;
         }
         request.check_flaw()?;
         let asking = self.resume(&request)?;
         let deadline = tool.deadline.unwrap_or(self.limits.deadline);
+        let harmless = tool.is_read_only();
         let call = Call::new(request, Arc::clone(self), asking);
         let cx = Cx(Arc::clone(&call));
         let work: Work = Box::pin(async move {
@@ -151,7 +173,9 @@ impl Engine {
             }
             tool.run(arguments, cx).await.map(Outcome::Tool)
         });
-        Ok(Replies::from_source(Running::new(call, work, deadline)))
+        Ok(Replies::from_source(Running::new(
+            call, work, deadline, harmless,
+        )))
     }
 
     fn read_resource(self: &Arc<Self>, request: Request) -> Answer {
@@ -173,6 +197,20 @@ impl Engine {
                 ))
             })
         }))
+    }
+
+    /// Reads a resource for the caller of a request and throws the contents away: a result says that it may be read.
+    pub(crate) fn try_read(self: &Arc<Self>, uri: &str, request: &Request) -> Replies {
+        let Some((resource, variables)) = self.catalog().find_resource(uri) else {
+            return Replies::error(&request.id, &era::no_resource(request, uri));
+        };
+        let uri = uri.to_owned();
+        self.run(request.clone(), Asking::default(), move |cx| {
+            Box::pin(async move {
+                let read = resource.read(&uri, variables, cx).await;
+                read.map(|_| Outcome::Acknowledged)
+            })
+        })
     }
 
     fn get_prompt(self: &Arc<Self>, request: Request) -> Answer {
@@ -282,11 +320,13 @@ impl Engine {
     ) -> Replies {
         let call = Call::new(request, Arc::clone(self), asking);
         let work = work(Cx(Arc::clone(&call)));
-        Replies::from_source(Running::new(call, work, self.limits.deadline))
+        // Reading, prompts and completion change nothing.
+        Replies::from_source(Running::new(call, work, self.limits.deadline, true))
     }
 
-    fn complete(&self, request: &Request, outcome: Outcome) -> Replies {
-        Replies::ready(era::encode(request, outcome, None, &self.server_info))
+    pub(crate) fn complete(&self, request: &Request, outcome: Outcome) -> Replies {
+        let reply = era::encode(request, outcome, None, &self.server_info);
+        Replies::ready(reply.counted(&self.budget, &request.caller))
     }
 }
 

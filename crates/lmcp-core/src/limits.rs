@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
+
 /// The bounds of one server. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -21,7 +23,9 @@ pub struct Limits {
     pub body_bytes: usize,
     /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above, give or take a read. At least 8192, below which no client fits.
     pub header_bytes: usize,
-    /// Connections at once, per listener. 1024: below the usual limit of open files. 503 above.
+    /// Connections at once, per listener. 1024, and at most half of the files that the process may have open. Past it, the
+    /// connection makes room that has been idle longest, unknown callers first; where none is idle, 503. A caller that is
+    /// known by name has at most two thirds of them.
     pub connections: usize,
     /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small.
     pub requests_in_flight: usize,
@@ -58,6 +62,9 @@ pub struct Limits {
     pub ask_rounds: u32,
     /// How long a question may stay unanswered. 30 minutes: people have lunch. It does not count as the request's time.
     pub ask_wait: Duration,
+    /// Questions that wait for an answer, of all sessions. 1024, shared between callers as the memory is. A question past
+    /// it fails; one that waits takes no place among the calls that run.
+    pub questions: usize,
     /// Largest sealed state a client is asked to carry, in bytes. 64 KiB: it travels in both directions.
     pub state_bytes: usize,
     /// Subscriptions at once, open streams of sessions among them. 16,384: each costs a few hundred bytes.
@@ -66,8 +73,6 @@ pub struct Limits {
     pub watched: usize,
     /// The URIs that one session watches, together, in bytes. 64 KiB.
     pub watched_bytes: usize,
-    /// The messages of all calls that run for HTTP sessions, together, in bytes. 64 MiB: a running call keeps its message.
-    pub session_bytes: usize,
     /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription. 16,384. All others
     /// cost nothing and are not counted. Past it, what has been idle longest is forgotten.
     pub sessions: usize,
@@ -76,8 +81,9 @@ pub struct Limits {
     pub session_wait: Duration,
     /// Sessions that clients ended, and that stay ended. 16,384: the last ones, and no client comes back for others.
     pub ended_sessions: usize,
-    /// Calls that run for all HTTP sessions together. 4096. They outlive their connections, which have a limit of their
-    /// own.
+    /// Calls that run for all HTTP sessions together. 4096, shared between callers as the memory is. They outlive their
+    /// connections, which have a limit of their own. A call that ends in its first turn needs no place, and neither does
+    /// one that waits for an answer to a question.
     pub session_calls: usize,
     /// What of one stream is kept for a client whose connection broke, in bytes. 64 KiB, but always the last event.
     pub replay_bytes: usize,
@@ -95,6 +101,17 @@ pub struct Limits {
     pub task_wait: Duration,
     /// How often a client should ask for a task. 1 s.
     pub task_poll: Duration,
+}
+
+impl Limits {
+    /// How many connections a listener of this process takes: [`Limits::connections`], but at most half of the files that
+    /// the process may have open. The rest is for what handlers open.
+    pub fn connections_here(&self) -> usize {
+        let files = getrlimit(Resource::Nofile).current;
+        let files = files.and_then(|files| usize::try_from(files).ok());
+        let half = files.map_or(usize::MAX, |files| files / 2);
+        self.connections.min(half).max(1)
+    }
 }
 
 impl Default for Limits {
@@ -120,11 +137,11 @@ impl Default for Limits {
             shutdown_wait: Duration::from_secs(5),
             ask_rounds: 16,
             ask_wait: Duration::from_secs(1800),
+            questions: 1024,
             state_bytes: 64 << 10,
             listeners: 16_384,
             watched: 1024,
             watched_bytes: 64 << 10,
-            session_bytes: 64 << 20,
             sessions: 16_384,
             session_wait: Duration::from_secs(3600),
             ended_sessions: 16_384,

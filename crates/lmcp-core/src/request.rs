@@ -1,6 +1,6 @@
 //! One valid request.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use lmcp_wire::{
@@ -9,7 +9,7 @@ use lmcp_wire::{
 };
 use serde::Deserialize;
 
-use crate::{caller::Caller, era::legacy, session::Session};
+use crate::{budget::Reservation, caller::Caller, era::legacy, session::Session};
 
 /// A request whose version, identity and headers have been checked: nobody checks again.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Request {
     /// The conversation it belongs to; none where every request stands alone.
     pub(crate) session: Option<Session>,
     pub(crate) caller: Caller,
+    /// The memory that is reserved for what a large message becomes.
+    pub(crate) weight: Option<Arc<Reservation>>,
 }
 
 /// Members of the parameters, each a JSON text within the message.

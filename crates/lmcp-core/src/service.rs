@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use lmcp_wire::{self as wire, RequestId, RpcError, jsonrpc};
 
-use crate::request::Request;
+use crate::{budget::Budget, caller::Caller, request::Request};
 
 /// Something that answers requests.
 pub trait Service: Send + Sync + 'static {
@@ -35,6 +36,11 @@ enum Inner {
 pub trait Source: Send {
     /// The next reply; `None` after the response.
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
+
+    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    fn is_harmless(&self) -> bool {
+        false
+    }
 
     /// Looked at while nobody can take a reply: work whose time is over ends all the same, and then this is ready.
     fn poll_deadline(&mut self, _: &mut Context<'_>) -> Poll<()> {
@@ -60,7 +66,18 @@ impl Replies {
 
     /// Replies that something must be awaited for: an authorisation, say.
     pub fn later(future: impl Future<Output = Self> + Send + 'static) -> Self {
-        Self::from_source(Later::Waiting(Box::pin(future)))
+        Self::from_source(Later {
+            state: Waited::Waiting(Box::pin(future)),
+            harmless: false,
+        })
+    }
+
+    /// The same, where nothing is changed that could not be changed again.
+    pub(crate) fn later_harmless(future: impl Future<Output = Self> + Send + 'static) -> Self {
+        Self::from_source(Later {
+            state: Waited::Waiting(Box::pin(future)),
+            harmless: true,
+        })
     }
 
     /// The next reply; `None` after the response.
@@ -77,6 +94,14 @@ impl Replies {
                 Some(reply) => Poll::Ready(Some(reply)),
                 None => source.poll_reply(cx),
             },
+        }
+    }
+
+    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    pub fn is_harmless(&self) -> bool {
+        match &self.0 {
+            Inner::Ready(_) => true,
+            Inner::Source(source) | Inner::Peeked(_, source) => source.is_harmless(),
         }
     }
 
@@ -157,7 +182,12 @@ impl fmt::Debug for Replies {
     }
 }
 
-enum Later {
+struct Later {
+    state: Waited,
+    harmless: bool,
+}
+
+enum Waited {
     Waiting(std::pin::Pin<Box<dyn Future<Output = Replies> + Send>>),
     Running(Replies),
 }
@@ -165,28 +195,35 @@ enum Later {
 impl Source for Later {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
         loop {
-            match self {
-                Self::Waiting(future) => match future.as_mut().poll(cx) {
-                    Poll::Ready(replies) => *self = Self::Running(replies),
+            match &mut self.state {
+                Waited::Waiting(future) => match future.as_mut().poll(cx) {
+                    Poll::Ready(replies) => self.state = Waited::Running(replies),
                     Poll::Pending => return Poll::Pending,
                 },
-                Self::Running(replies) => return replies.poll_next(cx),
+                Waited::Running(replies) => return replies.poll_next(cx),
             }
         }
     }
 
+    fn is_harmless(&self) -> bool {
+        self.harmless
+    }
+
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self {
-            Self::Running(replies) => replies.poll_deadline(cx),
-            Self::Waiting(_) => Poll::Pending,
+        match &mut self.state {
+            Waited::Running(replies) => replies.poll_deadline(cx),
+            Waited::Waiting(_) => Poll::Pending,
         }
     }
 }
 
+/// Up to this size an answer is not counted as memory of its caller.
+const SMALL: usize = 4096;
+
 /// One encoded message to the peer, and what kind it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    json: Vec<u8>,
+    json: Bytes,
     kind: ReplyKind,
 }
 
@@ -210,7 +247,7 @@ impl Reply {
     /// A result response, already encoded.
     pub fn encoded_result(json: Vec<u8>) -> Self {
         Self {
-            json,
+            json: json.into(),
             kind: ReplyKind::Result,
         }
     }
@@ -218,7 +255,7 @@ impl Reply {
     /// An error response.
     pub fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
         Self {
-            json: jsonrpc::error(id, error),
+            json: jsonrpc::error(id, error).into(),
             kind: ReplyKind::Error(error.code),
         }
     }
@@ -230,7 +267,7 @@ impl Reply {
 
     pub(crate) fn encoded_notification(json: Vec<u8>) -> Self {
         Self {
-            json,
+            json: json.into(),
             kind: ReplyKind::Notification,
         }
     }
@@ -238,7 +275,7 @@ impl Reply {
     /// A question, whose parameters are JSON already.
     pub(crate) fn request(id: &RequestId, method: &str, params: &[u8]) -> Self {
         Self {
-            json: jsonrpc::request_with(id, method, params),
+            json: jsonrpc::request_with(id, method, params).into(),
             kind: ReplyKind::Request,
         }
     }
@@ -254,9 +291,19 @@ impl Reply {
         Self::encoded_result(json)
     }
 
+    /// The same message, counted as memory of the caller that it is for until it is written. Small ones are not: the
+    /// limits on their number are enough.
+    pub(crate) fn counted(mut self, budget: &Budget, caller: &Caller) -> Self {
+        if self.json.len() > SMALL {
+            let counted = budget.account(&caller.owner()).take(self.json.len());
+            self.json = counted.hold(std::mem::take(&mut self.json));
+        }
+        self
+    }
+
     pub(crate) fn pause(time: Duration) -> Self {
         Self {
-            json: Vec::new(),
+            json: Bytes::new(),
             kind: ReplyKind::Pause(time),
         }
     }
@@ -276,8 +323,8 @@ impl Reply {
         &self.json
     }
 
-    /// The message, to be extended with what a transport puts behind it.
-    pub fn into_json(self) -> Vec<u8> {
+    /// The message itself. Its last copy gives back the memory that was counted for it.
+    pub fn into_json(self) -> Bytes {
         self.json
     }
 

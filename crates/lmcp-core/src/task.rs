@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use lmcp_wire::{
@@ -13,11 +14,13 @@ use lmcp_wire::{
     input::InputResponses,
     task::{Task, TaskStatus},
 };
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
+    budget::{Reservation, expect_share},
     call::{Call, Work, poll_fenced},
+    caller::Caller,
     clock,
     era::modern,
     limits::Limits,
@@ -32,7 +35,10 @@ pub(crate) struct TaskStore(Mutex<BTreeMap<String, Entry>>);
 
 struct Entry {
     owner: String,
-    call: Arc<Call>,
+    /// Absent once it has ended: a task that is kept for its result keeps nothing else.
+    call: Option<Arc<Call>>,
+    /// The memory of its result.
+    _counted: Option<Reservation>,
     /// As it was when it last began, asked or ended; open questions are added when it is shown.
     task: Task,
     born: Instant,
@@ -45,17 +51,19 @@ impl TaskStore {
     pub(crate) fn adopt(&self, call: &Arc<Call>, work: Work) -> Result<Task, RpcError> {
         let limits = &call.engine.limits;
         let mut entries = self.lock();
-        make_room(&mut entries, limits.tasks)?;
+        let owner = call.request.caller().owner();
+        make_room(&mut entries, &owner, limits)?;
         let id = random::hex::<16>();
         let mut task = Task::working(id.clone(), clock::now());
         task.ttl_ms = Some(millis(limits.task_wait));
         task.poll_interval_ms = Some(millis(limits.task_poll));
         call.asking.become_task(&id);
         let (stop, stopped) = oneshot::channel();
-        let (owner, call) = (call.request.caller().owner().into_owned(), Arc::clone(call));
+        let call = Arc::clone(call);
         let entry = Entry {
-            owner,
-            call: Arc::clone(&call),
+            owner: owner.into_owned(),
+            call: Some(Arc::clone(&call)),
+            _counted: None,
             task: task.clone(),
             born: Instant::now(),
             stop: Some(stop),
@@ -67,9 +75,9 @@ impl TaskStore {
         Ok(task)
     }
 
-    /// Could another task be taken?
-    pub(crate) fn expect_room(&self, limits: &Limits) -> Result<(), RpcError> {
-        make_room(&mut self.lock(), limits.tasks)
+    /// Could another task of this caller be taken?
+    pub(crate) fn expect_room(&self, caller: &Caller, limits: &Limits) -> Result<(), RpcError> {
+        make_room(&mut self.lock(), &caller.owner(), limits)
     }
 
     /// It asks, or was answered.
@@ -97,16 +105,18 @@ impl TaskStore {
         responses: InputResponses,
         engine: &Engine,
     ) -> Result<(), RpcError> {
-        let call = self.call(id, owner)?;
-        call.asking.answer(responses);
-        self.touch(id, engine);
+        if let Some(call) = self.call(id, owner)? {
+            call.asking.answer(responses);
+            self.touch(id, engine);
+        }
         Ok(())
     }
 
     /// Stops a task. One that has ended stays as it is.
     pub(crate) fn cancel(&self, id: &str, owner: &str, engine: &Engine) -> Result<(), RpcError> {
-        let call = self.call(id, owner)?;
-        call.cancel();
+        if let Some(call) = self.call(id, owner)? {
+            call.cancel();
+        }
         if self.end(id, |task| task.status = TaskStatus::Cancelled) {
             engine.listeners.task_changed(id);
         }
@@ -124,22 +134,24 @@ impl TaskStore {
     /// Stops and forgets one.
     fn forget(&self, id: &str) {
         let entry = self.lock().remove(id);
-        if let Some(entry) = entry {
-            entry.call.cancel();
+        if let Some(call) = entry.and_then(|entry| entry.call) {
+            call.cancel();
         }
     }
 
     /// Stops and forgets all.
     pub(crate) fn clear(&self) {
         let entries = std::mem::take(&mut *self.lock());
-        entries.values().for_each(|entry| entry.call.cancel());
+        let running = entries.values().filter_map(|entry| entry.call.as_ref());
+        running.for_each(|call| call.cancel());
     }
 
-    fn call(&self, id: &str, owner: &str) -> Result<Arc<Call>, RpcError> {
+    /// The call of a task; none where it has ended.
+    fn call(&self, id: &str, owner: &str) -> Result<Option<Arc<Call>>, RpcError> {
         let entries = self.lock();
         let entry = entries.get(id).filter(|entry| entry.owner == owner);
         entry
-            .map(|entry| Arc::clone(&entry.call))
+            .map(|entry| entry.call.clone())
             .ok_or_else(|| unknown(id))
     }
 
@@ -155,6 +167,10 @@ impl TaskStore {
         change(&mut entry.task);
         entry.task.last_updated_at = clock::now();
         entry.stop = None;
+        if let Some((call, result)) = entry.call.take().zip(entry.task.result.as_ref()) {
+            let account = call.engine.budget.account(&entry.owner);
+            entry._counted = Some(account.take(result.get().len()));
+        }
         true
     }
 
@@ -166,8 +182,9 @@ impl TaskStore {
 impl Entry {
     fn show(&self) -> Task {
         let mut task = self.task.clone();
-        let open = self.call.asking.open_questions();
-        if !task.status.is_terminal() && !open.is_empty() {
+        let call = self.call.as_ref();
+        let open = call.map(|call| call.asking.open_questions());
+        if let Some(open) = open.filter(|open| !open.is_empty() && !task.status.is_terminal()) {
             task.status = TaskStatus::InputRequired;
             task.input_requests = Some(open);
         }
@@ -176,8 +193,11 @@ impl Entry {
 
     /// Ended, and its time has passed.
     fn is_over(&self) -> bool {
-        let time = self.call.engine.limits.task_wait;
-        self.task.status.is_terminal() && self.born.elapsed() > time
+        let kept = self
+            .task
+            .ttl_ms
+            .map_or(Duration::MAX, Duration::from_millis);
+        self.task.status.is_terminal() && self.born.elapsed() > kept
     }
 }
 
@@ -215,14 +235,16 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
     }
 }
 
-/// Forgets what is over. What is not must stay readable: if that leaves no room, there is none.
-fn make_room(entries: &mut BTreeMap<String, Entry>, most: usize) -> Result<(), RpcError> {
+/// Forgets tasks whose time is over. The others must stay readable: if they leave no room for one more of this owner, it
+/// is refused.
+fn make_room(
+    entries: &mut BTreeMap<String, Entry>,
+    owner: &str,
+    limits: &Limits,
+) -> Result<(), RpcError> {
     entries.retain(|_, entry| !entry.is_over());
-    if entries.len() < most {
-        return Ok(());
-    }
-    let error = RpcError::internal(format!("{most} tasks are kept, and no more are taken"));
-    Err(error.with_data(json!({ "limit": "tasks", "value": most })))
+    let mine = entries.values().filter(|entry| entry.owner == owner);
+    expect_share("tasks", mine.count(), entries.len(), limits.tasks)
 }
 
 fn unknown(id: &str) -> RpcError {

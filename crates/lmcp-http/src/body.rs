@@ -1,6 +1,7 @@
 //! The body of an answer: one buffer, or a stream of events that owns the rest of the work.
 
 use std::{
+    collections::VecDeque,
     convert::Infallible,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -12,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use lmcp_core::{Replies, Reply};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::{pair::Lines, stream::Reader};
+use crate::{connections::Busy, pair::Lines, session::Leaving, stream::Reader};
 
 /// A year: no stream lives that long.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -28,9 +29,12 @@ enum Inner {
 /// Server-sent events.
 struct Events {
     feed: Feed,
+    /// The rest of an event that is sent in pieces.
+    rest: VecDeque<Bytes>,
     keep_alive: Duration,
     silence: Pin<Box<Sleep>>,
     ended: bool,
+    _busy: Option<Busy>,
 }
 
 /// Where events come from.
@@ -44,14 +48,33 @@ enum Feed {
     /// The stream of a call that runs elsewhere.
     Log(Reader),
     /// The stream of a session, and what goes onto it. A box, because there may be many that are hardly ever looked at.
-    Standing(Box<(Reader, Replies)>),
+    Standing(Box<Standing>),
     /// A connection that speaks in lines (HTTP+SSE).
     Lines(Lines),
+}
+
+/// The stream of a session, and the news that go onto it. Dropped in this order: the reader first.
+pub(crate) struct Standing {
+    pub(crate) reader: Reader,
+    pub(crate) news: Replies,
+    pub(crate) _leaving: Leaving,
 }
 
 impl Body {
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(bytes.into()))
+    }
+
+    /// Is it a stream, which may stay open?
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.0, Inner::Events(_))
+    }
+
+    /// Keeps the connection busy until the stream is dropped.
+    pub(crate) fn keep_busy(&mut self, busy: Busy) {
+        if let Inner::Events(events) = &mut self.0 {
+            events._busy = Some(busy);
+        }
     }
 
     /// The same answer for a client that takes nothing but events.
@@ -78,8 +101,8 @@ impl Body {
     }
 
     /// The stream of a session, fed by its news.
-    pub(crate) fn standing(reader: Reader, news: Replies, keep_alive: Duration) -> Self {
-        let feed = Feed::Standing(Box::new((reader, news)));
+    pub(crate) fn standing(standing: Standing, keep_alive: Duration) -> Self {
+        let feed = Feed::Standing(Box::new(standing));
         Self::from_feed(feed, Duration::ZERO, keep_alive)
     }
 
@@ -91,9 +114,11 @@ impl Body {
     fn from_feed(feed: Feed, wait: Duration, keep_alive: Duration) -> Self {
         Self(Inner::Events(Events {
             feed,
+            rest: VecDeque::new(),
             keep_alive,
             silence: Box::pin(sleep(wait)),
             ended: false,
+            _busy: None,
         }))
     }
 }
@@ -118,7 +143,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Inner::Whole(bytes) => bytes.is_empty(),
-            Inner::Events(events) => events.ended,
+            Inner::Events(events) => events.ended && events.rest.is_empty(),
         }
     }
 
@@ -132,6 +157,9 @@ impl http_body::Body for Body {
 
 impl Events {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(piece) = self.rest.pop_front() {
+            return Poll::Ready(Some(piece));
+        }
         if self.ended {
             return Poll::Ready(None);
         }
@@ -139,7 +167,7 @@ impl Events {
             Poll::Ready(Some((event, last))) => {
                 self.ended = last;
                 self.break_silence();
-                Poll::Ready(Some(event))
+                Poll::Ready(Some(event.first(&mut self.rest)))
             }
             Poll::Ready(None) => {
                 self.ended = true;
@@ -165,7 +193,7 @@ impl Events {
 
 impl Feed {
     /// The next event, and whether it is the last.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Bytes, bool)>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, bool)>> {
         match self {
             Self::Work { first, replies } => {
                 let reply = match first.take() {
@@ -173,16 +201,16 @@ impl Feed {
                     None => ready!(replies.poll_next(cx)),
                 };
                 let last = reply.as_ref().is_some_and(Reply::is_response);
-                Poll::Ready(reply.map(|reply| (event(reply), last)))
+                Poll::Ready(reply.map(|reply| (Event::new(b"data: ", reply.into_json()), last)))
             }
             Self::Log(reader) => reader
                 .poll(cx)
                 .map(|event| event.map(|event| (event, false))),
             Self::Lines(lines) => lines
                 .poll(cx)
-                .map(|event| event.map(|event| (event, false))),
+                .map(|event| event.map(|event| (Event::Whole(event), false))),
             Self::Standing(both) => {
-                let (reader, news) = &mut **both;
+                let Standing { reader, news, .. } = &mut **both;
                 loop {
                     if let Poll::Ready(event) = reader.poll(cx) {
                         return Poll::Ready(event.map(|event| (event, false)));
@@ -198,14 +226,40 @@ impl Feed {
     }
 }
 
-/// One event, in one piece.
-fn event(reply: Reply) -> Bytes {
-    let json = reply.into_json();
-    let mut event = Vec::with_capacity(json.len() + 8);
-    event.extend_from_slice(b"data: ");
-    event.extend_from_slice(&json);
-    event.extend_from_slice(b"\n\n");
-    event.into()
+/// One event of a stream.
+pub(crate) enum Event {
+    /// In one piece.
+    Whole(Bytes),
+    /// A large message between what is before it and the end of the event. It is not copied, and its memory stays counted
+    /// until it is written.
+    Pieces(Bytes, Bytes),
+}
+
+/// Up to this size it is cheaper to copy a message than to write it in pieces.
+const SMALL: usize = 4096;
+
+const END: &[u8] = b"\n\n";
+
+impl Event {
+    /// A message, with what stands before it.
+    pub(crate) fn new(before: &[u8], json: Bytes) -> Self {
+        if json.len() > SMALL {
+            Self::Pieces(Bytes::copy_from_slice(before), json)
+        } else {
+            Self::Whole([before, &*json, END].concat().into())
+        }
+    }
+
+    /// The first piece; the others are put where they wait.
+    fn first(self, rest: &mut VecDeque<Bytes>) -> Bytes {
+        match self {
+            Self::Whole(event) => event,
+            Self::Pieces(before, json) => {
+                rest.extend([json, Bytes::from_static(END)]);
+                before
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Body {

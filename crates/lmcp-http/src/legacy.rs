@@ -3,7 +3,7 @@
 //! Here a client that goes away has not cancelled anything: it may come back for the rest. So a call that is not done
 //! at once runs on its own, and what it says stands on a [`Stream`](crate::stream::Stream) that the answer only reads.
 
-use std::{future::poll_fn, task::Poll, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -18,10 +18,10 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::{
-    body::Body,
+    body::{Body, Standing},
     post::{Accept, Refusal, events, json, respond, whole_json},
     service::{Shared, empty, not_allowed, refuse},
-    session::{Held, Member, Started, Stranger},
+    session::{Held, Leaving, Member, Started, Stranger},
     stream::{Answers, EventId, Kept, Opening, Reader, Stream},
 };
 
@@ -92,8 +92,8 @@ pub(crate) async fn call(
     accept: Accept,
 ) -> Response<Body> {
     let session = session(shared, member, accept);
-    let (id, bytes) = (message.id.clone(), message.bytes.len());
-    let request = match request_of(message, caller, &session) {
+    let id = message.id.clone();
+    let request = match request_of(message, caller.clone(), &session) {
         Ok(request) => request,
         Err(error) => return json(StatusCode::OK, Reply::error(Some(&id), &error)),
     };
@@ -107,8 +107,18 @@ pub(crate) async fn call(
         *response.status_mut() = StatusCode::OK;
         return response;
     };
-    if let Err(error) = shared.sessions.expect_room(&held.id, &id, bytes, 0) {
-        return json(StatusCode::OK, Reply::error(Some(&id), &error));
+    let refused = |error: &RpcError| json(StatusCode::OK, Reply::error(Some(&id), error));
+    if let Err(error) = shared.sessions.expect_free(&held.id, &id) {
+        return refused(&error);
+    }
+    let find_place = || shared.sessions.find_place(&held.id, &id, &caller, 0);
+    // A refusal is the whole truth: a call that may change something is refused before it begins, or not at all.
+    let mut room = None;
+    if !replies.is_harmless() {
+        match find_place() {
+            Ok(found) => room = Some(found),
+            Err(error) => return refused(&error),
+        }
     }
     let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
     let replies = match first {
@@ -117,15 +127,19 @@ pub(crate) async fn call(
         Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
         Poll::Pending => replies,
     };
+    let room = match room.map_or_else(find_place, Ok) {
+        Ok(room) => Some(room),
+        Err(error) => return refused(&error),
+    };
     let started = Started {
         id: id.clone(),
         replies,
-        bytes,
+        room,
     };
     let (calls, priming) = (vec![started], session.has_priming());
     match shared.sessions.run(held.id, priming, accept.events, calls) {
         Ok(reader) => answer(shared, held, reader, accept, Form::One).await,
-        Err(error) => json(StatusCode::OK, Reply::error(Some(&id), &error)),
+        Err(error) => refused(&error),
     }
 }
 
@@ -269,7 +283,7 @@ impl<'a> Batch<'a> {
         session: &Session,
         member: &Member,
     ) -> Result<Started, RpcError> {
-        let (id, bytes) = (message.id.clone(), message.bytes.len());
+        let id = message.id.clone();
         if message.method == request::INITIALIZE {
             return Err(RpcError::invalid_request("`initialize` stands in no batch"));
         }
@@ -280,18 +294,19 @@ impl<'a> Batch<'a> {
         let request = request_of(message, caller.clone(), session)?;
         let mut replies = shared.service.call(request);
         let ready = replies.take_ready();
+        let mut room = None;
         if let Member::Of(held) = member {
             let (sessions, others) = (&shared.sessions, self.calls.len());
             match ready {
-                // What is answered already needs no room.
+                // What is answered already needs no place.
                 Some(_) => sessions.expect_free(&held.id, &id)?,
-                None => sessions.expect_room(&held.id, &id, bytes, others)?,
+                None => room = Some(sessions.find_place(&held.id, &id, caller, others)?),
             }
         }
         if let Some(reply) = ready {
             replies = Replies::ready(reply);
         }
-        Ok(Started { id, replies, bytes })
+        Ok(Started { id, replies, room })
     }
 }
 
@@ -337,7 +352,7 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
                 return match news(shared, &session, caller) {
                     Ok(news) => {
                         let reader = Reader::resume(&stream, event.number);
-                        events(Body::standing(reader, news, shared.limits.keep_alive))
+                        standing(shared, &held, reader, news)
                     }
                     Err(refusal) => *refusal,
                 };
@@ -369,10 +384,25 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
     match shared.sessions.stand(&held.id, session.has_priming()) {
         Ok(stream) => {
             let reader = Reader::open(&stream);
-            events(Body::standing(reader, news, shared.limits.keep_alive))
+            standing(shared, &held, reader, news)
         }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     }
+}
+
+/// The stream of a session, for as long as its client reads it.
+fn standing(shared: &Shared, held: &Held, reader: Reader, news: Replies) -> Response<Body> {
+    let leaving = Leaving {
+        sessions: Arc::downgrade(&shared.sessions),
+        session: held.id,
+        stream: reader.stream().number,
+    };
+    let standing = Standing {
+        reader,
+        news,
+        _leaving: leaving,
+    };
+    events(Body::standing(standing, shared.limits.keep_alive))
 }
 
 /// What changes in a session, as it changes.

@@ -16,7 +16,9 @@
 
 mod bearer;
 mod body;
+mod connections;
 mod guard;
+mod intake;
 mod legacy;
 mod local_user;
 mod pair;

@@ -20,12 +20,15 @@ use lmcp_wire::RpcError;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex},
     sync::{Mutex as AsyncMutex, oneshot},
+    task::AbortHandle,
+    time::timeout,
 };
 
 use crate::{
     body::Body,
-    post::{Refusal, check_type, events, read, turn_away},
-    service::{Shared, empty, refuse},
+    intake::{read, turn_away},
+    post::{Refusal, check_type, events},
+    service::{Here, empty, refuse},
 };
 
 /// Where the stream is opened.
@@ -33,15 +36,24 @@ pub(crate) const STREAM: &str = "/sse";
 /// Where messages go.
 pub(crate) const MESSAGES: &str = "/messages";
 
-/// Where a client's messages are written; one at a time.
-type Inlet = Arc<AsyncMutex<DuplexStream>>;
+/// An open stream.
+#[derive(Clone)]
+struct Open {
+    /// Where the client's messages are written; one at a time.
+    inlet: Arc<AsyncMutex<DuplexStream>>,
+    /// Ends it.
+    connection: AbortHandle,
+}
 
 /// The open streams, by the secret in the address that each client was given.
+type Streams = HashMap<String, Open>;
+
+/// HTTP+SSE of one server.
 pub(crate) struct Pair {
     server: Handle,
     /// Signs those secrets.
     key: SessionKey,
-    open: Arc<Mutex<HashMap<String, Inlet>>>,
+    open: Arc<Mutex<Streams>>,
     connections: Tasks,
 }
 
@@ -56,7 +68,7 @@ impl Pair {
     }
 
     /// Opens a stream. Its first event says where to send messages.
-    pub(crate) fn listen(&self, shared: &Shared, parts: http::request::Parts) -> Response<Body> {
+    pub(crate) fn listen(&self, shared: Here<'_>, parts: http::request::Parts) -> Response<Body> {
         let caller = match shared.caller(parts.headers) {
             Ok(caller) => caller,
             Err(response) => return *response,
@@ -68,12 +80,13 @@ impl Pair {
         let (writer, outlet) = duplex(shared.limits.outgoing_bytes);
         let connection = lmcp_core::pair(reader, writer, caller);
         let server = self.server.clone();
-        self.connections.spawn(async move {
+        let connection = self.connections.spawn(async move {
             // It ends when the stream does, and cannot fail.
             let _ = connection.serve(server).await;
         });
         let first = format!("event: endpoint\ndata: {MESSAGES}?session={secret}\n\n");
-        lock(&self.open).insert(secret.clone(), Arc::new(AsyncMutex::new(inlet)));
+        let inlet = Arc::new(AsyncMutex::new(inlet));
+        lock(&self.open).insert(secret.clone(), Open { inlet, connection });
         let lines = Lines {
             first: Some(first.into()),
             outlet,
@@ -92,7 +105,7 @@ impl Pair {
     }
 
     /// Takes one message. What comes of it comes on the stream.
-    pub(crate) async fn take<B>(&self, shared: &Shared, request: Request<B>) -> Response<Body>
+    pub(crate) async fn take<B>(&self, shared: Here<'_>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -103,7 +116,7 @@ impl Pair {
 
     async fn try_take<B>(
         &self,
-        shared: &Shared,
+        shared: Here<'_>,
         request: Request<B>,
     ) -> Result<Response<Body>, Refusal>
     where
@@ -114,7 +127,7 @@ impl Pair {
         let typed = check_type(&parts.headers);
         let caller = match shared.caller(parts.headers) {
             Ok(caller) => caller,
-            Err(response) => return Ok(turn_away(*response, body, shared).await),
+            Err(response) => return Ok(turn_away(*response, body, &shared).await),
         };
         typed?;
         let secret = parts.uri.query().and_then(|query| {
@@ -129,38 +142,54 @@ impl Pair {
         // It was signed for who opened the stream; to anybody else it is nothing.
         let key = &self.key;
         let secret = secret.filter(|secret| key.open(secret, &caller).is_some());
-        let inlet = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
-        let inlet = inlet.ok_or_else(gone)?;
-        // A message is a line; between its tokens a line break is a space like any other.
-        let mut line = read(body, shared).await?.to_vec();
-        for byte in &mut line {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
+        let open = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
+        let Open { inlet, connection } = open.ok_or_else(gone)?;
+        let line = read(body, &shared, &caller).await?;
+        let writing = async {
+            let mut inlet = inlet.lock_owned().await;
+            let (done, written) = oneshot::channel();
+            // On its own: a client that hangs up in the middle must not leave half a line. One at a time, by the lock.
+            self.connections.spawn(async move {
+                let written = write_line(&mut inlet, &line).await;
+                let _ = done.send(written);
+            });
+            written.await
+        };
+        match timeout(shared.limits.body_wait, writing).await {
+            Ok(Ok(Ok(()))) => Ok(empty(StatusCode::ACCEPTED)),
+            Ok(_) => Err(gone()),
+            Err(_) => {
+                // Its client sends and does not read: nothing of it is kept any longer.
+                connection.abort();
+                let words = "the stream of this session is not read, and was closed";
+                Err((StatusCode::NOT_FOUND, RpcError::invalid_request(words)))
             }
-        }
-        line.push(b'\n');
-        let mut inlet = inlet.lock_owned().await;
-        let (done, written) = oneshot::channel();
-        // On its own: a client that hangs up in the middle must not leave half a line. One at a time, by the lock.
-        self.connections.spawn(async move {
-            let written = inlet.write_all(&line).await;
-            let _ = done.send(written);
-        });
-        match written.await {
-            Ok(Ok(())) => Ok(empty(StatusCode::ACCEPTED)),
-            _ => Err(gone()),
         }
     }
 }
 
-fn lock(open: &Mutex<HashMap<String, Inlet>>) -> MutexGuard<'_, HashMap<String, Inlet>> {
+/// Writes one message as one line. Between its tokens a line break is a space like any other.
+async fn write_line(inlet: &mut DuplexStream, message: &[u8]) -> std::io::Result<()> {
+    for (at, piece) in message
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
+        .enumerate()
+    {
+        if at > 0 {
+            inlet.write_all(b" ").await?;
+        }
+        inlet.write_all(piece).await?;
+    }
+    inlet.write_all(b"\n").await
+}
+
+fn lock(open: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A stream's entry in the table, for as long as the stream is open.
 struct Entry {
     secret: String,
-    open: Arc<Mutex<HashMap<String, Inlet>>>,
+    open: Arc<Mutex<Streams>>,
 }
 
 impl Drop for Entry {

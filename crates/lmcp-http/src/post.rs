@@ -1,50 +1,51 @@
 //! One POST, from its body to its answer.
 
-use std::{future::poll_fn, pin::pin, task::Poll};
+use std::{future::poll_fn, task::Poll};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::BodyExt as _;
 use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind, is_handshake};
 use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
-use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
     body::Body,
+    intake::{read, turn_away},
     legacy::{self, Message},
-    service::{Shared, empty, refuse},
+    service::{Here, Shared, empty, refuse},
     session::Member,
 };
 
 /// A POST that is not even a request, and its status.
 pub(crate) type Refusal = (StatusCode, RpcError);
 
-pub(crate) async fn answer<B>(shared: &Shared, request: Request<B>) -> Response<Body>
+pub(crate) async fn answer<B>(here: Here<'_>, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body,
     B::Data: Buf,
 {
-    let answered = try_answer(shared, request).await;
+    let answered = try_answer(here, request).await;
     answered.unwrap_or_else(|(status, error)| {
         let mut response = refuse(status, &error);
-        if matches!(
-            status,
-            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT
-        ) {
-            close(&mut response);
+        match status {
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => close(&mut response),
+            StatusCode::SERVICE_UNAVAILABLE => {
+                let soon = HeaderValue::from_static("1");
+                response.headers_mut().insert(header::RETRY_AFTER, soon);
+            }
+            _ => {}
         }
         response
     })
 }
 
 /// The rest of the body is not read, so nothing can follow it.
-fn close(response: &mut Response<Body>) {
+pub(crate) fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
 }
 
-async fn try_answer<B>(shared: &Shared, request: Request<B>) -> Result<Response<Body>, Refusal>
+async fn try_answer<B>(here: Here<'_>, request: Request<B>) -> Result<Response<Body>, Refusal>
 where
     B: http_body::Body,
     B::Data: Buf,
@@ -52,13 +53,13 @@ where
     let (parts, body) = request.into_parts();
     let (accept, typed) = (Accept::of(&parts.headers), check_type(&parts.headers));
     // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
-    let caller = match shared.caller(parts.headers) {
+    let caller = match here.caller(parts.headers) {
         Ok(caller) => caller,
-        Err(response) => return Ok(Box::pin(turn_away(*response, body, shared)).await),
+        Err(response) => return Ok(Box::pin(turn_away(*response, body, &here)).await),
     };
     let (accept, ()) = (accept?, typed?);
-    let bytes = read(body, shared).await?;
-    let answered = take(shared, bytes, caller, accept).await?;
+    let bytes = read(body, &here, &caller).await?;
+    let answered = take(&here, bytes, caller, accept).await?;
     Ok(if accept.json || answered.status() != StatusCode::OK {
         answered
     } else {
@@ -314,101 +315,6 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         RpcError::invalid_request(words),
     ))
-}
-
-/// The whole body, within its limits of size and time.
-pub(crate) async fn read<B>(body: B, shared: &Shared) -> Result<Bytes, Refusal>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-{
-    let limits = &shared.limits;
-    let most = limits.body_bytes;
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large(most));
-    }
-    match timeout(limits.body_wait, collect(body, most)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(Unread::TooLarge)) => Err(too_large(most)),
-        Ok(Err(Unread::Broken)) => Err((
-            StatusCode::BAD_REQUEST,
-            RpcError::parse("the body broke off"),
-        )),
-        Err(_) => {
-            let seconds = limits.body_wait.as_secs();
-            let error = RpcError::parse(format!("the body did not arrive within {seconds} s"));
-            Err((StatusCode::REQUEST_TIMEOUT, error))
-        }
-    }
-}
-
-/// Answers somebody who may not. The body is read, for a client that is still writing may not see an answer, but
-/// nothing of it is kept.
-pub(crate) async fn turn_away<B>(
-    mut response: Response<Body>,
-    body: B,
-    shared: &Shared,
-) -> Response<Body>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-{
-    let mut left = shared.limits.body_bytes;
-    let skip = async {
-        let mut body = pin!(body);
-        while let Some(Ok(frame)) = body.frame().await {
-            let length = frame.data_ref().map_or(0, Buf::remaining);
-            left = left.checked_sub(length)?;
-        }
-        Some(())
-    };
-    if !matches!(timeout(shared.limits.body_wait, skip).await, Ok(Some(()))) {
-        close(&mut response);
-    }
-    response
-}
-
-enum Unread {
-    TooLarge,
-    Broken,
-}
-
-async fn collect<B>(body: B, most: usize) -> Result<Bytes, Unread>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-{
-    let mut body = pin!(body);
-    let mut whole = Bytes::new();
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(mut data) = frame.map_err(|_| Unread::Broken)?.into_data() else {
-            continue;
-        };
-        if whole.len() + rest.len() + data.remaining() > most {
-            return Err(Unread::TooLarge);
-        }
-        // Nearly every body is one piece, and then it is not copied.
-        if whole.is_empty() && rest.is_empty() {
-            whole = data.copy_to_bytes(data.remaining());
-            continue;
-        }
-        if rest.is_empty() {
-            rest.extend_from_slice(&std::mem::take(&mut whole));
-        }
-        rest.extend_from_slice(&data.copy_to_bytes(data.remaining()));
-    }
-    Ok(if rest.is_empty() {
-        whole
-    } else {
-        rest.freeze()
-    })
-}
-
-fn too_large(most: usize) -> Refusal {
-    let error = RpcError::invalid_request(format!("a body has at most {most} bytes"))
-        .with_data(json!({ "limit": "body_bytes", "value": most }));
-    (StatusCode::PAYLOAD_TOO_LARGE, error)
 }
 
 /// The header fields of a request, as the engine looks at them.

@@ -5,17 +5,18 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lmcp_core::{Error, Handle, Limits, Tasks, Transport};
+use lmcp_core::{Error, Handle, Limits, Tasks, Throttle, Transport};
 use lmcp_wire::{RpcError, jsonrpc};
 use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpStream, ToSocketAddrs},
-    sync::{Semaphore, watch},
+    sync::watch,
     time::timeout,
 };
 
 use crate::{
     body::Body,
+    connections::Connections,
     guard::Guard,
     local_user,
     service::{self, HttpService, Settings},
@@ -192,11 +193,10 @@ impl Transport for Http {
         let limits = server.limits().clone();
         let asks_for_user = self.asks_for_user();
         let service = HttpService::standalone(server.clone(), self.settings);
-        let places = Arc::new(Semaphore::new(
-            limits.connections.min(Semaphore::MAX_PERMITS),
-        ));
+        let open = Connections::new(limits.connections_here(), server.budget());
         let (close, closing) = watch::channel(());
         let connections = Tasks::default();
+        let mut full = Throttle::default();
         loop {
             let stream = tokio::select! {
                 () = &mut self.stop => break,
@@ -204,7 +204,9 @@ impl Transport for Http {
                     Ok((stream, _)) => stream,
                     Err(err) => {
                         // Out of descriptors, most likely: others will close some.
-                        tracing::warn!("cannot accept a connection: {err}");
+                        if let Some(times) = full.count() {
+                            tracing::warn!(times, "cannot accept a connection: {err}");
+                        }
                         tokio::time::sleep(limits.drain_wait).await;
                         continue;
                     }
@@ -212,26 +214,27 @@ impl Transport for Http {
             };
             // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                refuse(&stream, limits.connections);
+            let Some(place) = open.enter() else {
+                refuse(&stream, open.most());
                 continue;
             };
             let refused = asks_for_user
                 .then(|| local_user::refusal(&stream))
                 .flatten();
-            let service = service.clone();
+            let number = place.number();
+            let service = service.on(place.connection());
             let connection = serve(stream, service, refused, limits.clone(), closing.clone());
-            connections.spawn(async move {
+            let task = connections.spawn(async move {
                 connection.await;
                 drop(place);
             });
+            open.abort_with(number, task);
         }
         drop(self.listener);
         server.transport_stops();
         service.stop();
         close.send_replace(());
-        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-        let _ = timeout(limits.shutdown_wait, places.acquire_many(all)).await;
+        let _ = timeout(limits.shutdown_wait, open.all_closed()).await;
         Ok(())
     }
 }
@@ -248,7 +251,7 @@ async fn serve(
         async move {
             Ok::<_, std::convert::Infallible>(match refused {
                 Some(words) => forbid(&words),
-                None => service.answer(request).await,
+                None => service.answer_here(request).await,
             })
         }
     });
@@ -284,7 +287,7 @@ fn refuse(stream: &TcpStream, most: usize) {
     let error = RpcError::internal(format!(
         "{most} connections are open, and no more are taken"
     ))
-    .with_data(json!({ "limit": "connections", "value": most }));
+    .with_data(json!({ "limit": "connections", "value": most, "retriable": true }));
     let body = jsonrpc::error(None, &error);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\

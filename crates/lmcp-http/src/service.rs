@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    ops::Deref,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -9,12 +10,13 @@ use std::{
 
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use lmcp_core::{Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
+use lmcp_core::{Budget, Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
 use lmcp_wire::{RpcError, header as wire};
 
 use crate::{
     bearer::bearer,
     body::Body,
+    connections::{Connection, Watched},
     guard::Guard,
     legacy,
     pair::{self, Pair},
@@ -37,20 +39,25 @@ use crate::{
 /// ```
 pub fn service(server: Handle) -> HttpService {
     let limits = server.limits().clone();
-    HttpService(Arc::new(Shared {
+    HttpService::of(Shared {
         sessions: Sessions::new(&server),
+        budget: server.budget().clone(),
         service: Box::new(server),
         limits,
         guard: Guard::default(),
         identify: None,
         path: None,
         pair: None,
-    }))
+    })
 }
 
 /// See [`service`].
 #[derive(Clone)]
-pub struct HttpService(Arc<Shared>);
+pub struct HttpService {
+    shared: Arc<Shared>,
+    /// The connection that requests come on, where that is our own.
+    connection: Option<Arc<Connection>>,
+}
 
 pub(crate) struct Settings {
     pub(crate) guard: Guard,
@@ -67,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) service: Box<dyn Service>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
+    /// The memory that callers share.
+    pub(crate) budget: Budget,
     guard: Guard,
     identify: Option<Identify>,
     /// The only path that is answered; all of them when mounted.
@@ -83,21 +92,64 @@ impl HttpService {
             path,
             pair,
         } = settings;
-        Self(Arc::new(Shared {
+        Self::of(Shared {
             sessions: Sessions::new(&server),
             pair: pair.then(|| Pair::new(server.clone())),
+            budget: server.budget().clone(),
             service: Box::new(server),
             limits,
             guard,
             identify,
             path: Some(path),
-        }))
+        })
+    }
+
+    fn of(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+            connection: None,
+        }
+    }
+
+    /// The same service, for the requests of one connection.
+    pub(crate) fn on(&self, connection: &Arc<Connection>) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            connection: Some(Arc::clone(connection)),
+        }
+    }
+
+    /// Answers one request of a connection of our own, which is busy meanwhile.
+    pub(crate) async fn answer_here<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Unpin,
+        B::Data: Buf,
+    {
+        let Some(connection) = self.connection.clone() else {
+            return self.answer(request).await;
+        };
+        connection.begin();
+        let watched = Arc::clone(&connection);
+        let request = request.map(|body| Watched {
+            body,
+            connection: watched,
+        });
+        let mut response = self.answer(request).await;
+        let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+        let let_in = !refused.contains(&response.status());
+        if response.body().is_stream() {
+            let busy = connection.stays_busy();
+            response.body_mut().keep_busy(busy);
+        } else {
+            connection.end(let_in);
+        }
+        response
     }
 
     /// Ends what would never end by itself.
     pub(crate) fn stop(&self) {
-        self.0.sessions.close_streams();
-        if let Some(pair) = &self.0.pair {
+        self.shared.sessions.close_streams();
+        if let Some(pair) = &self.shared.pair {
             pair.close();
         }
     }
@@ -120,7 +172,7 @@ impl HttpService {
         mut self,
         identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
     ) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.0) {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.identify = Some(Box::new(identify));
         } else {
             tracing::warn!("a service that is already shared cannot be changed");
@@ -129,7 +181,7 @@ impl HttpService {
     }
 
     fn change(mut self, change: impl FnOnce(&mut Guard)) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.0) {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
             change(&mut shared.guard);
         } else {
             tracing::warn!("a service that is already shared cannot be changed");
@@ -144,11 +196,15 @@ impl HttpService {
         B::Data: Buf,
     {
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let mut response = match self.0.check(&request) {
+        let here = Here {
+            shared: &self.shared,
+            connection: self.connection.as_deref(),
+        };
+        let mut response = match self.shared.check(&request) {
             Some(refusal) => refusal,
-            None if self.0.is_pair(&request) => Box::pin(self.0.pair(request)).await,
-            None if request.method() == Method::POST => post::answer(&self.0, request).await,
-            None => self.0.manage(request.into_parts().0),
+            None if self.shared.is_pair(&request) => Box::pin(here.pair(request)).await,
+            None if request.method() == Method::POST => post::answer(here, request).await,
+            None => here.manage(request.into_parts().0),
         };
         if response.status().is_client_error() {
             tracing::debug!(status = response.status().as_u16(), "a request was refused");
@@ -197,8 +253,25 @@ impl Shared {
     fn is_pair<B>(&self, request: &Request<B>) -> bool {
         self.pair.is_some() && matches!(request.uri().path(), pair::STREAM | pair::MESSAGES)
     }
+}
 
-    async fn pair<B>(&self, request: Request<B>) -> Response<Body>
+/// The server, and the connection that a request of it comes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Here<'a> {
+    shared: &'a Shared,
+    connection: Option<&'a Connection>,
+}
+
+impl Deref for Here<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.shared
+    }
+}
+
+impl Here<'_> {
+    async fn pair<B>(self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,
         B::Data: Buf,
@@ -214,13 +287,21 @@ impl Shared {
     }
 
     /// Who sent these headers, or the answer to somebody who may not.
-    pub(crate) fn caller(&self, headers: HeaderMap) -> Result<Caller, Box<Response<Body>>> {
+    pub(crate) fn caller(self, headers: HeaderMap) -> Result<Caller, Box<Response<Body>>> {
         let Some(identify) = &self.identify else {
             return Ok(Caller::http(Fields(headers)));
         };
         match identify(&headers) {
             Ok(None) => Ok(Caller::http(Fields(headers))),
-            Ok(Some(principal)) => Ok(Caller::http(Fields(headers)).known_as(&principal)),
+            Ok(Some(principal)) => {
+                let claim = |connection: &Connection| connection.claim(&principal).err();
+                if let Some(error) = self.connection.and_then(claim) {
+                    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
+                    post::close(&mut response);
+                    return Err(Box::new(response));
+                }
+                Ok(Caller::http(Fields(headers)).known_as(&principal))
+            }
             Err(words) => {
                 let error = RpcError::invalid_request(words);
                 let mut response = refuse(StatusCode::UNAUTHORIZED, &error);
@@ -237,7 +318,7 @@ impl Shared {
     }
 
     /// GET and DELETE: what sessions have besides messages.
-    fn manage(&self, parts: Parts) -> Response<Body> {
+    fn manage(self, parts: Parts) -> Response<Body> {
         let gets = parts.method == Method::GET;
         let accept = Accept::of(&parts.headers);
         let says_what = parts.headers.contains_key(header::ACCEPT);
@@ -257,9 +338,9 @@ impl Shared {
             return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
         }
         if gets {
-            legacy::listen(self, caller)
+            legacy::listen(&self, caller)
         } else {
-            legacy::end(self, &caller)
+            legacy::end(&self, &caller)
         }
     }
 }
@@ -327,8 +408,8 @@ where
 impl std::fmt::Debug for HttpService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpService")
-            .field("guard", &self.0.guard)
-            .field("path", &self.0.path)
+            .field("guard", &self.shared.guard)
+            .field("path", &self.shared.path)
             .finish_non_exhaustive()
     }
 }

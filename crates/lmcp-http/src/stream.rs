@@ -17,6 +17,8 @@ use lmcp_core::{Reply, ReplyKind};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
+use crate::body::Event;
+
 /// A name of an event: `<stream>-<number>`, and `-<request>` where the stream answers one.
 pub(crate) struct EventId {
     pub(crate) stream: u64,
@@ -91,7 +93,7 @@ pub(crate) enum Kept {
 
 #[derive(Default)]
 struct Log {
-    events: VecDeque<Event>,
+    events: VecDeque<Said>,
     /// How many were dropped before the first of these.
     dropped: u64,
     bytes: usize,
@@ -108,7 +110,8 @@ struct Log {
     waker: Option<Waker>,
 }
 
-struct Event {
+/// One message on a stream.
+struct Said {
     json: Bytes,
     response: bool,
 }
@@ -187,9 +190,9 @@ impl Stream {
         if !response && matches!(self.kept, Kept::Responses) {
             return;
         }
-        let json = Bytes::from(reply.into_json());
+        let json = reply.into_json();
         log.bytes += json.len();
-        log.events.push_back(Event { json, response });
+        log.events.push_back(Said { json, response });
         log.trim(self.kept);
         log.wake();
     }
@@ -219,6 +222,12 @@ impl Stream {
     pub(crate) fn is_known(&self) -> bool {
         let log = self.lock();
         log.named || log.position.is_some()
+    }
+
+    /// Does nobody read it, and is there nothing on it to come back for?
+    pub(crate) fn is_blank(&self) -> bool {
+        let log = self.lock();
+        log.position.is_none() && log.events.is_empty() && log.dropped == 0
     }
 
     /// Does somebody read it?
@@ -354,11 +363,12 @@ impl Reader {
     }
 
     /// The next piece of the body; `None` at the end.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if std::mem::take(&mut self.primes) {
             self.stream.lock().named = true;
             let name = self.stream.name(0, false);
-            return Poll::Ready(Some(format!("id: {name}\ndata: \n\n").into()));
+            let event = format!("id: {name}\ndata: \n\n");
+            return Poll::Ready(Some(Event::Whole(event.into())));
         }
         let mut log = self.stream.lock();
         let Some(position) = log.position.filter(|_| log.readers == self.me) else {
@@ -373,12 +383,14 @@ impl Reader {
             drop(log);
             self.stream.read.notify_waiters();
             let name = self.stream.name(position + 1, last);
-            return Poll::Ready(Some(event_text(&name, &json)));
+            let before = format!("id: {name}\ndata: ");
+            return Poll::Ready(Some(Event::new(before.as_bytes(), json)));
         }
         if let Some(time) = log.pause.take() {
             log.readers += 1;
             log.position = None;
-            return Poll::Ready(Some(format!("retry: {}\n\n", time.as_millis()).into()));
+            let event = format!("retry: {}\n\n", time.as_millis());
+            return Poll::Ready(Some(Event::Whole(event.into())));
         }
         if log.ended {
             return Poll::Ready(None);
@@ -398,15 +410,4 @@ impl Drop for Reader {
         drop(log);
         self.stream.read.notify_waiters();
     }
-}
-
-/// One event, in one piece.
-fn event_text(name: &str, json: &[u8]) -> Bytes {
-    let mut text = Vec::with_capacity(json.len() + name.len() + 16);
-    text.extend_from_slice(b"id: ");
-    text.extend_from_slice(name.as_bytes());
-    text.extend_from_slice(b"\ndata: ");
-    text.extend_from_slice(json);
-    text.extend_from_slice(b"\n\n");
-    text.into()
 }

@@ -31,13 +31,14 @@ use tokio::{sync::watch, time::timeout};
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
 
 use crate::{
+    budget::Reservation,
     call::Call,
     cx::Cx,
     era::legacy,
     error::{ToolError, ToolResult},
     request::{Members, decode, string},
     service::Reply,
-    session::{self, Session},
+    session::{self, Live, Session},
 };
 
 /// What is known of a request's questions.
@@ -309,6 +310,7 @@ impl Cx {
         }
         let open = std::mem::take(&mut self.0.asking.lock().open);
         let live = session.live().map_err(ToolError::rpc)?;
+        let _places = self.expect_questions(open.len(), &live)?;
         let mut waiting = Vec::with_capacity(open.len());
         for (key, request) in open {
             let method = request.method();
@@ -322,7 +324,7 @@ impl Cx {
             self.0.outbox.push(request);
             waiting.push((key, asked));
         }
-        let thinking = Thinking::begin(&self.0.asking);
+        let thinking = (Thinking::begin(&self.0.asking), live.wait());
         let answered = timeout(self.0.engine.limits.ask_wait, wait(waiting, &self.0)).await;
         drop(thinking);
         answered.unwrap_or_else(|_| {
@@ -338,6 +340,23 @@ impl Cx {
             let keys = keys.join("`, `");
             ToolError::new(format!("the answer to `{keys}` does not fit the question"))
         })
+    }
+
+    /// Places for so many more questions that wait: a share for each caller, and no more for a session than it may have
+    /// requests in flight.
+    fn expect_questions(&self, more: usize, live: &Live) -> ToolResult<Reservation> {
+        let (engine, limits) = (&self.0.engine, &self.0.engine.limits);
+        let refused = |limit: &str, most: usize| {
+            let words = format!("the limit `{limit}` of {most} is reached; try again later");
+            let data = json!({ "limit": limit, "value": most, "retriable": true });
+            ToolError::rpc(RpcError::internal(words).with_data(data))
+        };
+        if live.waiting() >= limits.requests_in_flight {
+            return Err(refused("requests_in_flight", limits.requests_in_flight));
+        }
+        let places = engine.questions.account(&self.caller().owner());
+        let reserved = places.try_reserve(more);
+        reserved.map_err(|_| refused("questions", limits.questions))
     }
 
     /// Keeps a value for when this handler runs again after a question. The client carries it, sealed.

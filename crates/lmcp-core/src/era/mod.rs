@@ -84,6 +84,7 @@ pub fn admit(
         flaw: admitted.flaw,
         session: session.cloned(),
         caller,
+        weight: None,
     })
 }
 

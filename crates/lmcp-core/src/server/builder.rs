@@ -220,6 +220,7 @@ impl Server {
         let key = self.key.unwrap_or_else(random::bytes);
         let engine = Engine {
             budget: Budget::new(self.limits.memory_bytes),
+            questions: Budget::new(self.limits.questions),
             listeners: Listeners::new(&self.limits),
             tasks: TaskStore::default(),
             limits: self.limits,

@@ -32,6 +32,8 @@ pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + S
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
+    /// Places for questions that wait.
+    pub(crate) questions: Budget,
     /// `serverInfo`, as JSON: it stands in every result.
     pub(crate) server_info: String,
     pub(crate) instructions: Option<String>,

@@ -125,6 +125,12 @@ impl Handle {
         &self.engine.budget
     }
 
+    /// How many questions wait for an answer: of this owner, and of all.
+    pub fn waiting_questions(&self, owner: &str) -> (usize, usize) {
+        let questions = &self.engine.questions;
+        (questions.account(owner).used(), questions.used())
+    }
+
     /// Signs the ids of this server's sessions.
     pub fn session_key(&self) -> &SessionKey {
         &self.engine.session_key
@@ -266,6 +272,10 @@ impl Source for Fenced {
             self.replies = None;
             Poll::Ready(Some(Reply::error(Some(&self.id), &incident(&*panic))))
         })
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.replies.as_ref().is_some_and(Replies::is_harmless)
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {

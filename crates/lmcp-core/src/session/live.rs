@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -24,6 +24,8 @@ pub struct Live {
     /// The id of the next question.
     next: AtomicI64,
     questions: Mutex<HashMap<i64, Waiting>>,
+    /// Calls that do nothing but wait for answers.
+    waiting: AtomicUsize,
     wishes: Mutex<Wishes>,
 }
 
@@ -48,6 +50,7 @@ impl Default for Live {
         Self {
             next: AtomicI64::new(start),
             questions: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             wishes: Mutex::default(),
         }
     }
@@ -81,6 +84,17 @@ impl Live {
         let wishes = self.wishes();
         let watches = |listener: &Arc<Listener>| listener.watches_something();
         wishes.level.is_some() || wishes.listener.as_ref().is_some_and(watches)
+    }
+
+    /// How many calls of the session do nothing but wait for the client's answers.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Counts a call that waits for answers, for as long as it does.
+    pub(crate) fn wait(self: &Arc<Self>) -> Waits {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        Waits(Arc::clone(self))
     }
 
     /// A new question.
@@ -141,6 +155,15 @@ impl std::fmt::Debug for Live {
         f.debug_struct("Live")
             .field("questions", &self.lock().len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A call that waits for answers.
+pub(crate) struct Waits(Arc<Live>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

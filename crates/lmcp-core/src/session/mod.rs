@@ -237,6 +237,7 @@ impl Session {
             flaw: None,
             session: Some(self.clone()),
             caller,
+            weight: None,
         }
     }
 }

@@ -393,6 +393,12 @@ pub(crate) struct CheckedTool {
 }
 
 impl CheckedTool {
+    /// Does it say that it changes nothing?
+    pub(crate) fn is_read_only(&self) -> bool {
+        let annotations = self.spec.annotations.as_ref();
+        annotations.and_then(|annotations| annotations.read_only_hint) == Some(true)
+    }
+
     /// Is it for everybody?
     pub(crate) fn is_common(&self) -> bool {
         self.roles.is_none()

@@ -1,9 +1,14 @@
 //! Cutting a stream of bytes into lines, in bounded memory.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::budget::NoRoom;
 
 /// Room made for each read. One page of lines; a longer line grows the buffer up to the limit.
 const CHUNK: usize = 16 << 10;
+
+/// A line up to this size is copied: a slice would keep the whole buffer for as long as its call runs.
+const SMALL: usize = 4096;
 
 /// One line, or what is left of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +18,8 @@ pub enum Frame {
     Line(Bytes),
     /// A line that went past the limit. It was skipped as it came.
     TooLong,
+    /// A line that callers left no memory for. It was skipped as it came.
+    NoRoom(NoRoom),
 }
 
 /// Cuts bytes into lines.
@@ -58,19 +65,40 @@ impl Framer {
                 self.scanned = self.buffer.len();
                 return self.check_length();
             };
-            let line = self.buffer.split_to(self.scanned + end + 1).freeze();
+            let length = self.scanned + end;
             self.scanned = 0;
             if std::mem::take(&mut self.skipping) {
+                self.buffer.advance(length + 1);
                 continue;
             }
-            let line = line.slice(..line.len() - 1);
-            if line.len() > self.limit {
+            if length > self.limit {
+                self.buffer.advance(length + 1);
                 return Some(Frame::TooLong);
             }
+            let line = if length <= SMALL {
+                let line = Bytes::copy_from_slice(&self.buffer[..length]);
+                self.buffer.advance(length + 1);
+                line
+            } else {
+                let line = self.buffer.split_to(length + 1).freeze();
+                line.slice(..length)
+            };
             if !line.trim_ascii().is_empty() {
                 return Some(Frame::Line(line));
             }
         }
+    }
+
+    /// How much of a line is there that has not ended.
+    pub fn unfinished(&self) -> usize {
+        if self.skipping { 0 } else { self.buffer.len() }
+    }
+
+    /// Throws away the line that has not ended, and the rest of it as it comes.
+    pub fn skip(&mut self) {
+        self.buffer = BytesMut::new();
+        self.scanned = 0;
+        self.skipping = true;
     }
 
     /// Is another whole line there?
@@ -90,9 +118,9 @@ impl Framer {
         if self.buffer.len() <= self.limit && !self.skipping {
             return None;
         }
-        self.buffer = BytesMut::new();
-        self.scanned = 0;
-        (!std::mem::replace(&mut self.skipping, true)).then_some(Frame::TooLong)
+        let told = self.skipping;
+        self.skip();
+        (!told).then_some(Frame::TooLong)
     }
 }
 
@@ -105,7 +133,7 @@ mod tests {
         let mut frames = Vec::new();
         let show = |frame| match frame {
             Frame::Line(line) => String::from_utf8_lossy(&line).into_owned(),
-            Frame::TooLong => "TOO LONG".into(),
+            Frame::TooLong | Frame::NoRoom(_) => "TOO LONG".into(),
         };
         for chunk in chunks {
             framer.buffer().extend_from_slice(chunk.as_bytes());

@@ -100,7 +100,7 @@ pub(super) async fn pass(
                 "the first line on this socket must say who calls: {\"lmcp_identity\": TOKEN}",
             )),
         },
-        Ok(Some(Frame::TooLong)) => Err(RpcError::invalid_request(format!(
+        Ok(Some(Frame::TooLong | Frame::NoRoom(_))) => Err(RpcError::invalid_request(format!(
             "a greeting has at most {GREETING_BYTES} bytes"
         ))),
         // It went away without a word: somebody looked whether the socket is alive.

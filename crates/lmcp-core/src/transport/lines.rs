@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{framing::Frame, outgoing::Outgoing};
 use crate::{
+    budget::{Account, Reservation},
     caller::Caller,
     era,
     limits::Limits,
@@ -46,10 +47,15 @@ pub(crate) trait Lines: Send {
     fn has_more(&self) -> bool;
 }
 
+/// The memory that a call takes while it runs, besides its message.
+const CALL_BYTES: usize = 8 << 10;
+
 /// One connection.
 pub(crate) struct Connection<S> {
     service: S,
     caller: Caller,
+    /// The memory that the caller occupies.
+    account: Account,
     limits: Limits,
     out: Arc<Outgoing>,
     tasks: JoinSet<()>,
@@ -63,11 +69,18 @@ pub(crate) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(crate) fn new(service: S, caller: Caller, limits: Limits, out: Arc<Outgoing>) -> Self {
+    pub(crate) fn new(
+        service: S,
+        caller: Caller,
+        account: Account,
+        limits: Limits,
+        out: Arc<Outgoing>,
+    ) -> Self {
         let (tasks, in_flight) = (JoinSet::new(), Arc::default());
         Self {
             service,
             caller,
+            account,
             limits,
             out,
             tasks,
@@ -88,6 +101,9 @@ impl<S: Service> Connection<S> {
                 frame = lines.next() => match frame {
                     Some(Frame::Line(line)) => self.on_line(&line).await,
                     Some(Frame::TooLong) => self.on_long_line().await,
+                    Some(Frame::NoRoom(no_room)) => {
+                        self.out.send(Reply::error(None, &no_room.into())).await;
+                    }
                     None => {
                         // Nobody listens any more.
                         self.in_flight.cancel_listening();
@@ -259,7 +275,17 @@ impl<S: Service> Connection<S> {
         if let Some(reply) = answered_at_once(&mut replies) {
             return answers.send(reply, &self.out).await;
         }
-        let place = self.in_flight.enter(id.clone(), method == request::LISTEN);
+        let counted = match self
+            .account
+            .reserve(CALL_BYTES, self.limits.admission_wait)
+            .await
+        {
+            Ok(counted) => counted,
+            Err(no_room) => return answers.send(refuse(&no_room.into()), &self.out).await,
+        };
+        let place = self
+            .in_flight
+            .enter(id.clone(), method == request::LISTEN, counted);
         let (out, answers) = (Arc::clone(&self.out), answers.clone());
         let task = self.tasks.spawn(forward(replies, out, answers, place));
         self.in_flight.abort_with(&id, task);
@@ -312,6 +338,14 @@ impl<S: Service> Connection<S> {
         self.listening = Some(task);
     }
 
+    /// The requests in flight that run. One that waits for the client's answer to a question does not.
+    fn running(&self) -> usize {
+        let session = self.session.as_ref();
+        let live = session.and_then(|session| session.live().ok());
+        let waiting = live.map_or(0, |live| live.waiting());
+        self.in_flight.len().saturating_sub(waiting)
+    }
+
     /// Waits a little for a place among the requests in flight; as long as it takes where it is the peer that does not
     /// read: then the answers are there, and nothing more is taken in until they are gone.
     async fn find_place(&mut self) -> bool {
@@ -321,10 +355,11 @@ impl<S: Service> Connection<S> {
             self.out.uncork();
             self.out.room().await;
         }
-        while self.in_flight.len() >= most {
+        while self.running() >= most {
             self.out.uncork();
             let room = self.in_flight.until(|requests| requests < most);
-            if self.saturated || timeout(self.limits.admission_wait, room).await.is_err() {
+            let waited = self.saturated || timeout(self.limits.admission_wait, room).await.is_err();
+            if waited && self.running() >= most {
                 self.saturated = !self.out.is_full();
                 if self.saturated {
                     return false;
@@ -437,10 +472,12 @@ struct Place {
     id: RequestId,
     number: u64,
     among: Arc<InFlight>,
+    /// Its memory.
+    _counted: Reservation,
 }
 
 impl InFlight {
-    fn enter(self: &Arc<Self>, id: RequestId, listening: bool) -> Place {
+    fn enter(self: &Arc<Self>, id: RequestId, listening: bool, counted: Reservation) -> Place {
         let number = self.entered.fetch_add(1, Ordering::Relaxed);
         let entry = Entry {
             number,
@@ -452,6 +489,7 @@ impl InFlight {
             id,
             number,
             among: Arc::clone(self),
+            _counted: counted,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod framing;
 mod gate;
+mod intake;
 mod lines;
 mod outgoing;
 mod pair;

@@ -11,6 +11,7 @@ use tokio::{
 use super::{
     Transport,
     framing::{Frame, Framer},
+    intake::Intake,
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };
@@ -71,15 +72,16 @@ where
             write(self.writer, &outgoing).await;
             drop(written);
         });
+        let framer = self.framer;
+        let framer = framer.unwrap_or_else(|| Framer::new(limits.line_bytes));
+        let account = server.budget().account(&self.caller.owner());
         let lines = Read {
             reader: self.reader,
-            framer: self
-                .framer
-                .unwrap_or_else(|| Framer::new(limits.line_bytes)),
+            intake: Intake::new(framer, account.clone(), &limits),
             ended: false,
         };
         let drain_wait = limits.drain_wait;
-        Connection::new(server, self.caller, limits, out)
+        Connection::new(server, self.caller, account, limits, out)
             .run(lines, closing)
             .await;
         let _ = timeout(drain_wait, all_written.changed()).await;
@@ -99,26 +101,29 @@ async fn write(mut writer: impl AsyncWrite + Unpin, outgoing: &Outgoing) {
 
 struct Read<R> {
     reader: R,
-    framer: Framer,
+    intake: Intake,
     ended: bool,
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
     fn has_more(&self) -> bool {
-        self.framer.has_frame()
+        self.intake.has_frame()
     }
 
     async fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Some(frame) = self.framer.next_frame() {
+            if let Some(frame) = self.intake.next_frame() {
                 return Some(frame);
             }
             if self.ended {
                 return None;
             }
-            if !matches!(self.reader.read_buf(self.framer.buffer()).await, Ok(1..)) {
+            if let Some(refused) = self.intake.make_room().await {
+                return Some(refused);
+            }
+            if !matches!(self.reader.read_buf(self.intake.buffer()).await, Ok(1..)) {
                 self.ended = true;
-                return self.framer.last_frame();
+                return self.intake.last_frame();
             }
         }
     }

@@ -18,11 +18,15 @@ use rustix::{
     io::fcntl_dupfd_cloexec,
     stdio as real,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    runtime,
+    sync::{mpsc, oneshot, watch},
+};
 
 use super::{
     Transport,
     framing::{Frame, Framer},
+    intake::Intake,
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };
@@ -46,14 +50,18 @@ impl Transport for Stdio {
         let (input, output) =
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
         let limits = server.limits().clone();
+        let caller = Caller::new(caller::Transport::Stdio);
         let (batches, received) = mpsc::channel(2);
         let (written, all_written) = oneshot::channel();
         let limit = limits.line_bytes;
         let watched = input
             .try_clone()
             .map_err(|err| Error::io("cannot watch stdin", err))?;
+        let account = server.budget().account(&caller.owner());
+        let intake = Intake::new(Framer::new(limit), account, &limits);
+        let runtime = runtime::Handle::current();
         start("lmcp-stdin", move || {
-            read(&File::from(input), limit, &batches)
+            read(&File::from(input), intake, &runtime, &batches)
         })?;
         let out = outgoing(output, limits.outgoing_bytes, written);
         let lines = Batches {
@@ -62,8 +70,8 @@ impl Transport for Stdio {
         };
         let (_open, closing) = watch::channel(false);
         let stall_wait = limits.stall_wait;
-        let caller = Caller::new(caller::Transport::Stdio);
-        let connection = Connection::new(server, caller, limits, Arc::clone(&out));
+        let account = server.budget().account(&caller.owner());
+        let connection = Connection::new(server, caller, account, limits, Arc::clone(&out));
         let served = async {
             connection.run(lines, closing).await;
             // The last answers are with the writer, if one was needed.
@@ -156,12 +164,17 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 }
 
 /// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
-fn read(mut input: &File, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
-    let mut framer = Framer::new(limit);
+fn read(
+    mut input: &File,
+    mut intake: Intake,
+    runtime: &runtime::Handle,
+    batches: &mpsc::Sender<Vec<Frame>>,
+) {
     loop {
-        let buffer = framer.buffer();
+        let buffer = intake.buffer();
         let start = buffer.len();
-        buffer.put_bytes(0, buffer.capacity() - start);
+        let free = buffer.capacity() - start;
+        buffer.put_bytes(0, free.min(MOST_AT_ONCE));
         let count = loop {
             match input.read(&mut buffer[start..]) {
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
@@ -173,9 +186,11 @@ fn read(mut input: &File, limit: usize, batches: &mpsc::Sender<Vec<Frame>>) {
             }
         };
         buffer.truncate(start + count);
-        let mut batch: Vec<_> = std::iter::from_fn(|| framer.next_frame()).collect();
+        let mut batch: Vec<_> = std::iter::from_fn(|| intake.next_frame()).collect();
         if count == 0 {
-            batch.extend(framer.last_frame());
+            batch.extend(intake.last_frame());
+        } else if intake.needs_room() {
+            batch.extend(runtime.block_on(intake.make_room()));
         }
         if !batch.is_empty() && batches.blocking_send(batch).is_err() || count == 0 {
             return;
@@ -211,6 +226,9 @@ fn write(mut output: &File, outgoing: &Outgoing) -> io::Result<()> {
 
 /// Where the writer says how it ended.
 type Written = oneshot::Sender<io::Result<()>>;
+
+/// What is read at once: memory is touched as lines grow, not ahead of them.
+const MOST_AT_ONCE: usize = 64 << 10;
 
 struct Batches {
     received: mpsc::Receiver<Vec<Frame>>,

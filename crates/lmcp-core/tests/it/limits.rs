@@ -210,7 +210,7 @@ async fn subscriptions_are_counted_and_freed() {
     };
     assert_eq!(
         error.data,
-        Some(json!({ "limit": "listeners", "value": 2 }))
+        Some(json!({ "limit": "listeners", "value": 2, "retriable": true }))
     );
     drop(first);
     assert!(matches!(
@@ -250,7 +250,10 @@ async fn tasks_past_the_limit_are_refused_until_one_is_forgotten() {
     begin(&client, "hang").await.unwrap();
     let error = begin(&client, "hang").await.unwrap_err();
     assert_eq!(error.code, -32603);
-    assert_eq!(error.data, Some(json!({ "limit": "tasks", "value": 2 })));
+    assert_eq!(
+        error.data,
+        Some(json!({ "limit": "tasks", "value": 2, "retriable": true }))
+    );
     let params = json!({ "taskId": first });
     client.request("tasks/cancel", params).await.unwrap();
     watcher.dropped().await;

@@ -14,6 +14,7 @@ mod legacy_lines;
 mod legacy_outputs;
 mod limits;
 mod lines_limits;
+mod memory;
 mod mistakes;
 mod outputs;
 mod paging;

@@ -1,7 +1,7 @@
 //! Subscriptions: who hears of what, how often, and how it ends.
 
 use lmcp_core::{
-    Cx, Handle, NoArgs, Prompt, Resource, Tool,
+    Cx, Handle, NoArgs, Prompt, Resource, Tool, ToolError, ToolResult,
     client::{Calling, Event},
 };
 use serde_json::{Value, json};
@@ -243,7 +243,8 @@ fn full() -> Handle {
     let server = server()
         .tool(Tool::new("t", nothing).read_only())
         .prompt(Prompt::new("p", nothing))
-        .resource(Resource::text("x://a", "a", "text"));
+        .resource(Resource::text("x://a", "a", "text"))
+        .resource(Resource::template("y://folder/{name}", "file", file));
     server.start().expect("it is right")
 }
 
@@ -285,4 +286,66 @@ async fn try_heard(listening: &mut Calling) -> Option<Value> {
 /// Is there nothing to be heard now? All in this process tells at once, so now is enough.
 async fn is_silent(listening: &mut Calling) -> bool {
     try_heard(listening).await.is_none()
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct File {
+    name: String,
+}
+
+/// A file of a folder; the one called `secret` is nobody's to read.
+async fn file(file: File, _: Cx) -> ToolResult<String> {
+    match &*file.name {
+        "secret" => Err(ToolError::not_found()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_may_not_read_it_may_not_watch() {
+    let server = full();
+    let wanted = json!(["y://folder/secret", "y://folder/open", "w://none"]);
+    let mut listening = listen(&server, &json!({ "resourceSubscriptions": wanted }));
+    let (_, params) = heard(&mut listening).await;
+    let granted = &params["notifications"]["resourceSubscriptions"];
+    assert_eq!(granted, &json!(["y://folder/open"]));
+    for uri in ["y://folder/secret", "w://none", "y://folder/open"] {
+        server.resource_updated(uri);
+    }
+    let (_, params) = heard(&mut listening).await;
+    assert_eq!(params["uri"], "y://folder/open");
+    assert!(is_silent(&mut listening).await);
+}
+
+#[tokio::test]
+async fn who_watches_a_folder_does_not_hear_of_what_it_may_not_read() {
+    let server = full();
+    let mut listening = opened(&server, json!({ "resourceSubscriptions": ["y://folder/"] })).await;
+    for uri in ["y://folder/secret", "y://folder/open"] {
+        server.resource_updated(uri);
+    }
+    let (_, params) = heard(&mut listening).await;
+    assert_eq!(params["uri"], "y://folder/open");
+    assert!(is_silent(&mut listening).await);
+}
+
+#[tokio::test]
+async fn in_a_session_a_resource_that_may_not_be_read_is_as_unknown_as_one_that_is_not_there() {
+    let (mut peer, _serving) = connect(&full());
+    peer.shake_hands("2025-11-25").await;
+    let mut errors = Vec::new();
+    for uri in ["y://folder/secret", "w://none"] {
+        peer.ask(1, "resources/subscribe", json!({ "uri": uri }))
+            .await;
+        let text = peer.receive().await["error"].to_string();
+        errors.push(text.replace(uri, "URI"));
+    }
+    assert_eq!(errors[0], errors[1]);
+    peer.ask(
+        2,
+        "resources/subscribe",
+        json!({ "uri": "y://folder/open" }),
+    )
+    .await;
+    assert_eq!(peer.receive().await["result"], json!({}));
 }

@@ -14,7 +14,8 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, Handle, HeaderValue, Limits, Replies, Session, Tasks,
+    Budget, Caller, Handle, HeaderValue, Limits, Replies, Reservation, Session, Tasks,
+    expect_share,
     session::{Agreement, Keeper, Live, SessionId, SessionKey},
 };
 use lmcp_wire::{RequestId, RpcError, header};
@@ -29,6 +30,9 @@ use crate::stream::{Kept, Reader, Stream};
 pub(crate) struct Sessions {
     key: SessionKey,
     limits: Limits,
+    server: Handle,
+    /// Places for calls that run, shared between callers.
+    places: Budget,
     table: Mutex<Table>,
     next_stream: AtomicU64,
     /// The calls that run. They belong to nobody's connection.
@@ -67,7 +71,9 @@ impl Sessions {
         Arc::new(Self {
             key: server.session_key().clone(),
             limits: server.limits().clone(),
-            table: Mutex::default(),
+            places: Budget::new(server.limits().session_calls),
+            table: Mutex::new(Table::new(server.budget())),
+            server: server.clone(),
             next_stream: AtomicU64::new(start),
             tasks: Tasks::default(),
         })
@@ -114,30 +120,39 @@ impl Sessions {
         Session::kept(agreement, held.id, keeper)
     }
 
-    /// Could such a call run on beside so many others, should it not be done at once? Said before it begins: a call that
-    /// was refused has done nothing.
-    pub(crate) fn expect_room(
+    /// A place for a call that did not end in its first turn.
+    pub(crate) fn find_place(
         &self,
         session: &SessionId,
         id: &RequestId,
-        bytes: usize,
+        caller: &Caller,
         others: usize,
-    ) -> Result<(), RpcError> {
+    ) -> Result<Room, RpcError> {
         let (mut table, limits) = (self.lock(), &self.limits);
-        let all = table.calls + others;
-        check(all, 1, "session_calls", limits.session_calls)?;
-        check(
-            table.call_bytes,
-            bytes,
-            "session_bytes",
-            limits.session_bytes,
-        )?;
-        let Some(entry) = table.entries.get(session) else {
-            return table.make_room(limits);
-        };
-        let own = entry.calls.len() + others;
-        check(own, 1, "requests_in_flight", limits.requests_in_flight)?;
-        entry.expect_free(id)
+        match table.entries.get(session) {
+            Some(entry) => {
+                entry.expect_free(id)?;
+                let own = entry.running() + others;
+                check(own, 1, "requests_in_flight", limits.requests_in_flight)?;
+            }
+            None => table.make_room(limits)?,
+        }
+        drop(table);
+        let owner = caller.owner();
+        // Calls that wait for an answer do not run.
+        let (my_waiting, all_waiting) = self.server.waiting_questions(&owner);
+        let places = self.places.account(&owner);
+        let mine = places.used().saturating_sub(my_waiting);
+        let all = self.places.used().saturating_sub(all_waiting);
+        expect_share("session_calls", mine, all, limits.session_calls)?;
+        Ok(Room {
+            _place: places.take(1),
+            _counted: self
+                .server
+                .budget()
+                .account(&owner)
+                .try_reserve(CALL_BYTES)?,
+        })
     }
 
     /// Is there no request in flight of this id?
@@ -173,10 +188,11 @@ impl Sessions {
             stream: Arc::clone(&stream),
         });
         self.register(session, &stream, &calls)?;
-        for Started { id, replies, .. } in calls {
+        for Started { id, replies, room } in calls {
             let place = Place {
                 id: id.clone(),
                 running: Arc::clone(&running),
+                _room: room,
             };
             // Not under the lock: a runtime that is closing drops the work here and now, and its place with it.
             let abort = self.tasks.spawn(drive(replies, place));
@@ -204,22 +220,14 @@ impl Sessions {
         let mut table = self.lock();
         let entry = table.entry(&session, &self.limits)?;
         entry.streams.insert(stream.number, Arc::clone(stream));
-        let (mut count, mut size, mut replaced) = (0, 0, 0);
-        for Started { id, bytes, .. } in calls {
+        for Started { id, .. } in calls {
             let call = Call {
                 stream: stream.number,
-                bytes: *bytes,
                 abort: None,
             };
-            size += bytes;
-            match entry.calls.insert(id.clone(), call) {
-                // Two of one id at the same moment: the later one counts.
-                Some(before) => replaced += before.bytes,
-                None => count += 1,
-            }
+            // Of two of one id at the same moment the later one counts.
+            entry.calls.insert(id.clone(), call);
         }
-        table.calls += count;
-        table.call_bytes = table.call_bytes + size - replaced;
         Ok(())
     }
 
@@ -246,8 +254,6 @@ impl Sessions {
         };
         let told = entry.live.take_back(request);
         let stream = entry.streams.get(&call.stream).cloned();
-        table.calls -= 1;
-        table.call_bytes -= call.bytes;
         drop(table);
         if let Some(abort) = call.abort {
             abort.abort();
@@ -273,6 +279,7 @@ impl Sessions {
         if let Some(entry) = table.entries.get_mut(session) {
             entry.streams.remove(&number);
         }
+        table.tidy(session);
         // It ended a moment ago, so it is among the last.
         if let Some(place) = table.over.iter().rposition(|over| over.stream == number) {
             table.forget_over(place);
@@ -294,6 +301,20 @@ impl Sessions {
             before.end();
         }
         Ok(stream)
+    }
+
+    /// Nobody reads the stream of a session any more. Where nothing was said on it that a client could come back for, it is
+    /// forgotten, and the session with it if nothing else goes on there.
+    pub(crate) fn leave(&self, session: &SessionId, number: u64) {
+        let mut table = self.lock();
+        let Some(entry) = table.entries.get_mut(session) else {
+            return;
+        };
+        let over = |stream: &Arc<Stream>| stream.number == number && stream.is_blank();
+        if entry.standing.as_ref().is_some_and(over) {
+            entry.standing = None;
+            table.tidy(session);
+        }
     }
 
     /// A stream that a client comes back to, and whether it is the session's own.
@@ -321,8 +342,6 @@ impl Sessions {
         let Some(entry) = table.entries.remove(&session) else {
             return;
         };
-        table.calls -= entry.calls.len();
-        table.call_bytes -= entry.calls.values().map(|call| call.bytes).sum::<usize>();
         drop(table);
         let aborts = entry.calls.values().filter_map(|call| call.abort.as_ref());
         aborts.for_each(AbortHandle::abort);
@@ -349,13 +368,37 @@ impl Keeper for Sessions {
     }
 }
 
+/// Says when nobody reads the stream of a session any more.
+pub(crate) struct Leaving {
+    pub(crate) sessions: Weak<Sessions>,
+    pub(crate) session: SessionId,
+    pub(crate) stream: u64,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.leave(&self.session, self.stream);
+        }
+    }
+}
+
 /// A call that has not been done at once.
 pub(crate) struct Started {
     pub(crate) id: RequestId,
     pub(crate) replies: Replies,
-    /// The size of its message, which it keeps.
-    pub(crate) bytes: usize,
+    /// Absent where it is answered already.
+    pub(crate) room: Option<Room>,
 }
+
+/// The place of a call that runs, and the memory it takes besides its message; given back when it ends.
+pub(crate) struct Room {
+    _place: Reservation,
+    _counted: Reservation,
+}
+
+/// The memory that a call takes while it runs: its task, its stream, its handler.
+const CALL_BYTES: usize = 16 << 10;
 
 /// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
 /// waited for.
@@ -387,6 +430,7 @@ struct Running {
 struct Place {
     id: RequestId,
     running: Arc<Running>,
+    _room: Option<Room>,
 }
 
 impl Drop for Place {
@@ -399,11 +443,8 @@ impl Drop for Place {
             return;
         };
         let mine = |call: &Call| call.stream == self.running.stream.number;
-        if entry.calls.get(&self.id).is_some_and(mine)
-            && let Some(call) = entry.calls.remove(&self.id)
-        {
-            table.calls -= 1;
-            table.call_bytes -= call.bytes;
+        if entry.calls.get(&self.id).is_some_and(mine) {
+            entry.calls.remove(&self.id);
         }
     }
 }
@@ -424,7 +465,7 @@ impl Drop for Running {
             entry.streams.remove(&self.stream.number);
         }
         if !entry.streams.contains_key(&self.stream.number) {
-            return;
+            return table.tidy(&self.session);
         }
         table.over.push_back(Over {
             since: Instant::now(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lmcp_core::{
-    Limits,
+    Account, Budget, Limits, Reservation,
     session::{Live, SessionId},
 };
 use lmcp_wire::{RequestId, RpcError};
@@ -16,14 +16,12 @@ use tokio::{task::AbortHandle, time::Instant};
 use crate::stream::Stream;
 
 /// What goes on, and what may be come back to.
-#[derive(Default)]
 pub(super) struct Table {
     pub(super) entries: HashMap<SessionId, Entry>,
     /// Look for what can be forgotten at this size.
     pub(super) crowded: usize,
-    /// How many calls run, of all sessions, and the size of their messages.
-    pub(super) calls: usize,
-    pub(super) call_bytes: usize,
+    /// The memory of all entries.
+    account: Account,
     /// Streams that have ended, oldest first.
     pub(super) over: VecDeque<Over>,
     pub(super) over_bytes: usize,
@@ -39,12 +37,14 @@ pub(super) struct Entry {
     /// The one that a GET opened.
     pub(super) standing: Option<Arc<Stream>>,
     pub(super) used: Instant,
+    _counted: Reservation,
 }
+
+/// The memory that an entry takes.
+const ENTRY_BYTES: usize = 2048;
 
 pub(super) struct Call {
     pub(super) stream: u64,
-    /// The size of its message.
-    pub(super) bytes: usize,
     /// Absent for the moment before it runs.
     pub(super) abort: Option<AbortHandle>,
 }
@@ -64,6 +64,17 @@ pub(super) struct Ended {
 }
 
 impl Table {
+    pub(super) fn new(budget: &Budget) -> Self {
+        Self {
+            entries: HashMap::new(),
+            crowded: 0,
+            account: budget.account("sessions"),
+            over: VecDeque::new(),
+            over_bytes: 0,
+            ended: Ended::default(),
+        }
+    }
+
     /// The entry of a session, made where there is none. One that has ended, perhaps in the middle of a first turn, gets
     /// none any more.
     pub(super) fn entry(
@@ -76,14 +87,35 @@ impl Table {
         }
         if !self.entries.contains_key(id) {
             self.make_room(limits)?;
+            let counted = self.count_entry()?;
+            let entry = Entry {
+                live: Arc::default(),
+                calls: HashMap::new(),
+                streams: HashMap::new(),
+                standing: None,
+                used: Instant::now(),
+                _counted: counted,
+            };
+            self.entries.insert(*id, entry);
         }
-        Ok(self.entries.entry(*id).or_insert_with(|| Entry {
-            live: Arc::default(),
-            calls: HashMap::new(),
-            streams: HashMap::new(),
-            standing: None,
-            used: Instant::now(),
-        }))
+        let gone = || RpcError::internal("this session has ended");
+        self.entries.get_mut(id).ok_or_else(gone)
+    }
+
+    /// Memory for one more entry: idle ones make room for it.
+    fn count_entry(&mut self) -> Result<Reservation, RpcError> {
+        if let Ok(counted) = self.account.try_reserve(ENTRY_BYTES) {
+            return Ok(counted);
+        }
+        self.forget_idle(self.entries.len() / 16 + 1);
+        Ok(self.account.try_reserve(ENTRY_BYTES)?)
+    }
+
+    /// Forgets an entry in which nothing goes on and nothing is remembered.
+    pub(super) fn tidy(&mut self, session: &SessionId) {
+        if self.entries.get(session).is_some_and(Entry::is_empty) {
+            self.entries.remove(session);
+        }
     }
 
     /// Forgets entries in which nothing goes on. Looks only when there are twice as many as the last time.
@@ -138,6 +170,7 @@ impl Table {
         if let Some(entry) = self.entries.get_mut(&over.session) {
             entry.streams.remove(&over.stream);
         }
+        self.tidy(&over.session);
     }
 }
 
@@ -148,6 +181,19 @@ impl Entry {
         }
         let words = format!("the id `{id}` belongs to a request in flight");
         Err(RpcError::invalid_request(words))
+    }
+
+    /// The calls that run: those that do not wait for the client's answer to a question.
+    pub(super) fn running(&self) -> usize {
+        self.calls.len().saturating_sub(self.live.waiting())
+    }
+
+    /// Nothing runs, nobody reads, and there is nothing to come back for.
+    fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+            && self.streams.is_empty()
+            && self.standing.is_none()
+            && !self.live.has_wishes()
     }
 
     /// Nothing runs, and nobody reads.

@@ -139,31 +139,3 @@ async fn a_client_that_does_not_finish_its_body_is_told_so() {
     connection.write(&post.body().as_bytes()[..10]).await;
     assert_eq!(connection.head().await.status, 408);
 }
-
-#[tokio::test]
-async fn a_connection_past_the_limit_is_refused_and_others_live() {
-    let running = serve(server().limits(limits(|limits| limits.connections = 1))).await;
-    let mut first = running.connect().await;
-    assert_eq!(first.ask(&call("quick")).await.head.status, 200);
-    // It is refused for being there, so it need not ask.
-    let mut second = running.connect().await;
-    let head = second.head().await;
-    assert_eq!(head.status, 503);
-    assert_eq!(head.get("retry-after"), Some("1"));
-    let refusal: serde_json::Value = serde_json::from_str(&second.body(&head).await).unwrap();
-    assert_eq!(
-        refusal["error"]["data"],
-        json!({ "limit": "connections", "value": 1 })
-    );
-    assert_eq!(second.closed().await, b"");
-    assert_eq!(first.ask(&call("quick")).await.head.status, 200);
-    drop(first);
-    // The place is free as soon as the server has noticed.
-    loop {
-        let mut next = running.connect().await;
-        next.send(&call("quick")).await;
-        if next.head().await.status == 200 {
-            break;
-        }
-    }
-}

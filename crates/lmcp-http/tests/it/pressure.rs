@@ -248,39 +248,44 @@ async fn who_does_not_read_keeps_no_place_past_the_deadline() {
 }
 
 #[tokio::test]
-async fn calls_and_wishes_are_bounded_by_their_size_too() {
+async fn calls_that_run_are_bounded_by_their_memory_too() {
     let (tool, mut watcher) = hanging("hang");
-    let few = limits(|limits| {
-        limits.session_bytes = 5000;
-        limits.watched_bytes = 20;
-    });
-    let server = server()
-        .tool(tool)
-        .resource(Resource::text("test://a", "a", "text"))
-        .limits(few);
-    let running = serve(server).await;
+    let few = limits(|limits| limits.memory_bytes = 1 << 20);
+    let running = serve(server().tool(tool).limits(few)).await;
     let visitor = Visitor::new(&running).await;
-    let call = |id: i64| {
-        let arguments = json!({ "name": "hang", "_meta": { "junk": "x".repeat(3000) } });
-        visitor.request(id, "tools/call", arguments)
+    let mut connections = Vec::new();
+    // A connection and a call take 32 KiB together.
+    let refused = loop {
+        let mut connection = running.connect().await;
+        let id = i64::try_from(connections.len()).unwrap();
+        connection.send(&visitor.call(id, "hang")).await;
+        tokio::select! {
+            head = connection.head() => {
+                let body = connection.body(&head).await;
+                break serde_json::from_str::<serde_json::Value>(&body).unwrap();
+            }
+            () = watcher.started() => connections.push(connection),
+        }
+        assert!(connections.len() < 40, "the memory is bounded");
     };
-    let mut connection = running.connect().await;
-    connection.send(&call(1)).await;
-    watcher.started().await;
-    let refused = running.ask(&call(2)).await.json();
     assert_eq!(
         refused["error"]["data"],
-        json!({ "limit": "session_bytes", "value": 5000 })
+        json!({ "limit": "memory_bytes", "value": 1 << 20, "retriable": true })
     );
-    running.ask(&visitor.cancel(1)).await;
+    running.ask(&visitor.cancel(0)).await;
     watcher.dropped().await;
-    let mut other = running.connect().await;
-    other.send(&call(2)).await;
-    watcher.started().await;
+}
+
+#[tokio::test]
+async fn what_a_session_watches_is_bounded_by_its_size_too() {
+    let few = limits(|limits| limits.watched_bytes = 20);
+    let server = server().resource(Resource::text("test://a", "a", "text"));
+    let running = serve(server.limits(few)).await;
+    let visitor = Visitor::new(&running).await;
     let watched = running.ask(&visitor.subscribe("test://a")).await.json();
     assert_eq!(watched["result"], json!({}));
     let refused = running
-        .ask(&visitor.subscribe("test://a/long/one"))
+        .ask(&visitor.subscribe("test://a/long/one/"))
         .await
         .json();
     assert_eq!(

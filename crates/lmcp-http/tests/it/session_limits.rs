@@ -66,7 +66,7 @@ async fn a_call_past_those_of_all_sessions_is_refused() {
     assert_eq!(refused["id"], 2);
     assert_eq!(
         refused["error"]["data"],
-        json!({ "limit": "session_calls", "value": 2 })
+        json!({ "limit": "session_calls", "value": 2, "retriable": true })
     );
     expect_alive(&running, &ann).await;
     running.ask(&bob.cancel(1)).await;
@@ -158,7 +158,7 @@ async fn a_stream_past_those_that_listen_is_refused() {
     assert_eq!(refused.head.status, 503);
     assert_eq!(
         refused.json()["error"]["data"],
-        json!({ "limit": "listeners", "value": 1 })
+        json!({ "limit": "listeners", "value": 1, "retriable": true })
     );
     expect_alive(&running, &bob).await;
     running.ask(&ann.delete()).await;

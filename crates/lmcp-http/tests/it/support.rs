@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lmcp_core::{Cx, Error, Limits, NoArgs, Server, Tool};
+use lmcp_core::{Budget, Cx, Error, Limits, NoArgs, Server, Tool};
 use lmcp_http::Http;
 use serde_json::{Value, json};
 use tokio::{
@@ -38,6 +38,8 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 /// A server on a port of its own, and how to stop it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    /// The memory that its callers share.
+    pub(crate) budget: Budget,
     serving: JoinSet<Result<(), Error>>,
     stop: Option<oneshot::Sender<()>>,
 }
@@ -55,9 +57,12 @@ pub(crate) async fn serve_as(server: Server, change: impl FnOnce(Http) -> Http) 
     let address = http.address();
     let http = change(http);
     let mut serving = JoinSet::new();
-    serving.spawn(server.serve(http));
+    let server = server.start().expect("it is right");
+    let budget = server.budget().clone();
+    serving.spawn(async move { server.serve(http).await });
     Running {
         address,
+        budget,
         serving,
         stop: Some(stop),
     }

@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    dir, forget, passing,
+    dir, forget,
     places::Counts,
     remove::remove_tree,
     rights::{MOST_RIGHTS, Rights},
@@ -36,8 +36,8 @@ const MOST_ORDER: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    /// The lock of a folder that is removed with the server, where nothing was to be kept.
-    passing: Option<File>,
+    /// Removed with the server, where nothing was to be kept.
+    passing: bool,
     limits: Kept,
     /// What the server may do that looks: jobs with more rights are not there for it.
     rights: Rights,
@@ -111,30 +111,19 @@ pub(crate) enum State {
 impl Store {
     /// A folder to keep jobs in; without one, a folder that goes with the server.
     pub(crate) fn open(state: Option<&Path>, limits: Kept, rights: Rights) -> Result<Self, Error> {
-        let (dir, passing) = match state {
-            Some(state) => {
-                let dir = state.join("jobs");
-                dir::create_private(&dir).map_err(|err| {
-                    Error::io(format!("cannot keep jobs at {}", dir.display()), err)
-                })?;
-                (dir, None)
-            }
-            None => {
-                let failed = |err| Error::io("cannot make a folder for commands", err);
-                let (dir, lock) = passing::make().map_err(failed)?;
-                (dir, Some(lock))
-            }
+        let dir = match state {
+            Some(state) => state.join("jobs"),
+            None => std::env::temp_dir().join(format!("lmcp-{}", random_name())),
         };
+        dir::create_private(&dir)
+            .map_err(|err| Error::io(format!("cannot keep jobs at {}", dir.display()), err))?;
         let store = Self {
             dir,
-            passing,
+            passing: state.is_none(),
             limits,
             rights,
         };
-        let mut doomed = store.doomed();
-        if store.is_passing() {
-            doomed.extend(passing::left_over());
-        }
+        let doomed = store.doomed();
         if !doomed.is_empty() {
             // It may take long, and the first client need not wait for it. What it does not get done, the next one does.
             let thread = thread::Builder::new().name("prune".into());
@@ -145,7 +134,7 @@ impl Store {
 
     /// Does it go with the server?
     pub(crate) fn is_passing(&self) -> bool {
-        self.passing.is_some()
+        self.passing
     }
 
     /// Is it in this folder, or a folder of this one?
@@ -262,7 +251,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if self.is_passing() {
+        if self.passing {
             let folders = self.folders().map(|(_, dir)| dir);
             let ended: Vec<_> = folders.filter(|dir| !is_locked(dir)).collect();
             remove_all(&ended);
@@ -359,7 +348,7 @@ fn remove_all(doomed: &[PathBuf]) {
 }
 
 /// Does a guard hold it?
-pub(super) fn is_locked(dir: &Path) -> bool {
+fn is_locked(dir: &Path) -> bool {
     let Ok(output) = File::open(dir.join(OUTPUT)) else {
         return false;
     };

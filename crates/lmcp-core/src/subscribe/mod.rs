@@ -3,41 +3,43 @@
 //! What a listener has not read yet is a set, not a queue: a list that changed twice is told once. So a listener that
 //! does not read holds no more than it asked for.
 
+mod stream;
+
 use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::Waker,
 };
 
 use lmcp_wire::{
-    RequestId, RpcError, jsonrpc, meta,
-    method::{notification, request},
+    RpcError,
     subscribe::{ListenParams, SubscriptionFilter},
 };
-use serde::Serialize;
 use serde_json::json;
 
+use stream::Listening;
+
 use crate::{
-    caller::Transport,
+    budget::{Budget, Reservation},
+    caller::Caller,
     dispatch::expect_tasks,
-    era::modern,
+    era,
     limits::Limits,
     outcome::Outcome,
     request::Request,
     server::{Engine, catalog::Lists},
-    service::{Replies, Reply, Source},
+    service::{Replies, Reply, ReplyKind},
     session::Session,
 };
 
 /// Everybody who listens.
 pub(crate) struct Listeners {
     all: Mutex<Known>,
-    /// How many are being listened to, and how many may be.
-    open: Arc<AtomicUsize>,
-    most: usize,
+    /// A place for each open stream, shared between callers.
+    places: Budget,
     /// Of resources below a watched one, for each listener.
     most_updates: usize,
     /// The server has closed: who comes now is told so.
@@ -51,18 +53,11 @@ struct Known {
     crowded: usize,
 }
 
-/// Counts a stream for as long as it is open.
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 pub(crate) struct Listener {
     filter: Mutex<SubscriptionFilter>,
     pending: Mutex<Pending>,
+    /// The memory that the watched URIs take.
+    counted: Mutex<Option<Reservation>>,
 }
 
 /// What a listener has not been told.
@@ -81,8 +76,7 @@ impl Listeners {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             all: Mutex::default(),
-            open: Arc::default(),
-            most: limits.listeners,
+            places: Budget::new(limits.listeners),
             most_updates: limits.watched,
             closed: AtomicBool::new(false),
         }
@@ -132,7 +126,7 @@ impl Listeners {
         self.tell(|_, pending| pending.closed = true);
     }
 
-    fn add(&self, filter: SubscriptionFilter) -> Arc<Listener> {
+    fn add(&self, filter: SubscriptionFilter, counted: Option<Reservation>) -> Arc<Listener> {
         let pending = Pending {
             closed: self.closed.load(Ordering::Acquire),
             ..Pending::default()
@@ -140,6 +134,7 @@ impl Listeners {
         let listener = Arc::new(Listener {
             filter: Mutex::new(filter),
             pending: Mutex::new(pending),
+            counted: Mutex::new(counted),
         });
         let mut all = self.lock();
         if all.listeners.len() >= all.crowded {
@@ -150,16 +145,15 @@ impl Listeners {
         listener
     }
 
-    /// A place for one more stream.
-    fn open(&self) -> Result<Open, RpcError> {
-        let place = Open(Arc::clone(&self.open));
-        if self.open.fetch_add(1, Ordering::AcqRel) < self.most {
-            return Ok(place);
-        }
-        let most = self.most;
-        let words = format!("{most} subscriptions are open, and no more are taken");
-        let data = json!({ "limit": "listeners", "value": most });
-        Err(RpcError::internal(words).with_data(data))
+    /// A place for one more stream of a caller.
+    fn open(&self, caller: &Caller) -> Result<Reservation, RpcError> {
+        let places = self.places.account(&caller.owner());
+        places.try_reserve(1).map_err(|no_room| {
+            let most = no_room.total;
+            let words = format!("{most} subscriptions are open, or your share of them is");
+            let data = json!({ "limit": "listeners", "value": most, "retriable": true });
+            RpcError::internal(words).with_data(data)
+        })
     }
 
     fn tell(&self, change: impl Fn(&SubscriptionFilter, &mut Pending)) {
@@ -200,6 +194,23 @@ impl Listener {
         self.filter().resource_subscriptions = None;
     }
 
+    /// Counts the bytes of another watched URI.
+    fn count(&self, more: Reservation) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *counted {
+            Some(counted) => counted.join(more),
+            None => *counted = Some(more),
+        }
+    }
+
+    /// Gives back so many bytes of URIs that are not watched any more.
+    fn discount(&self, less: usize) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counted) = &mut *counted {
+            counted.shrink_to(counted.bytes().saturating_sub(less));
+        }
+    }
+
     fn filter(&self) -> MutexGuard<'_, SubscriptionFilter> {
         self.filter.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,22 +227,13 @@ fn covers(watched: &str, uri: &str) -> bool {
 }
 
 /// Opens a subscription to what of the wish can be served.
-pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies, RpcError> {
+pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
     if let Some(session) = request.session() {
-        let place = engine.listeners.open()?;
+        let place = engine.listeners.open(request.caller())?;
         let listener = listener_of(engine, session)?;
         let stream = listener.take_over();
-        return Ok(Replies::from_source(Listening {
-            listener,
-            stream,
-            _place: place,
-            engine: Arc::clone(engine),
-            id: request.id.clone(),
-            owner: String::new(),
-            of_session: true,
-            notice: false,
-            stage: Stage::Open,
-        }));
+        let listening = Listening::new(engine, listener, place, request);
+        return Ok(Replies::from_source(listening.of_session(stream)));
     }
     let ListenParams {
         notifications: mut filter,
@@ -250,57 +252,104 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: &Request) -> Result<Replies,
         .filter(|wanted| *wanted && offers.resources);
     filter.resource_subscriptions = filter.resource_subscriptions.filter(|_| offers.resources);
     if let Some(ids) = filter.task_ids.take() {
-        expect_tasks(request)?;
+        expect_tasks(&request)?;
         filter.task_ids = Some(engine.tasks.owned(ids, &request.caller().owner()));
     }
-    let watched = filter
-        .resource_subscriptions
-        .iter()
-        .chain(&filter.task_ids)
-        .map(Vec::len)
-        .sum::<usize>();
-    if watched > engine.limits.watched {
+    let watched = || {
+        let resources = filter.resource_subscriptions.iter();
+        resources.chain(&filter.task_ids).flatten()
+    };
+    if watched().count() > engine.limits.watched {
         let most = engine.limits.watched;
         let error = RpcError::invalid_params(format!(
             "one subscription watches at most {most} resources and tasks"
         ));
         return Err(error.with_data(json!({ "limit": "watched", "value": most })));
     }
-    Ok(Replies::from_source(Listening {
-        _place: engine.listeners.open()?,
-        listener: engine.listeners.add(filter),
-        stream: 0,
-        engine: Arc::clone(engine),
-        id: request.id.clone(),
-        owner: request.caller().owner().into_owned(),
-        // The specification wants the notice wherever streams share a channel, and the response everywhere.
-        notice: request.caller().transport() != Transport::Http,
-        of_session: false,
-        stage: Stage::Opening,
+    let account = engine.budget.account(&request.caller().owner());
+    let counted =
+        account.try_reserve(LISTENER_BYTES + watched().map(|uri| cost(uri)).sum::<usize>())?;
+    let place = engine.listeners.open(request.caller())?;
+    let engine = Arc::clone(engine);
+    if filter
+        .resource_subscriptions
+        .iter()
+        .flatten()
+        .next()
+        .is_none()
+    {
+        return Ok(open(&engine, filter, counted, place, request));
+    }
+    Ok(Replies::later_harmless(async move {
+        for uri in filter.resource_subscriptions.take().unwrap_or_default() {
+            if may_watch(&engine, &uri, &request).await {
+                filter
+                    .resource_subscriptions
+                    .get_or_insert_default()
+                    .push(uri);
+            }
+        }
+        filter.resource_subscriptions.get_or_insert_default();
+        open(&engine, filter, counted, place, request)
     }))
 }
 
-/// `resources/subscribe` and `resources/unsubscribe`: what the stream of a session tells of.
-pub(crate) fn watch(
+fn open(
     engine: &Arc<Engine>,
-    session: &Session,
-    request: &Request,
-) -> Result<(), RpcError> {
-    let uri = request.target()?;
+    filter: SubscriptionFilter,
+    counted: Reservation,
+    place: Reservation,
+    request: Request,
+) -> Replies {
+    let listener = engine.listeners.add(filter, Some(counted));
+    Replies::from_source(Listening::new(engine, listener, place, request))
+}
+
+/// The memory that a subscription takes besides its URIs.
+const LISTENER_BYTES: usize = 1024;
+
+/// The memory that a watched URI takes.
+fn cost(uri: &str) -> usize {
+    uri.len() + 64
+}
+
+/// May the caller of a request watch this URI? Only a resource that it may read; a folder (`…/`) in any case, for what is
+/// below it is looked at when it changes.
+async fn may_watch(engine: &Arc<Engine>, uri: &str, request: &Request) -> bool {
+    is_folder(uri) || is_result(engine.try_read(uri, request).response().await)
+}
+
+fn is_folder(uri: &str) -> bool {
+    uri.ends_with('/')
+}
+
+fn is_result(reply: Option<Reply>) -> bool {
+    reply.is_some_and(|reply| reply.kind() == ReplyKind::Result)
+}
+
+/// `resources/subscribe`: the stream of a session tells of this resource, too.
+pub(crate) fn watch(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
+    let uri = request.target()?.into_owned();
     request.check_flaw()?;
-    if &*request.method == request::UNSUBSCRIBE {
-        // Who watches nothing yet need not begin to for this.
-        if let Some(listener) = session.find().and_then(|live| live.known_listener()) {
-            let mut filter = listener.filter();
-            let watched = filter.resource_subscriptions.iter_mut();
-            watched.for_each(|watched| watched.retain(|watched| *watched != uri));
+    let engine = Arc::clone(engine);
+    Ok(Replies::later_harmless(async move {
+        if !may_watch(&engine, &uri, &request).await {
+            return Replies::error(&request.id, &era::no_resource(&request, &uri));
         }
-        return Ok(());
-    }
+        match add_watched(&engine, &request, uri) {
+            Ok(()) => engine.complete(&request, Outcome::Acknowledged),
+            Err(error) => Replies::error(&request.id, &error),
+        }
+    }))
+}
+
+fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(), RpcError> {
+    let no_session = || RpcError::invalid_request("this needs a session");
+    let session = request.session().ok_or_else(no_session)?;
     let listener = listener_of(engine, session)?;
     let mut filter = listener.filter();
     let watched = filter.resource_subscriptions.get_or_insert_default();
-    if watched.iter().any(|watched| *watched == uri) {
+    if watched.contains(&uri) {
         return Ok(());
     }
     let (most, bytes) = (engine.limits.watched, engine.limits.watched_bytes);
@@ -315,7 +364,27 @@ pub(crate) fn watch(
         let data = json!({ "limit": "watched", "value": most });
         return Err(RpcError::invalid_params(words).with_data(data));
     }
-    watched.push(uri.into_owned());
+    let account = engine.budget.account(&request.caller().owner());
+    listener.count(account.try_reserve(cost(&uri))?);
+    watched.push(uri);
+    Ok(())
+}
+
+/// `resources/unsubscribe`: the stream of a session tells of this resource no longer.
+pub(crate) fn unwatch(session: &Session, request: &Request) -> Result<(), RpcError> {
+    let uri = request.target()?;
+    request.check_flaw()?;
+    // A session that watches nothing need not begin to for this.
+    if let Some(listener) = session.find().and_then(|live| live.known_listener()) {
+        let mut filter = listener.filter();
+        for watched in filter.resource_subscriptions.iter_mut() {
+            let before = watched.len();
+            watched.retain(|watched| *watched != uri);
+            if watched.len() < before {
+                listener.discount(cost(&uri));
+            }
+        }
+    }
     Ok(())
 }
 
@@ -327,7 +396,7 @@ fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>,
         filter.tools_list_changed = Some(true);
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
-        let listener = engine.listeners.add(filter);
+        let listener = engine.listeners.add(filter, None);
         // What changed before the client came to listen: it may have listed already, even on a server before this one.
         let changed = engine.catalog().changed_since(session.made());
         let mut pending = listener.lock();
@@ -337,116 +406,4 @@ fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>,
         drop(pending);
         listener
     }))
-}
-
-struct Listening {
-    engine: Arc<Engine>,
-    listener: Arc<Listener>,
-    /// Which stream of the listener this is.
-    stream: u64,
-    _place: Open,
-    id: RequestId,
-    owner: String,
-    /// Of a session: its messages belong to no request, and nothing begins or ends it.
-    of_session: bool,
-    notice: bool,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy)]
-enum Stage {
-    Opening,
-    Open,
-    Closing,
-    Closed,
-}
-
-impl Listening {
-    /// A notification that names the subscription it belongs to.
-    fn notification<T: Serialize>(&self, method: &str, params: &T) -> Reply {
-        if self.of_session {
-            return Reply::notification(method, params);
-        }
-        let mut text = format!("{{\"_meta\":{{\"{}\":", meta::SUBSCRIPTION_ID).into_bytes();
-        jsonrpc::append(&mut text, &self.id);
-        text.push(b'}');
-        modern::splice(&mut text, params);
-        text.push(b'}');
-        Reply::encoded_notification(jsonrpc::notification_with(method, &text))
-    }
-
-    /// One thing the listener has not been told.
-    fn news(&self, cx: &Context<'_>) -> Option<Reply> {
-        let mut pending = self.listener.lock();
-        if pending.streams != self.stream {
-            return None;
-        }
-        if std::mem::take(&mut pending.lists.tools) {
-            return Some(self.notification(notification::TOOLS_CHANGED, &json!({})));
-        }
-        if std::mem::take(&mut pending.lists.prompts) {
-            return Some(self.notification(notification::PROMPTS_CHANGED, &json!({})));
-        }
-        if std::mem::take(&mut pending.lists.resources) {
-            return Some(self.notification(notification::RESOURCES_CHANGED, &json!({})));
-        }
-        if let Some(uri) = pending.updated.pop_first() {
-            return Some(self.notification(notification::RESOURCE_UPDATED, &json!({ "uri": uri })));
-        }
-        while let Some(id) = pending.tasks.pop_first() {
-            if let Ok(task) = self.engine.tasks.get(&id, &self.owner) {
-                return Some(self.notification(notification::TASKS, &task));
-            }
-        }
-        pending.waker = Some(cx.waker().clone());
-        None
-    }
-
-    /// The server closes, or another stream has taken over.
-    fn is_over(&self) -> bool {
-        let pending = self.listener.lock();
-        pending.closed || pending.streams != self.stream
-    }
-
-    fn end(&self) -> Reply {
-        modern::encode(
-            &self.id,
-            Outcome::Unsubscribed(self.id.clone()),
-            None,
-            &self.engine.server_info,
-        )
-    }
-}
-
-impl Source for Listening {
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
-        match self.stage {
-            Stage::Opening => {
-                self.stage = Stage::Open;
-                let notifications = json!({ "notifications": *self.listener.filter() });
-                Poll::Ready(Some(
-                    self.notification(notification::LISTEN_ACKNOWLEDGED, &notifications),
-                ))
-            }
-            Stage::Open => match self.news(cx) {
-                Some(reply) => Poll::Ready(Some(reply)),
-                None if !self.is_over() => Poll::Pending,
-                None if self.of_session => Poll::Ready(None),
-                None if self.notice => {
-                    self.stage = Stage::Closing;
-                    let params = json!({ "requestId": self.id, "reason": "the server is closing" });
-                    Poll::Ready(Some(Reply::notification(notification::CANCELLED, &params)))
-                }
-                None => {
-                    self.stage = Stage::Closed;
-                    Poll::Ready(Some(self.end()))
-                }
-            },
-            Stage::Closing => {
-                self.stage = Stage::Closed;
-                Poll::Ready(Some(self.end()))
-            }
-            Stage::Closed => Poll::Ready(None),
-        }
-    }
 }

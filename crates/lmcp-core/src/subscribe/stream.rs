@@ -1,0 +1,235 @@
+//! The stream of one subscription: what its listener has not been told, in the words of its revision.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use lmcp_wire::{RequestId, jsonrpc, meta, method::notification};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Listener, covers, is_folder, is_result};
+use crate::{
+    budget::Reservation,
+    caller::Transport,
+    era::modern,
+    outcome::Outcome,
+    request::{Members, Request},
+    server::Engine,
+    service::{Replies, Reply, Source},
+};
+
+/// A subscription that is open.
+pub(super) struct Listening {
+    engine: Arc<Engine>,
+    listener: Arc<Listener>,
+    /// Which stream of the listener this is.
+    stream: u64,
+    _place: Reservation,
+    id: RequestId,
+    /// Who listens. Its message is let go of.
+    request: Request,
+    /// A resource below a watched one has changed: may the caller read it?
+    checking: Option<(String, Replies)>,
+    /// Of a session: its messages belong to no request, and nothing begins or ends it.
+    of_session: bool,
+    notice: bool,
+    stage: Stage,
+}
+
+/// What is to be told.
+enum News {
+    Reply(Reply),
+    /// A resource that the caller may or may not read.
+    Unsure(String),
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Opening,
+    Open,
+    Closing,
+    Closed,
+}
+
+impl Listening {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        listener: Arc<Listener>,
+        place: Reservation,
+        mut request: Request,
+    ) -> Self {
+        // The specification wants the notice wherever streams share a channel, and the response everywhere.
+        let notice = request.caller().transport() != Transport::Http;
+        request.message = Bytes::new();
+        request.members = Members::default();
+        request.weight = None;
+        Self {
+            engine: Arc::clone(engine),
+            listener,
+            stream: 0,
+            _place: place,
+            id: request.id.clone(),
+            request,
+            checking: None,
+            of_session: false,
+            notice,
+            stage: Stage::Opening,
+        }
+    }
+
+    /// The same for a session, as this stream of its listener.
+    pub(super) fn of_session(mut self, stream: u64) -> Self {
+        self.stream = stream;
+        self.of_session = true;
+        self.stage = Stage::Open;
+        self
+    }
+
+    /// A notification that names the subscription it belongs to.
+    fn notification<T: Serialize>(&self, method: &str, params: &T) -> Reply {
+        if self.of_session {
+            return Reply::notification(method, params);
+        }
+        let mut text = format!("{{\"_meta\":{{\"{}\":", meta::SUBSCRIPTION_ID).into_bytes();
+        jsonrpc::append(&mut text, &self.id);
+        text.push(b'}');
+        modern::splice(&mut text, params);
+        text.push(b'}');
+        Reply::encoded_notification(jsonrpc::notification_with(method, &text))
+    }
+
+    /// One thing the listener has not been told.
+    fn news(&mut self, cx: &mut Context<'_>) -> Option<Reply> {
+        loop {
+            if let Some(uri) = self.poll_check(cx) {
+                return Some(self.updated(&uri));
+            }
+            match self.pending(cx) {
+                Some(News::Reply(reply)) => return Some(reply),
+                Some(News::Unsure(uri)) => {
+                    let check = self.engine.try_read(&uri, &self.request);
+                    self.checking = Some((uri, check));
+                }
+                None => return None,
+            }
+        }
+    }
+
+    /// The changed resource that was looked at, if the caller may read it.
+    fn poll_check(&mut self, cx: &mut Context<'_>) -> Option<String> {
+        loop {
+            let (_, check) = self.checking.as_mut()?;
+            let reply = match check.poll_next(cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Some(reply)) if !reply.is_response() => continue,
+                Poll::Ready(reply) => reply,
+            };
+            let (uri, _) = self.checking.take()?;
+            return is_result(reply).then_some(uri);
+        }
+    }
+
+    /// Takes one thing out of what is pending.
+    fn pending(&self, cx: &Context<'_>) -> Option<News> {
+        let pending = &mut *self.listener.lock();
+        if pending.streams != self.stream {
+            return None;
+        }
+        let lists = [
+            (&mut pending.lists.tools, notification::TOOLS_CHANGED),
+            (&mut pending.lists.prompts, notification::PROMPTS_CHANGED),
+            (
+                &mut pending.lists.resources,
+                notification::RESOURCES_CHANGED,
+            ),
+        ];
+        for (changed, method) in lists {
+            if std::mem::take(changed) {
+                return Some(News::Reply(self.notification(method, &json!({}))));
+            }
+        }
+        // One is looked at after the other.
+        if self.checking.is_none()
+            && let Some(uri) = pending.updated.pop_first()
+        {
+            return Some(if self.may_tell(&uri) {
+                News::Reply(self.updated(&uri))
+            } else {
+                News::Unsure(uri)
+            });
+        }
+        while let Some(id) = pending.tasks.pop_first() {
+            if let Ok(task) = self.engine.tasks.get(&id, &self.request.caller().owner()) {
+                return Some(News::Reply(self.notification(notification::TASKS, &task)));
+            }
+        }
+        pending.waker = Some(cx.waker().clone());
+        None
+    }
+
+    /// Is it known that the caller may hear of this resource? It could read what it watches. What is below that may be
+    /// another's; where there is no resource at all there is nothing to read, and nothing to hide.
+    fn may_tell(&self, uri: &str) -> bool {
+        let filter = self.listener.filter();
+        let watched = filter.resource_subscriptions.iter().flatten();
+        let mut read = watched.filter(|watched| !is_folder(watched));
+        let is_resource = || self.engine.catalog().find_resource(uri).is_some();
+        read.clone().any(|watched| watched == uri)
+            || read.any(|watched| covers(watched, uri)) && !is_resource()
+    }
+
+    fn updated(&self, uri: &str) -> Reply {
+        self.notification(notification::RESOURCE_UPDATED, &json!({ "uri": uri }))
+    }
+
+    /// The server closes, or another stream has taken over.
+    fn is_over(&self) -> bool {
+        let pending = self.listener.lock();
+        pending.closed || pending.streams != self.stream
+    }
+
+    fn end(&self) -> Reply {
+        modern::encode(
+            &self.id,
+            Outcome::Unsubscribed(self.id.clone()),
+            None,
+            &self.engine.server_info,
+        )
+    }
+}
+
+impl Source for Listening {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        match self.stage {
+            Stage::Opening => {
+                self.stage = Stage::Open;
+                let notifications = json!({ "notifications": *self.listener.filter() });
+                Poll::Ready(Some(
+                    self.notification(notification::LISTEN_ACKNOWLEDGED, &notifications),
+                ))
+            }
+            Stage::Open => match self.news(cx) {
+                Some(reply) => Poll::Ready(Some(reply)),
+                None if !self.is_over() => Poll::Pending,
+                None if self.of_session => Poll::Ready(None),
+                None if self.notice => {
+                    self.stage = Stage::Closing;
+                    let params = json!({ "requestId": self.id, "reason": "the server is closing" });
+                    Poll::Ready(Some(Reply::notification(notification::CANCELLED, &params)))
+                }
+                None => {
+                    self.stage = Stage::Closed;
+                    Poll::Ready(Some(self.end()))
+                }
+            },
+            Stage::Closing => {
+                self.stage = Stage::Closed;
+                Poll::Ready(Some(self.end()))
+            }
+            Stage::Closed => Poll::Ready(None),
+        }
+    }
+}

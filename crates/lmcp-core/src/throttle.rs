@@ -1,0 +1,25 @@
+//! Saying something once in a while that happens all the time.
+
+use std::time::{Duration, Instant};
+
+/// Between two times that the same thing is said.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Counts what happens, and says now and then how often it did: a flood must not fill a log.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    since: Option<Instant>,
+    times: u64,
+}
+
+impl Throttle {
+    /// It has happened once more. Where it is time to say so: how often since the last time that was said.
+    pub fn count(&mut self) -> Option<u64> {
+        self.times += 1;
+        if self.since.is_some_and(|since| since.elapsed() < QUIET) {
+            return None;
+        }
+        self.since = Some(Instant::now());
+        Some(std::mem::take(&mut self.times))
+    }
+}

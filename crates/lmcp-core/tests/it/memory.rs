@@ -1,0 +1,255 @@
+//! The memory that callers share: what does not fit is refused in words, and everything is given back.
+
+use lmcp_core::{Caller, Cx, Handle, Resource, Server, Tool, ToolResult, pair};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::support::{Peer, Serving, hanging, limits, server, soon};
+
+const BUDGET: usize = 3 << 20;
+
+#[derive(Deserialize, JsonSchema)]
+struct Load {
+    #[expect(dead_code, reason = "only its size matters")]
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    #[expect(dead_code, reason = "nobody answers")]
+    name: String,
+}
+
+async fn hold(_: Load, _: Cx) -> String {
+    std::future::pending().await
+}
+
+async fn take(_: Load, _: Cx) -> &'static str {
+    "taken"
+}
+
+async fn ask(_: lmcp_core::NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    let _: Name = cx.ask("name", "Who?").await?;
+    Ok("asked")
+}
+
+async fn after_a_turn(_: lmcp_core::NoArgs, _: Cx) -> &'static str {
+    tokio::task::yield_now().await;
+    "done"
+}
+
+fn with_tools() -> Server {
+    server()
+        .tool(Tool::new("hold", hold).read_only())
+        .tool(Tool::new("take", take).read_only())
+        .tool(Tool::new("ask", ask).read_only())
+        .tool(Tool::new("turn", after_a_turn).read_only())
+        .resource(Resource::text("test://a", "a", "text"))
+}
+
+fn small() -> Handle {
+    let limits = limits(|limits| limits.memory_bytes = BUDGET);
+    with_tools().limits(limits).start().expect("it is right")
+}
+
+/// A connection of a user that the kernel knows by this number.
+fn connect_as(uid: u32, server: &Handle) -> (Peer, Serving) {
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(far);
+    let (server, caller) = (server.clone(), Caller::process(uid, None));
+    let serving = Serving::start(async move { server.serve(pair(reader, writer, caller)).await });
+    let (reader, writer) = tokio::io::split(near);
+    (Peer::new(reader, writer), serving)
+}
+
+fn load(tool: &str, bytes: usize) -> Value {
+    json!({ "name": tool, "arguments": { "text": "x".repeat(bytes) } })
+}
+
+fn is_no_room(error: &Value) -> bool {
+    error["code"] == -32603
+        && error["data"]["limit"] == "memory_bytes"
+        && error["data"]["retriable"] == true
+}
+
+/// Waits until nothing is reserved any more.
+async fn all_given_back(server: &Handle) {
+    soon(async {
+        while server.budget().used() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+// D5
+#[tokio::test(start_paused = true)]
+async fn calls_that_do_not_fit_are_refused_and_their_connection_goes_on() {
+    let server = small();
+    let (mut peer, serving) = connect_as(1, &server);
+    for id in 1..=8 {
+        peer.request(id, "tools/call", load("hold", 512 << 10))
+            .await;
+    }
+    // A message takes its size twice, raw and read: two of these fit into two thirds of the budget.
+    for _ in 0..6 {
+        let answer = peer.receive().await;
+        assert!(is_no_room(&answer["error"]), "{answer}");
+    }
+    assert!(server.budget().used() <= BUDGET);
+    peer.call(9, "turn").await;
+    assert_eq!(peer.receive().await["id"], 9);
+    peer.finish().await;
+    drop(serving);
+    all_given_back(&server).await;
+}
+
+// D5
+#[tokio::test(start_paused = true)]
+async fn one_caller_who_takes_its_share_leaves_room_for_the_next() {
+    let server = small();
+    let (mut greedy, _serving) = connect_as(1, &server);
+    for id in 1..=4 {
+        greedy
+            .request(id, "tools/call", load("hold", 512 << 10))
+            .await;
+    }
+    for _ in 0..2 {
+        assert!(is_no_room(&greedy.receive().await["error"]));
+    }
+    let (mut other, _serving) = connect_as(2, &server);
+    other
+        .request(1, "tools/call", load("take", 256 << 10))
+        .await;
+    let answer = other.receive().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "taken", "{answer}");
+}
+
+// D5
+#[tokio::test(start_paused = true)]
+async fn lines_that_never_end_are_let_go_of_when_memory_is_short() {
+    let server = small();
+    let mut peers = Vec::new();
+    for _ in 0..8 {
+        let (mut peer, serving) = connect_as(1, &server);
+        peer.write(&vec![b' '; 900 << 10]).await;
+        peers.push((peer, serving));
+    }
+    let (mut last, _serving) = peers.pop().unwrap();
+    let answer = last.receive().await;
+    assert!(is_no_room(&answer["error"]), "{answer}");
+    assert!(server.budget().used() <= BUDGET);
+    last.write(b"\n").await;
+    last.call(1, "turn").await;
+    assert_eq!(
+        last.receive().await["id"],
+        1,
+        "the rest of the line is skipped"
+    );
+}
+
+// D5
+#[tokio::test(start_paused = true)]
+async fn json_that_would_grow_beyond_the_budget_is_never_read() {
+    let server = small();
+    let (mut peer, _serving) = connect_as(1, &server);
+    let lists = vec![json!([1]); 100_000];
+    peer.request(
+        1,
+        "tools/call",
+        json!({ "name": "take", "arguments": { "text": lists } }),
+    )
+    .await;
+    let answer = peer.receive().await;
+    assert_eq!(answer["id"], 1);
+    assert_eq!(answer["error"]["data"]["limit"], "memory_bytes", "{answer}");
+    assert_eq!(answer["error"]["data"]["retriable"], false, "it never fits");
+}
+
+// D5
+#[tokio::test(start_paused = true)]
+async fn subscriptions_are_counted() {
+    let server = small();
+    let long = format!("test://a/{}/", "x".repeat(60_000));
+    let mut refused = 0;
+    let mut peers = Vec::new();
+    for _ in 0..60 {
+        let (mut peer, serving) = connect_as(1, &server);
+        peer.shake_hands("2025-11-25").await;
+        peer.ask(1, "resources/subscribe", json!({ "uri": long }))
+            .await;
+        let answer = peer.receive().await;
+        refused += usize::from(is_no_room(&answer["error"]));
+        peers.push((peer, serving));
+    }
+    assert!((10..60).contains(&refused), "{refused}");
+    assert!(server.budget().used() <= BUDGET);
+    drop(peers);
+    all_given_back(&server).await;
+}
+
+// D4
+#[tokio::test(start_paused = true)]
+async fn questions_that_wait_take_no_place_among_running_calls() {
+    let limits = limits(|limits| {
+        limits.requests_in_flight = 3;
+        limits.questions = 5;
+    });
+    let server = with_tools().limits(limits).start().unwrap();
+    let (mut peer, _serving) = connect_as(1, &server);
+    peer.shake_hands("2025-11-25").await;
+    for id in 1..=3 {
+        peer.ask_tool(id, "ask").await;
+        assert_eq!(peer.receive().await["method"], "elicitation/create");
+    }
+    peer.ask_tool(4, "turn").await;
+    assert_eq!(peer.receive().await["result"]["content"][0]["text"], "done");
+    peer.ask_tool(5, "ask").await;
+    let answer = peer.receive().await;
+    assert_eq!(answer["error"]["data"]["retriable"], true, "{answer}");
+}
+
+// D4
+#[tokio::test(start_paused = true)]
+async fn one_caller_cannot_take_all_places_for_questions() {
+    let limits = limits(|limits| limits.questions = 6);
+    let server = with_tools().limits(limits).start().unwrap();
+    let (mut greedy, _first) = connect_as(1, &server);
+    greedy.shake_hands("2025-11-25").await;
+    let mut refused = Value::Null;
+    for id in 1..=6 {
+        greedy.ask_tool(id, "ask").await;
+        let said = greedy.receive().await;
+        if said["method"] != "elicitation/create" {
+            refused = said;
+        }
+    }
+    assert_eq!(refused["error"]["data"]["limit"], "questions", "{refused}");
+    let (mut other, _second) = connect_as(2, &server);
+    other.shake_hands("2025-11-25").await;
+    other.ask_tool(1, "ask").await;
+    assert_eq!(other.receive().await["method"], "elicitation/create");
+}
+
+// D8
+#[tokio::test(start_paused = true)]
+async fn what_ended_calls_held_is_given_back() {
+    let server = small();
+    let (hanging, mut watcher) = hanging("hangs");
+    server.add_tool(hanging).unwrap();
+    let client = server.client();
+    for _ in 0..20 {
+        let done = client
+            .call_tool("take", json!({ "text": "x".repeat(400 << 10) }))
+            .await;
+        assert!(done.is_ok(), "{done:?}");
+    }
+    let (mut peer, serving) = connect_as(1, &server);
+    peer.call(1, "hangs").await;
+    watcher.started().await;
+    peer.cancel(1).await;
+    watcher.dropped().await;
+    drop((peer, serving));
+    all_given_back(&server).await;
+}

@@ -1,0 +1,240 @@
+//! The memory that callers share, over HTTP: what does not fit is refused, its connection goes on, and all is given back.
+
+use lmcp_core::{Cx, Limits, NoArgs, Server, Tool, ToolResult};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Post, Running, call, hanging, limits, request, serve, serve_as, server, soon},
+    visitor::Visitor,
+};
+
+const BUDGET: usize = 3 << 20;
+
+#[derive(Deserialize, JsonSchema)]
+struct Load {
+    #[expect(dead_code, reason = "only its size matters")]
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    #[expect(dead_code, reason = "nobody answers")]
+    name: String,
+}
+
+async fn take(_: Load, _: Cx) -> &'static str {
+    "taken"
+}
+
+async fn large(_: NoArgs, _: Cx) -> String {
+    "x".repeat(200 << 10)
+}
+
+async fn ask(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    let _: Name = cx.ask("name", "Who?").await?;
+    Ok("asked")
+}
+
+fn with_tools(change: impl FnOnce(&mut Limits)) -> Server {
+    server()
+        .tool(Tool::new("take", take).read_only())
+        .tool(Tool::new("large", large).read_only())
+        .tool(Tool::new("ask", ask).read_only())
+        .limits(limits(|limits| {
+            limits.memory_bytes = BUDGET;
+            change(limits);
+        }))
+}
+
+/// A call whose body is about this long.
+fn load(bytes: usize) -> Post {
+    let arguments = json!({ "text": "x".repeat(bytes) });
+    request(
+        "tools/call",
+        json!({ "name": "take", "arguments": arguments }),
+    )
+    .with("mcp-name", "take")
+}
+
+/// Waits until nothing is reserved but so much.
+async fn given_back_to(running: &Running, bytes: usize) {
+    soon(async {
+        while running.budget.used() > bytes {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_default()
+}
+
+// D5
+#[tokio::test]
+async fn a_body_that_does_not_fit_is_refused_and_its_connection_goes_on() {
+    let running = serve(with_tools(|_| {})).await;
+    let before = running.budget.used();
+    let mut halves = Vec::new();
+    // Bodies that stop before their end hold what they sent.
+    for _ in 0..4 {
+        let mut half = running.connect().await;
+        let whole = load(700 << 10);
+        let head = whole.head(running.address);
+        half.write(head.as_bytes()).await;
+        half.write(&whole.body().as_bytes()[..600 << 10]).await;
+        halves.push(half);
+    }
+    let mut late = running.connect().await;
+    let refused = loop {
+        let answer = late.ask(&load(900 << 10)).await;
+        // The others may not have been read yet.
+        if answer.head.status != 200 {
+            break answer;
+        }
+    };
+    assert_eq!(refused.head.status, 503);
+    assert_eq!(refused.head.get("retry-after"), Some("1"));
+    let error = &refused.json()["error"];
+    assert_eq!(error["code"], -32603);
+    assert_eq!(error["data"]["limit"], "memory_bytes");
+    assert_eq!(error["data"]["retriable"], true);
+    assert!(running.budget.used() <= BUDGET + before);
+    let small = late.ask(&load(10)).await;
+    assert_eq!(text(&small.json()), "taken", "the connection goes on");
+    drop((halves, late));
+    given_back_to(&running, 0).await;
+}
+
+// D5
+#[tokio::test]
+async fn somebody_who_announces_much_and_sends_little_holds_little() {
+    let running = serve(with_tools(|_| {})).await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        let mut connection = running.connect().await;
+        let head = load(1 << 20).head(running.address);
+        connection.write(head.as_bytes()).await;
+        silent.push(connection);
+    }
+    let answer = running.ask(&load(500 << 10)).await;
+    assert_eq!(text(&answer.json()), "taken");
+}
+
+// D5
+#[tokio::test]
+async fn what_can_never_fit_is_too_large() {
+    let running = serve(with_tools(|limits| limits.memory_bytes = 1 << 20)).await;
+    let refused = running.ask(&load(900 << 10)).await;
+    assert_eq!(refused.head.status, 413);
+    assert_eq!(refused.json()["error"]["data"]["retriable"], false);
+}
+
+// D5
+#[tokio::test]
+async fn one_token_that_takes_its_share_leaves_room_for_the_next() {
+    let who = |http: lmcp_http::Http| {
+        http.identify(|headers| {
+            let name = headers.get("x-user").and_then(|name| name.to_str().ok());
+            Ok(name.map(ToOwned::to_owned))
+        })
+    };
+    let running = serve_as(with_tools(|_| {}), who).await;
+    let mut halves = Vec::new();
+    for _ in 0..4 {
+        let mut half = running.connect().await;
+        let whole = load(700 << 10).with("x-user", "ann");
+        half.write(whole.head(running.address).as_bytes()).await;
+        half.write(&whole.body().as_bytes()[..600 << 10]).await;
+        halves.push(half);
+    }
+    loop {
+        let answer = running.ask(&load(700 << 10).with("x-user", "ann")).await;
+        if answer.head.status == 503 {
+            break;
+        }
+    }
+    let answer = running.ask(&load(200 << 10).with("x-user", "bob")).await;
+    assert_eq!(text(&answer.json()), "taken");
+}
+
+// D5
+#[tokio::test]
+async fn answers_that_nobody_reads_are_counted_until_they_are_gone() {
+    // More than the sockets take in themselves.
+    const HUGE: usize = 24 << 20;
+    let huge = Tool::new("huge", |_: NoArgs, _: Cx| async { "x".repeat(HUGE) });
+    let room = with_tools(|limits| limits.memory_bytes = 128 << 20).tool(huge.read_only());
+    let running = serve(room).await;
+    let mut unread = running.connect().await;
+    unread.send(&call("huge")).await;
+    soon(async {
+        while running.budget.used() < HUGE {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop(unread);
+    given_back_to(&running, 0).await;
+}
+
+// D4
+#[tokio::test]
+async fn questions_that_wait_refuse_nobody_else_a_call() {
+    let running = serve(with_tools(|limits| {
+        limits.session_calls = 3;
+        limits.questions = 30;
+    }))
+    .await;
+    let mut asked = Vec::new();
+    for _ in 0..10 {
+        let visitor = Visitor::new(&running).await;
+        let mut connection = running.connect().await;
+        connection.send(&visitor.call(1, "ask")).await;
+        connection.head().await;
+        let question = connection.next_message().await;
+        assert_eq!(question.json()["method"], "elicitation/create");
+        asked.push(connection);
+    }
+    let visitor = Visitor::new(&running).await;
+    let answer = running.ask(&visitor.call(1, "large")).await.json();
+    assert_eq!(text(&answer).len(), 200 << 10);
+}
+
+// D4
+#[tokio::test]
+async fn a_call_that_ends_in_its_first_turn_needs_no_place() {
+    let (hang, mut watcher) = hanging("hang");
+    let one = with_tools(|limits| limits.session_calls = 1).tool(hang);
+    let running = serve(one).await;
+    let visitor = Visitor::new(&running).await;
+    let mut connection = running.connect().await;
+    connection.send(&visitor.call(1, "hang")).await;
+    watcher.started().await;
+    let answer = running.ask(&visitor.call(2, "large")).await.json();
+    assert_eq!(text(&answer).len(), 200 << 10);
+    let refused = running.ask(&visitor.call(3, "hang")).await.json();
+    assert_eq!(refused["error"]["data"]["limit"], "session_calls");
+}
+
+// D18
+#[tokio::test]
+async fn a_session_whose_stream_said_nothing_leaves_nothing_when_it_closes() {
+    let running = serve(with_tools(|_| {})).await;
+    for version in ["2025-11-25", "2025-06-18"] {
+        let mut streams = Vec::new();
+        for _ in 0..20 {
+            let visitor = Visitor::of(&running, version).await;
+            let mut connection = running.connect().await;
+            connection.open_stream(&visitor.get()).await;
+            streams.push(connection);
+        }
+        assert!(running.budget.used() >= 20 * 2048, "they are counted");
+        drop(streams);
+        given_back_to(&running, 0).await;
+    }
+}
