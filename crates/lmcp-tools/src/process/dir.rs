@@ -5,12 +5,17 @@ use std::{
     io::{self, Read as _, Write as _},
     os::{
         fd::AsRawFd as _,
-        unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+        unix::fs::{
+            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+        },
     },
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::{
+    fs::{MemfdFlags, Mode, OFlags, memfd_create},
+    process::geteuid,
+};
 
 /// What a list of jobs shows, in a few hundred bytes; written by the server before the command starts.
 pub(crate) const JOB: &str = "job.json";
@@ -25,8 +30,56 @@ pub(crate) const SCRATCH: &str = "tmp";
 /// Where the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 
+/// Does something with a file or folder of ours. If that is not permitted, the modes on the way are put right first: a
+/// confined command cannot enter our folders, but it may change their modes, because they are its user's.
+pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match act() {
+        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+            restore(path);
+            act()
+        }
+        done => done,
+    }
+}
+
+/// Lets us do with a path what its owner can, and pass through the folders above, as far as they are ours.
+fn restore(path: &Path) {
+    let way: Vec<_> = path.ancestors().collect();
+    for step in way.into_iter().rev() {
+        let Ok(found) = fs::symlink_metadata(step) else {
+            return;
+        };
+        let wanted = match (found.is_dir(), step == path) {
+            (true, true) => 0o700,
+            (true, false) => 0o100,
+            (false, _) if found.is_file() => 0o600,
+            (false, _) => continue,
+        };
+        let mode = found.mode() & 0o7777;
+        if found.uid() == geteuid().as_raw() && mode & wanted != wanted {
+            // Whether that helped is seen by who tries again.
+            let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
+        }
+    }
+}
+
+/// Puts the modes of a folder of ours and of the way to it right, and takes it away from others. As root we would not
+/// notice otherwise: a confined command of root has no more rights than an ordinary owner.
+pub(crate) fn put_right(path: &Path) -> io::Result<()> {
+    restore(path);
+    let found = fs::symlink_metadata(path)?;
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
 /// Writes a file whole or not at all.
 pub(crate) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    insist(dir, || try_write_whole(dir, name, bytes))
+}
+
+fn try_write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let draft = dir.join(format!("{name}.new"));
     // Made anew, so that nothing somebody put there is written through.
     let _ = fs::remove_file(&draft);
@@ -42,7 +95,8 @@ pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     // Neither a link is followed nor a FIFO waited for.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let file = options.read(true).custom_flags(flags).open(path)?;
+    options.read(true).custom_flags(flags);
+    let file = insist(path, || options.open(path))?;
     let mut bytes = Vec::new();
     let read = file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if read > most {
@@ -65,19 +119,23 @@ pub(crate) fn nameless(dir: &Path, content: &[u8]) -> io::Result<File> {
 
 /// Makes a folder that only we can enter.
 pub(crate) fn create_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    let create = || {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+    };
+    insist(path.parent().unwrap_or(path), create)
 }
 
 /// Uses a socket's path however long the way to its folder is: such paths must be short.
 pub(crate) fn in_dir<T>(
     dir: &Path,
     name: &str,
-    act: impl FnOnce(PathBuf) -> io::Result<T>,
+    act: impl Fn(PathBuf) -> io::Result<T>,
 ) -> io::Result<T> {
-    act(short_path(&File::open(dir)?, name))
+    let opened = insist(dir, || File::open(dir))?;
+    insist(dir, || act(short_path(&opened, name)))
 }
 
 /// A name in an open folder, by a short path that is good while that is open.

@@ -82,7 +82,7 @@ impl Link {
     }
 
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
-        let opened = File::open(&job.dir)?;
+        let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
         let socket = timeout(SOON, UnixStream::connect(path)).await??;
         let mut link = Self::halves(socket);

@@ -13,6 +13,8 @@ use std::{
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::dir;
+
 /// The bytes.
 pub(crate) const OUTPUT: &str = "output";
 /// Where the stream changes.
@@ -116,10 +118,12 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
-        let output = File::open(dir.join(OUTPUT))?;
+        let path = dir.join(OUTPUT);
+        let output = dir::insist(&path, || File::open(&path))?;
         let mut bytes = Vec::new();
         let most = MOST_MARKS as u64 * 8;
-        File::open(dir.join(MARKS))?
+        let path = dir.join(MARKS);
+        dir::insist(&path, || File::open(&path))?
             .take(most)
             .read_to_end(&mut bytes)?;
         let marks = bytes.as_chunks().0.iter().map(|mark| {

@@ -147,6 +147,7 @@ impl Store {
     pub(crate) fn create(&self) -> io::Result<(String, PathBuf)> {
         let id = random_name();
         let dir = self.dir.join(&id);
+        dir::put_right(&self.dir)?;
         dir::create_private(&dir)?;
         Ok((id, dir))
     }
@@ -210,7 +211,10 @@ impl Store {
     }
 
     fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {
-        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir))
+            .into_iter()
+            .flatten()
+            .flatten();
         entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
     }
 
@@ -349,7 +353,8 @@ fn remove_all(doomed: &[PathBuf]) {
 
 /// Does a guard hold it?
 fn is_locked(dir: &Path) -> bool {
-    let Ok(output) = File::open(dir.join(OUTPUT)) else {
+    let path = dir.join(OUTPUT);
+    let Ok(output) = dir::insist(&path, || File::open(&path)) else {
         return false;
     };
     flock(&output, FlockOperation::NonBlockingLockShared).is_err()

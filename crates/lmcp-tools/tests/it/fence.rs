@@ -1,6 +1,6 @@
 //! Commands under roots: the kernel keeps them in.
 
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -297,4 +297,40 @@ async fn ordinary_work_goes_on_inside() {
         assert_eq!(ran["exit_code"], 0, "{program}: {ran}");
         assert_eq!(ran["stdout"], "x\n", "{program}: {ran}");
     }
+}
+
+#[tokio::test]
+async fn a_command_that_changes_the_modes_of_the_state_folder_stops_nobody() {
+    let fenced = Fenced::new();
+    let state = fenced.host.state.path().to_owned();
+    let modes = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let job = fenced
+        .host
+        .value("shell_bg", json!({"command": "cat"}))
+        .await["id"]
+        .clone();
+    let own = state.join("jobs").join(job.as_str().unwrap());
+    for mode in ["000", "777"] {
+        let command = format!(
+            "chmod 700 {0}; chmod {mode} {0}/job.json {0}/output {0} {1}/jobs {1}",
+            own.display(),
+            state.display()
+        );
+        let ran = fenced.shell(&command).await;
+        assert_eq!(ran["exit_code"], 0, "{ran}");
+        let ran = fenced.shell("mktemp > /dev/null && echo still here").await;
+        assert_eq!(ran["stdout"], "still here\n", "{mode}: {ran}");
+        assert_eq!(modes(&state.join("jobs")) & 0o077, 0);
+        let jobs = fenced.host.value("jobs", json!({})).await;
+        assert_eq!(jobs["jobs"][0]["state"], "running", "{mode}: {jobs}");
+    }
+    fenced
+        .shell(&format!("chmod 000 {}", state.display()))
+        .await;
+    let mut settings = settings(&state);
+    settings.roots = vec![fenced.root.path().to_owned()];
+    let next = start(settings).client();
+    let args = json!({"id": job, "signal": "KILL"});
+    let stopped = next.call_tool("job_stop", args).await.unwrap();
+    assert!(!stopped.is_error, "{}", text(&stopped));
 }
