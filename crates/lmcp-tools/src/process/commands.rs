@@ -17,7 +17,7 @@ use super::{
     follow::{Following, Follows},
     helper::Helper,
     link::Link,
-    places::{Counts, Place, Places},
+    places::{Place, Places},
     remove::remove_tree,
     rights::Rights,
     rules::{self, Line, Request},
@@ -36,6 +36,8 @@ pub(crate) struct Commands {
     places: Arc<Places>,
     /// For jobs that are just being started; those that run are counted where they are recorded: they outlive us.
     job_places: Arc<Places>,
+    /// Jobs are counted and started one after the other, so that none is missed.
+    job_turn: tokio::sync::Mutex<()>,
     /// Dropped, they end what they guard, but for jobs.
     guards: Guards,
     follows: Follows,
@@ -120,6 +122,7 @@ impl Commands {
             rights,
             places: Places::new("commands", settings.commands_at_once),
             job_places: Places::new("jobs", settings.jobs_at_once),
+            job_turn: tokio::sync::Mutex::default(),
             guards,
             follows: Follows::default(),
         })
@@ -144,7 +147,7 @@ impl Commands {
         let place = if wanted.keep {
             self.job_place(cx).await?
         } else {
-            self.places.take(cx, &Counts::new())?
+            self.places.take(cx)?
         };
         let cwd = working_dir(host, wanted.cwd.as_deref())?;
         let (log, log_path) = match &wanted.log {
@@ -184,11 +187,16 @@ impl Commands {
     /// A place for a job of this caller, to be held until the job is recorded as running.
     pub(crate) async fn job_place(&self, cx: &Cx) -> ToolResult<Place> {
         let store = Arc::clone(&self.store);
-        let running = blocking(move || {
-            store.prune();
-            Ok(store.running())
-        });
-        self.job_places.take(cx, &running.await?)
+        // Nobody waits for it: what is removed may be large.
+        drop(tokio::task::spawn_blocking(move || store.prune()));
+        let store = Arc::clone(&self.store);
+        let _turn = self.job_turn.lock().await;
+        let mut all = self.job_places.taken();
+        let running = blocking(move || Ok(store.running()));
+        for (owner, count) in running.await? {
+            *all.entry(owner).or_default() += count;
+        }
+        self.job_places.take_beside(cx, &all)
     }
 
     /// Runs what a job ran, once more, as a job of its own, with the rights of this server: those of the job are no wider,

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use lmcp_core::{Cx, ToolError};
+use lmcp_core::{Cx, ToolError, ToolResult};
 
 /// So many that run, by who owns them.
 pub(crate) type Counts = HashMap<String, usize>;
@@ -37,39 +37,58 @@ impl Places {
         })
     }
 
-    /// Takes a place, beside those that others have taken elsewhere.
+    /// Takes a place.
     ///
     /// # Errors
     /// There is none, or none for this caller.
-    pub(crate) fn take(self: &Arc<Self>, cx: &Cx, elsewhere: &Counts) -> Result<Place, ToolError> {
+    pub(crate) fn take(self: &Arc<Self>, cx: &Cx) -> ToolResult<Place> {
+        let mut taken = self.lock();
+        self.check(cx, &taken)?;
+        Ok(self.note(cx, &mut taken))
+    }
+
+    /// Takes a place where these are taken, here and elsewhere. Whoever counts them does so in turn, those that are taken
+    /// here first: what is recorded elsewhere meanwhile is counted twice, and never missed.
+    ///
+    /// # Errors
+    /// There is none, or none for this caller.
+    pub(crate) fn take_beside(self: &Arc<Self>, cx: &Cx, all: &Counts) -> ToolResult<Place> {
+        self.check(cx, all)?;
+        Ok(self.note(cx, &mut self.lock()))
+    }
+
+    /// Those that are taken here.
+    pub(crate) fn taken(&self) -> Counts {
+        self.lock().clone()
+    }
+
+    fn note(self: &Arc<Self>, cx: &Cx, taken: &mut Counts) -> Place {
+        let owner = cx.caller().owner().into_owned();
+        *taken.entry(owner.clone()).or_default() += 1;
+        Place {
+            places: Arc::clone(self),
+            owner,
+        }
+    }
+
+    fn check(&self, cx: &Cx, taken: &Counts) -> ToolResult<()> {
         let caller = cx.caller();
         let is_alone = caller.principal().is_none() && caller.peer().is_none();
-        let owner = caller.owner().into_owned();
-        let mut taken = self.lock();
-        let of = |counts: &Counts| counts.get(&owner).copied().unwrap_or_default();
-        let mine = of(&taken) + of(elsewhere);
-        let all = taken.values().chain(elsewhere.values()).sum::<usize>();
+        let mine = taken.get(&*caller.owner()).copied().unwrap_or_default();
+        let all = taken.values().sum::<usize>();
         let (what, most) = (self.what, self.most);
-        let hint = "stop one, or wait until one has ended";
-        if all >= most {
-            let words =
-                format!("{most} {what} run already, and that is the most this server runs at once");
-            return Err(ToolError::new(words).hint(hint));
-        }
-        let free = most - all - 1;
-        if !is_alone && mine > 0 && mine + 1 > 2 * free {
-            let words = format!(
+        let words = if all >= most {
+            format!("{most} {what} run already, and that is the most this server runs at once")
+        } else if !is_alone && mine > 0 && mine + 1 > 2 * (most - all - 1) {
+            format!(
                 "you run {mine} of the {most} {what} that this server runs at once, and the {} that are free are left for \
                  other callers",
                 most - all
-            );
-            return Err(ToolError::new(words).hint(hint));
-        }
-        *taken.entry(owner.clone()).or_default() += 1;
-        Ok(Place {
-            places: Arc::clone(self),
-            owner,
-        })
+            )
+        } else {
+            return Ok(());
+        };
+        Err(ToolError::new(words).hint("stop one, or wait until one has ended"))
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {

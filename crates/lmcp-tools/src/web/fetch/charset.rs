@@ -6,19 +6,29 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 ///
 /// The encoding is what the bytes begin with, what the server says, what the page says, or UTF-8 if it fits; what is
 /// none of these is read as browsers read it in the west.
-pub(super) fn decode(bytes: &[u8], content_type: &str, cut: bool) -> String {
+pub(super) fn decode(bytes: Vec<u8>, content_type: &str, cut: bool) -> String {
     let encoding = parameter(content_type, "charset")
-        .or_else(|| declared(bytes))
+        .or_else(|| declared(&bytes))
         .and_then(|label| Encoding::for_label(label.as_bytes()))
         .unwrap_or_else(|| {
-            if is_utf8(bytes, cut) {
+            if is_utf8(&bytes, cut) {
                 UTF_8
             } else {
                 WINDOWS_1252
             }
         });
+    let has_mark = Encoding::for_bom(&bytes).is_some();
+    let bytes = if encoding == UTF_8 && !has_mark {
+        // Most pages: nothing is copied.
+        match String::from_utf8(bytes) {
+            Ok(text) => return text,
+            Err(err) => err.into_bytes(),
+        }
+    } else {
+        bytes
+    };
     // A byte order mark outweighs all that, and is taken off.
-    encoding.decode(bytes).0.into_owned()
+    encoding.decode(&bytes).0.into_owned()
 }
 
 /// What a page says of itself in its first kilobyte: `<meta charset=…>`, or the `encoding` of XML.
@@ -65,7 +75,7 @@ pub(super) fn is_utf8(bytes: &[u8], cut: bool) -> bool {
 #[cfg(test)]
 mod tests {
     fn decode(bytes: &[u8], content_type: &str) -> String {
-        super::decode(bytes, content_type, false)
+        super::decode(bytes.to_vec(), content_type, false)
     }
 
     #[test]
@@ -104,6 +114,9 @@ mod tests {
     #[test]
     fn a_character_that_the_limit_cut_in_two_does_not_change_the_rest() {
         let cut = &"naïve café".as_bytes()[..11];
-        assert_eq!(super::decode(cut, "text/plain", true), "naïve caf\u{fffd}");
+        assert_eq!(
+            super::decode(cut.to_vec(), "text/plain", true),
+            "naïve caf\u{fffd}"
+        );
     }
 }

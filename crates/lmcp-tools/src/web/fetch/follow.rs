@@ -1,7 +1,7 @@
 //! From an address to what is there, through redirects: every one of them checked like the first.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,6 +45,7 @@ pub(super) async fn download(
     user_agent: &str,
     host: &Host,
     deadline: Deadline,
+    cx: &Cx,
 ) -> ToolResult<Download> {
     let settings = &host.settings.web;
     let guard = Guard {
@@ -65,7 +66,7 @@ pub(super) async fn download(
         }
         let appetite = |status, headers: &HeaderMap| wanted(settings, status, headers);
         let response = request
-            .send(guard, &host.web.tls, deadline, &appetite)
+            .send(guard, &host.web.tls, deadline, &appetite, cx)
             .await
             .map_err(|err| on_the_way(&err, &way))?;
         let Some(next) = redirect(&url, &response, &way)? else {

@@ -99,8 +99,16 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
         return Ok(report::answer(page, part, &cx).0);
     }
     let deadline = Deadline::after(args.timeout_s);
-    let download =
-        follow::download(url, args.method, args.render, user_agent, &host, deadline).await?;
+    let download = follow::download(
+        url,
+        args.method,
+        args.render,
+        user_agent,
+        &host,
+        deadline,
+        &cx,
+    )
+    .await?;
     let limit = settings.page_bytes.min(settings.cache_bytes);
     let page = blocking(move || Page::make(download, args.render, limit, deadline)).await?;
     let page = Arc::new(page);

@@ -20,7 +20,7 @@ use crate::{
     image,
     web::{
         html::{self, Cut, Style},
-        http::{Deadline, Ending, Response},
+        http::{Deadline, Ending, Memory, Response},
         url::Url,
     },
 };
@@ -42,6 +42,8 @@ pub(super) struct Page {
     pub(super) main_only: bool,
     /// Why its end is missing.
     pub(super) incomplete: Option<String>,
+    /// Set aside for it, for as long as it is kept.
+    pub(super) memory: Memory,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl Page {
         let Download {
             url,
             method,
-            response,
+            mut response,
             redirects,
             downgraded,
         } = download;
@@ -84,6 +86,7 @@ impl Page {
                 Ending::TooLong => Some(TOO_LONG.into()),
                 Ending::Broken(err) => Some(err.to_string().replace("\nhint: ", "; ")),
             },
+            memory: std::mem::take(&mut response.memory),
         };
         if method == Method::Head {
             page.text = header_lines(&response.headers);
@@ -100,14 +103,15 @@ impl Page {
             Kind::Binary | Kind::Unknown => return page.refuse(&response.headers),
             kind @ (Kind::Html | Kind::Json | Kind::Text) => {
                 let cut = page.incomplete.is_some();
-                let text = decode(&response.body, &page.content_type, cut);
-                drop(response.body);
+                let text = decode(response.body, &page.content_type, cut);
                 let text = match text.contains('\0') {
                     true => text.replace('\0', "\u{fffd}"),
                     false => text,
                 };
                 let deadline = deadline.at_least(RENDER_TIME);
                 page.render(kind, text, render, &url, limit, deadline);
+                page.text.shrink_to_fit();
+                page.memory.shrink_to(page.text.len());
                 if page.text.is_empty()
                     && let Ending::Broken(err) = response.ending
                 {

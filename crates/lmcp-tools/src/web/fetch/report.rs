@@ -184,6 +184,7 @@ mod tests {
     use lmcp_core::tool::IntoToolOutput;
 
     use super::*;
+    use crate::web::http::Memory;
 
     fn text_of(status: u16) -> String {
         let page = Page {
@@ -198,6 +199,7 @@ mod tests {
             image: None,
             main_only: false,
             incomplete: None,
+            memory: Memory::default(),
         };
         let part = Part {
             start: 0,

@@ -6,23 +6,31 @@ use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 
-use super::{Deadline, Ending};
+use super::{Deadline, Ending, Memory};
 
-/// The body, and how it ended. Once the limit is met nothing more is read.
+/// Whom a body comes from, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct From<'a> {
+    pub(super) host: &'a str,
+    pub(super) deadline: Deadline,
+    pub(super) cx: &'a Cx,
+}
+
+/// The body, how it ended, and the memory that is set aside for it. Once the limit is met nothing more is read.
 pub(super) async fn read(
     incoming: Incoming,
     headers: &HeaderMap,
     limit: usize,
-    host: &str,
-    deadline: Deadline,
-) -> ToolResult<(Vec<u8>, Ending)> {
+    from: From<'_>,
+) -> ToolResult<(Vec<u8>, Ending, Memory)> {
+    let mut memory = Memory::default();
     if limit == 0 {
-        return Ok((Vec::new(), Ending::Whole));
+        return Ok((Vec::new(), Ending::Whole, memory));
     }
     let mut decoder = Decoder::new(headers, limit)?;
-    let taken = take(incoming, &mut decoder, limit, host, deadline).await;
+    let taken = take(incoming, &mut decoder, limit, &mut memory, from).await;
     // What came before the end that was not expected is still of use.
     let finished = decoder.finish();
     let ending = match taken {
@@ -33,11 +41,17 @@ pub(super) async fn read(
         Ok(Taken::Nothing) => Ending::Whole,
         Ok(Taken::All) => match finished {
             Ok(()) => Ending::Whole,
-            Err(err) => Ending::Broken(is_broken(host, err)),
+            Err(err) => Ending::Broken(is_broken(from.host, err)),
         },
     };
-    Ok((decoder.into_bytes(), ending))
+    Ok((decoder.into_bytes(), ending, memory))
 }
+
+/// Taken at once, in bytes.
+const PIECE: usize = 16 * 1024;
+/// The same of what is compressed, and what that may become: a thousand times as much.
+const PACKED: usize = 64;
+const UNPACKED: usize = 72 * 1024;
 
 enum Taken {
     Nothing,
@@ -49,8 +63,8 @@ async fn take(
     mut incoming: Incoming,
     decoder: &mut Decoder,
     limit: usize,
-    host: &str,
-    deadline: Deadline,
+    memory: &mut Memory,
+    From { host, deadline, cx }: From<'_>,
 ) -> ToolResult<Taken> {
     let mut received = 0;
     loop {
@@ -71,9 +85,15 @@ async fn take(
             continue;
         };
         received += data.len();
-        let full = decoder.write(&data).map_err(|err| is_broken(host, err))?;
+        let (piece, most) = decoder.step();
+        for piece in data.chunks(piece) {
+            memory.hold(decoder.len() + most, cx).await?;
+            if decoder.write(piece).map_err(|err| is_broken(host, err))? {
+                return Ok(Taken::TooMuch);
+            }
+        }
         // Data that decodes to nothing could go on for ever.
-        if full || received > limit {
+        if received > limit {
             return Ok(Taken::TooMuch);
         }
     }
@@ -147,6 +167,27 @@ impl Decoder {
             Self::RawDeflate(decoder) => decoder.try_finish(),
         };
         if self.is_full() { Ok(()) } else { finished }
+    }
+
+    /// How much is taken in at once, and what that may become.
+    fn step(&self) -> (usize, usize) {
+        match self {
+            Self::Plain(_) => (PIECE, PIECE),
+            Self::Gzip(_) | Self::Deflate(_) | Self::Zlib(_) | Self::RawDeflate(_) => {
+                (PACKED, UNPACKED)
+            }
+        }
+    }
+
+    /// So much is decoded.
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(sink) => sink.bytes.len(),
+            Self::Gzip(decoder) => decoder.get_ref().bytes.len(),
+            Self::Zlib(decoder) => decoder.get_ref().bytes.len(),
+            Self::RawDeflate(decoder) => decoder.get_ref().bytes.len(),
+            Self::Deflate(_) => 0,
+        }
     }
 
     fn is_full(&self) -> bool {

@@ -6,6 +6,7 @@
 mod body;
 mod connect;
 mod deadline;
+mod memory;
 mod tls;
 
 use bytes::Bytes;
@@ -13,9 +14,10 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request, response
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 
 pub(crate) use deadline::Deadline;
+pub(crate) use memory::Memory;
 pub(crate) use tls::Tls;
 
 use super::{allow::Guard, url::Url};
@@ -39,6 +41,8 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
     /// Is that all of it?
     pub(crate) ending: Ending,
+    /// Set aside for it.
+    pub(crate) memory: Memory,
 }
 
 /// How a body ended.
@@ -80,9 +84,10 @@ impl Request {
         tls: &Tls,
         deadline: Deadline,
         appetite: Appetite<'_>,
+        cx: &Cx,
     ) -> ToolResult<Response> {
         let stream = connect::connect(&self.url, guard, tls, deadline).await?;
-        self.exchange(stream, deadline, appetite).await
+        self.exchange(stream, deadline, appetite, cx).await
     }
 
     async fn exchange(
@@ -90,6 +95,7 @@ impl Request {
         stream: Stream,
         deadline: Deadline,
         appetite: Appetite<'_>,
+        cx: &Cx,
     ) -> ToolResult<Response> {
         let host = self.url.authority();
         let failed = |err: hyper::Error| {
@@ -113,12 +119,18 @@ impl Request {
                 incoming,
             ) = answer.into_parts();
             let limit = appetite(status, &headers);
-            let (body, ending) = body::read(incoming, &headers, limit, &host, deadline).await?;
+            let from = body::From {
+                host: &host,
+                deadline,
+                cx,
+            };
+            let (body, ending, memory) = body::read(incoming, &headers, limit, from).await?;
             Ok(Response {
                 status,
                 headers,
                 body,
                 ending,
+                memory,
             })
         };
         tokio::pin!(exchange);

@@ -1,7 +1,7 @@
 //! One question to a backend, and the ways in which it may not be answered.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -20,14 +20,16 @@ pub(super) struct Asker<'a> {
     host: &'a Host,
     backend: Backend,
     deadline: Deadline,
+    cx: &'a Cx,
 }
 
 impl<'a> Asker<'a> {
-    pub(super) fn new(host: &'a Host, backend: Backend, deadline: Deadline) -> Self {
+    pub(super) fn new(host: &'a Host, backend: Backend, deadline: Deadline, cx: &'a Cx) -> Self {
         Self {
             host,
             backend,
             deadline,
+            cx,
         }
     }
 
@@ -68,7 +70,7 @@ impl<'a> Asker<'a> {
             );
         let appetite = |_: StatusCode, _: &HeaderMap| MOST_BYTES;
         let sent = request
-            .send(guard, &self.host.web.tls, self.deadline, &appetite)
+            .send(guard, &self.host.web.tls, self.deadline, &appetite, self.cx)
             .await;
         let mut response =
             sent.map_err(|err| self.error("could not be asked").source_text(&err))?;

@@ -124,7 +124,7 @@ async fn web_search(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fo
         return Err(ToolError::new("the query is empty").hint("say what to look for"));
     }
     let backend = host.settings.web.search.backend;
-    let asker = Asker::new(&host, backend, Deadline::after(TIMEOUT_S));
+    let asker = Asker::new(&host, backend, Deadline::after(TIMEOUT_S), &cx);
     let mut hits = match backend {
         Backend::DuckDuckGo => duckduckgo::search(&asker, &query).await?,
         Backend::Searxng => searxng::search(&asker, &query).await?,

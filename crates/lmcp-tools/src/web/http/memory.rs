@@ -1,0 +1,47 @@
+//! Memory of the server's budget for what comes from the web, set aside as it grows: nobody knows how long a page is.
+
+use lmcp_core::{Cx, Reservation, ToolResult};
+
+/// What is set aside for one body, and for what is made of it.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    held: Vec<Reservation>,
+}
+
+impl Memory {
+    /// Sees to it that there is room for a body of so many bytes, and for a text of the same length beside it.
+    ///
+    /// # Errors
+    /// The caller has no more room in the budget.
+    pub(super) async fn hold(&mut self, body: usize, cx: &Cx) -> ToolResult<()> {
+        let wanted = body.saturating_mul(2);
+        let held = self.bytes();
+        if wanted > held {
+            let more = (wanted - held).max(STEP);
+            let grown = self
+                .held
+                .last_mut()
+                .is_some_and(|last| last.grow(more).is_ok());
+            if !grown {
+                self.held.push(cx.reserve(more).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back all but so many bytes.
+    pub(crate) fn shrink_to(&mut self, mut bytes: usize) {
+        for held in &mut self.held {
+            held.shrink_to(bytes);
+            bytes -= held.bytes();
+        }
+        self.held.retain(|held| held.bytes() > 0);
+    }
+
+    fn bytes(&self) -> usize {
+        self.held.iter().map(Reservation::bytes).sum()
+    }
+}
+
+/// Set aside at once, in bytes: enough for most pages.
+const STEP: usize = 256 * 1024;
