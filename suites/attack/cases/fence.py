@@ -17,7 +17,8 @@ connection = socket.socket(socket.AF_UNIX)
 connection.settimeout(10)
 try:
     connection.connect(sys.argv[1])
-    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode() + b"\\n")
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    connection.sendall(json.dumps(message).encode() + b"\\n")
     print(connection.makefile().readline())
 except OSError as error:
     print("no way:", error)
@@ -38,12 +39,12 @@ except OSError as error:
 """
 
 
-def fenced(cx, script, *words, env=None):
+def fenced(cx, script, *words):
     """Runs a Python script in a command behind the fence; what it printed."""
     path = cx.root / "script.py"
     path.write_text(script)
     server = cx.stdio("--root", cx.root, state=cx.make("fenced-state", 0o700))
-    answer = server.call("shell", argv=[cx.python(), str(path), *map(str, words)], timeout=30, **({"env": env} if env else {}))
+    answer = server.call("shell", argv=[cx.python(), str(path), *map(str, words)], timeout=30)
     check(answer.data, f"the command was not run: {answer.text[:200]}")
     return answer.data["stdout"] + answer.data["stderr"]
 
@@ -68,7 +69,8 @@ def a_fenced_command_cannot_use_a_named_socket(cx):
 @case("D2", "a fenced command that leaves its process tree behind is still fenced")
 def an_orphan_of_a_fenced_command_cannot_use_our_socket(cx):
     server, secret = cx.serve(http=False, unix=True), cx.secret()
-    script = "import os, sys, time\nif os.fork(): time.sleep(5); sys.exit()\nos.setsid()\nif os.fork(): os._exit(0)\ntime.sleep(0.3)\n"
+    script = "import os, sys, time\nif os.fork(): time.sleep(3); sys.exit()\nos.setsid()\n"
+    script += "if os.fork(): os._exit(0)\ntime.sleep(0.3)\n"
     said = fenced(cx, script + DRIVE_SOCKET + "\nsys.stdout.flush()", server.socket, secret)
     cx.note(f"it was told: {said.strip()[:90]}")
     check(SECRET not in said, "an orphan of the fenced command read a file outside of its root through our socket")
@@ -196,8 +198,9 @@ def a_fenced_command_reaches_no_abstract_socket(cx):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
         listener.listen(1)
-        script = f"import socket\nc = socket.socket(socket.AF_UNIX)\ntry:\n c.connect('\\0{cx.mark}'); print('WORKED')\n"
-        said = fenced(cx, script + "except OSError as e: print('failed', e)")
+        script = "import socket\nconnection = socket.socket(socket.AF_UNIX)\n"
+        script += f"try:\n connection.connect('\\0{cx.mark}')\n print('WORKED')\n"
+        said = fenced(cx, script + "except OSError as error:\n print('failed', error)")
     check("WORKED" not in said, "an abstract socket outside can be connected to")
 
 
@@ -206,7 +209,8 @@ def a_full_disk_tears_no_file(cx):
     small = cx.make("small")
     enter = f"mount -t tmpfs -o size=1m none {small} && echo old > {small}/file && exec \"$@\""
     try:
-        server = cx.serve("--root", small, wrap=["unshare", "--mount", "--propagation", "private", "sh", "-c", enter, "sh"])
+        apart = ["unshare", "--mount", "--propagation", "private", "sh", "-c", enter, "sh"]
+        server = cx.serve("--root", small, wrap=apart)
     except wire.NoAnswer as reason:
         raise Skip(f"nothing can be mounted here: {reason}") from reason
     caller = server.caller()

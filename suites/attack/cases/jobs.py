@@ -93,7 +93,8 @@ def expect_deep_folders_to_go(cx, depth):
     scratches.append(caller.call("job_output", id=job, wait_exit=True, wait=140).data.get("output", "").strip())
     check(all(scratches), f"there is no $TMPDIR: {scratches}")
     for scratch in scratches:
-        cx.until(lambda: not is_there(f"{scratch}/d") or not server.is_alive(), f"{scratch} is emptied", 60)  # noqa: B023
+        nested = f"{scratch}/d"
+        cx.until(lambda: not is_there(nested) or not server.is_alive(), f"{nested} is removed", 60)  # noqa: B023
     check(server.is_alive(), f"the server has died: {server.log()[-200:]}")
     check(not server.caller().call("list_dir", path=str(cx.root)).refused, "the server does not answer any more")
 
@@ -127,8 +128,12 @@ def many_files_of_a_command_stall_nobody(cx):
     ended = server.caller().call("job_output", id=started.data["id"], wait_exit=True, wait=120)
     scratch = ended.data["output"].strip()
     watch, caller = Stopwatch(), server.caller()
-    watch.measure(lambda: caller.call("list_dir", path=str(cx.root)))
-    cx.until(lambda: watch.measure(lambda: caller.call("list_dir", path=str(cx.root))) and not is_there(scratch), "", 60)
+
+    def look():
+        watch.measure(lambda: caller.call("list_dir", path=str(cx.root)))
+        return not is_there(scratch)
+
+    cx.until(look, f"{scratch} is removed", 60)
     cx.note(f"longest of {len(watch.seconds)} calls meanwhile {watch.worst() * 1000:.0f} ms")
     check(watch.worst() < 1, f"a call took {watch.worst():.1f} s while the files were removed")
 

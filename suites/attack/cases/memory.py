@@ -38,7 +38,7 @@ def judge(cx, server, what):
 @case("D5", "bodies that are sent slowly must not add up without end")
 def bodies_being_read_stay_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
-    part = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"' + b"x" * 2_000_000
+    part = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * 2_000_000
     headers = server.caller().headers("tools/call", {"name": "shell"})
     for _ in range(80):
         connection = crowd.add(http.connect(server.port, seconds=1))
@@ -97,9 +97,8 @@ def a_stuck_legacy_stream_stays_in_the_budget(cx):
     server, crowd = serve(cx, "--legacy-sse"), cx.keep(Sockets())
     (cx.root / "large").write_text("words " * 400_000)
     endpoint = open_legacy(server, crowd)
-    body = wire.encode(
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "shell", "arguments": {"command": "true", "stdin": "x" * LARGE}}}
-    )
+    call = {"name": "shell", "arguments": {"command": "true", "stdin": "x" * LARGE}}
+    body = wire.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     for _ in range(24):
         try:
             crowd.add(http.send(server.port, "POST", body, http.base_headers(None), path=endpoint, seconds=2))
@@ -113,17 +112,17 @@ def open_legacy(server, crowd, token=None):
     """A stream of HTTP+SSE with a reader that is stuck from the start. The path to post to."""
     stream = crowd.add(http.connect(server.port))
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    stream.sendall(http.head("GET", "/sse", http.base_headers(token) | {"Accept": "text/event-stream"}, port=server.port))
+    headers = http.base_headers(token) | {"Accept": "text/event-stream"}
+    stream.sendall(http.head("GET", "/sse", headers, port=server.port))
     seen = b""
     while b"/messages" not in seen or not seen.rstrip(b"\r").endswith(b"\n"):
         part = stream.recv(4096)
         check(part, f"the stream ends: {seen[:200]}")
         seen += part
     endpoint = next(line[5:].strip() for line in seen.decode().splitlines() if line.startswith("data:"))
-    for message in (
-        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": wire.initialize_params() | {"protocolVersion": "2024-11-05"}},
-        wire.notification("notifications/initialized", {}),
-    ):
+    params = wire.initialize_params() | {"protocolVersion": "2024-11-05"}
+    initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    for message in (initialize, wire.notification("notifications/initialized", {})):
         http.send(server.port, "POST", wire.encode(message), http.base_headers(token), path=endpoint).close()
     return endpoint
 
@@ -131,7 +130,7 @@ def open_legacy(server, crowd, token=None):
 @case("D5", "subscriptions of many sessions must not add up")
 def subscriptions_stay_in_the_budget(cx):
     server = serve(cx)
-    uri = "job://" + "x" * 60_000 + "/output"
+    uri = long_uri(server.caller())
     taken = refused = 0
     while taken < 1500 and refused < 5:
         session = server.session()
@@ -142,6 +141,12 @@ def subscriptions_stay_in_the_budget(cx):
     judge(cx, server, f"{taken} sessions with a subscription of 60 kB each")
 
 
+def long_uri(caller):
+    """The address of a resource that this caller may watch, as long as may be."""
+    job = caller.call("shell_bg", command="sleep 300").data["id"]
+    return f"job://{job}/output?offset=" + "0" * 60_000
+
+
 @case("D5", "answers that nobody reads must not add up")
 def unread_answers_stay_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
@@ -149,28 +154,29 @@ def unread_answers_stay_in_the_budget(cx):
     caller = server.caller()
     params = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
     body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+    head = http.head("POST", "/mcp", caller.headers("tools/call", params), len(body), server.port)
     for _ in range(200):
-        connection = http.connect(server.port)
+        connection = crowd.add(http.connect(server.port))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        crowd.add(connection).sendall(http.head("POST", "/mcp", caller.headers("tools/call", params), len(body), server.port) + body)
+        connection.sendall(head + body)
     time.sleep(1)
     judge(cx, server, "200 answers that nobody reads")
 
 
-@case("D5", "under all of it at once, from four callers, a fifth one's calls stay quick", form="long", alone=True, limit=240)
+@case("D5", "under all of it at once a fifth caller's calls stay quick", form="long", alone=True, limit=240)
 def the_whole_load_at_once_leaves_room_for_a_fifth_caller(cx):
     server, load, watch = under_the_whole_load(cx)
-    cx.note(f"{len(watch.seconds)} calls, p50 {watch.quantile(0.5) * 1000:.1f} ms, p99 {watch.quantile(0.99) * 1000:.1f} ms")
+    cx.note(watch.summary())
     cx.note(load.summary())
     judge(cx, server, "the whole load")
     check(len(watch.seconds) > 50, f"the fifth caller made only {len(watch.seconds)} calls")
     check(watch.quantile(0.99) < 0.05, f"its p99 is {watch.quantile(0.99) * 1000:.0f} ms")
 
 
-@case("D5", "under all of it at once, with an address space of 300 MB, nothing aborts", form="long", alone=True, limit=240)
+@case("D5", "under all of it at once nothing aborts in 300 MB of address space", form="long", alone=True, limit=240)
 def the_whole_load_at_once_aborts_nothing(cx):
     server, load, watch = under_the_whole_load(cx, wrap=["prlimit", "--as=300000000"])
-    cx.note(f"{len(watch.seconds)} calls, p99 {watch.quantile(0.99) * 1000:.1f} ms")
+    cx.note(watch.summary())
     cx.note(load.summary())
     judge(cx, server, "the whole load")
 
@@ -214,7 +220,7 @@ class Attacker:
     def __init__(self, server, token, crowd, large, site_port, number):
         self.server, self.token, self.crowd = server, token, crowd
         self.large, self.site_port, self.number = large, site_port, number
-        self.endpoint = None
+        self.endpoint = self.uri = None
         self.body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"' + b"x" * LARGE
 
     def send_half_a_body(self):
@@ -225,7 +231,8 @@ class Attacker:
             return word_of(connection.recv(1000))
 
     def run_with_stdin(self):
-        answer = self.server.caller(self.token, seconds=10).call("shell", command="cat >/dev/null; sleep 1", stdin="x" * 7_900_000)
+        caller = self.server.caller(self.token, seconds=10)
+        answer = caller.call("shell", command="cat >/dev/null; sleep 1", stdin="x" * 7_900_000)
         return "refused" if answer.refused else "done"
 
     def fetch_without_end(self):
@@ -237,7 +244,8 @@ class Attacker:
         self.endpoint = self.endpoint or open_legacy(self.server, self.crowd, self.token)
         params = {"name": "read_file", "arguments": {"path": str(self.large)}, "padding": "x" * 4_000_000}
         body = wire.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        with http.send(self.server.port, "POST", body, http.base_headers(self.token), path=self.endpoint, seconds=5) as sent:
+        headers = http.base_headers(self.token)
+        with http.send(self.server.port, "POST", body, headers, path=self.endpoint, seconds=5) as sent:
             word = word_of(sent.recv(1000))
         if word in ("404", "410"):
             self.endpoint = None
@@ -245,7 +253,8 @@ class Attacker:
 
     def subscribe(self):
         session = self.server.session(self.token, seconds=10)
-        answer = session.ask("resources/subscribe", {"uri": "job://" + "x" * 60_000 + "/output"})
+        self.uri = self.uri or long_uri(session)
+        answer = session.ask("resources/subscribe", {"uri": self.uri})
         session.close()
         return "refused" if answer.refused else "done"
 

@@ -22,11 +22,13 @@ def traps(cx):
     (root / "loop").symlink_to("loop")
     os.mkfifo(root / "fifo")
     os.link(secret, root / "hard")
-    inside = ["to-file", "to-folder/secret", "relative", "folder/chain/secret", f"to-proc{secret}", "loop", "fifo", "hard"]
-    inside += ["../outside/secret", "folder/../../outside/secret", "folder/./.././../outside/secret", "//../outside/secret"]
-    inside += ["folder/chain/../outside/secret", "to-folder/../outside/secret", "to-fd/0", "to-proc/etc/passwd"]
+    inside = ["to-file", "to-folder/secret", "relative", "folder/chain/secret", f"to-proc{secret}", "loop", "fifo"]
+    inside += ["hard", "../outside/secret", "folder/../../outside/secret", "folder/./.././../outside/secret"]
+    inside += ["//../outside/secret", "folder/chain/../outside/secret", "to-folder/../outside/secret"]
+    inside += ["to-fd/0", "to-proc/etc/passwd"]
     paths = [f"{root}/{path}" for path in inside] + inside
-    return paths + [str(secret), f"/proc/self/root{secret}", f"/proc/self/cwd/../outside/secret", "/etc/passwd", "/dev/zero", "~/x"]
+    paths += [str(secret), f"/proc/self/root{secret}", "/proc/self/cwd/../outside/secret"]
+    return paths + ["/etc/passwd", "/dev/zero", "~/x"]
 
 
 @case("held", "no path, link, FIFO, device or second name leads a file tool out of its root")
@@ -98,7 +100,8 @@ def read_only_changes_nothing(cx):
     server = cx.serve("--read-only", unix=True)
     forbidden = ["shell", "shell_bg", "jobs", "job_input", "job_stop", "job_output", "write_file", "edit_file"]
     target = cx.root / "made"
-    arguments = {"command": f"touch {target}", "path": str(target), "content": "x", "old_string": "", "new_string": "x", "id": "x"}
+    arguments = {"command": f"touch {target}", "path": str(target), "content": "x", "id": "x"}
+    arguments |= {"old_string": "", "new_string": "x"}
     clients = [server.caller(), server.session(), cx.keep(server.lines())]
     for client in clients:
         listed = str(client.ask("tools/list", {}).message)

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 
-from driver import processes
+from driver import processes, wire
 from harness import machine
 from harness.agent import agent_command, run_agent
 from harness.case import Skip, case, check
@@ -15,8 +15,14 @@ READ_ONLY_TOOLS = {"read_file", "list_dir", "search_files", "fetch", "web_search
 STRIPPED = "env = {name: os.environ[name] for name in ('HOME', 'PATH', 'LANG', 'ATTACK_SUITE') if name in os.environ}\n"
 
 
-# Without a runtime folder the proxy looks in /tmp/lmcp-UID. For root that may be somebody's real one, so two of the cases
-# below are for an ordinary user.
+# Without a runtime folder the proxy looks in /tmp/lmcp-UID. For root that may be somebody's real one, so two of the
+# cases below are for an ordinary user.
+
+
+def summary(found):
+    if found["tools"]:
+        return f"{len(found['tools'])} tools"
+    return f"no tools, exit code {found['code']}: {found['said'][-120:]!r}"
 
 
 def expect_no_more_rights(found):
@@ -24,10 +30,10 @@ def expect_no_more_rights(found):
     check(tools <= READ_ONLY_TOOLS, f"the child of a read-only host is offered {sorted(tools - READ_ONLY_TOOLS)}")
 
 
-@case("D19", "SDKs start servers with a stripped environment: the identity must be found, or nothing served", needs=["user"])
+@case("D19", "in the stripped environment that SDKs give, the identity is found or nothing served", needs=["user"])
 def a_stripped_environment_gives_no_more_rights(cx):
     found = run_agent(cx, STRIPPED + "say(**proxy(env))", "--read-only")
-    cx.note(f"offered {found['tools'] and len(found['tools'])} tools, exit code {found['code']}: {found['said'][-100:]!r}")
+    cx.note(summary(found))
     expect_no_more_rights(found)
 
 
@@ -35,7 +41,7 @@ def a_stripped_environment_gives_no_more_rights(cx):
 def a_known_runtime_folder_gives_no_more_rights(cx):
     script = STRIPPED + "env['XDG_RUNTIME_DIR'] = os.environ['XDG_RUNTIME_DIR']\nsay(**proxy(env))"
     found = run_agent(cx, script, "--read-only")
-    cx.note(f"offered {found['tools'] and len(found['tools'])} tools, exit code {found['code']}: {found['said'][-100:]!r}")
+    cx.note(summary(found))
     expect_no_more_rights(found)
 
 
@@ -44,7 +50,7 @@ def a_wrapper_gives_no_more_rights(cx):
     script = "home = 'HOME=' + os.environ['HOME']\n"
     script += "say(**proxy(before=['env', '-i', home, 'PATH=/usr/bin:/bin', 'sh', '-c', '\"$@\"; exit $?', 'sh']))"
     found = run_agent(cx, script, "--read-only")
-    cx.note(f"offered {found['tools'] and len(found['tools'])} tools, exit code {found['code']}: {found['said'][-100:]!r}")
+    cx.note(summary(found))
     expect_no_more_rights(found)
 
 
@@ -57,11 +63,12 @@ def a_child_gets_the_tools_of_its_host(cx):
 @case("D20", "a proxy in a pid namespace of its own gets the same verdict as outside of one")
 def a_pid_namespace_changes_no_verdict(cx):
     script = "before = ['unshare', '--user', '--map-current-user', '--pid', '--fork', '--mount-proc']\n"
-    script += "if subprocess.run([*before, 'true'], capture_output=True).returncode:\n    say(skip=1)\nelse:\n    say(**proxy(before=before))"
+    script += "able = subprocess.run([*before, 'true'], capture_output=True).returncode == 0\n"
+    script += "say(**proxy(before=before) if able else {'skip': 1})"
     found = run_agent(cx, script, "--read-only")
     if "skip" in found:
         raise Skip("this user may make no pid namespace")
-    cx.note(f"exit code {found['code']}: {found['said'][-120:]!r}" if not found["tools"] else f"{len(found['tools'])} tools")
+    cx.note(summary(found))
     check(found["tools"], f"the proxy is not let in: {found['said']}")
     expect_no_more_rights(found)
 
@@ -69,14 +76,16 @@ def a_pid_namespace_changes_no_verdict(cx):
 @case("D20", "the same with the namespace of a container that root made", needs=["root"])
 def a_pid_namespace_of_root_changes_no_verdict(cx):
     found = run_agent(cx, "say(**proxy(before=['unshare', '--pid', '--fork', '--mount-proc']))", "--read-only")
-    cx.note(f"exit code {found['code']}: {found['said'][-120:]!r}" if not found["tools"] else f"{len(found['tools'])} tools")
+    cx.note(summary(found))
     check(found["tools"], f"the proxy is not let in: {found['said']}")
     expect_no_more_rights(found)
 
 
 @case("D21", "starting and ending one host must not touch the credentials of another's children")
 def another_host_touches_no_credentials(cx):
-    script = "before = proxy()\nsubprocess.run([LMCP, 'run', '--', 'true'], env={k: v for k, v in os.environ.items() if not k.startswith('LMCP_')})\n"
+    script = "before = proxy()\n"
+    script += "env = {name: value for name, value in os.environ.items() if not name.startswith('LMCP_')}\n"
+    script += "subprocess.run([LMCP, 'run', '--', 'true'], env=env)\n"
     script += "say(there=os.path.exists(os.environ['LMCP_IDENTITY_FILE']), before=before, after=proxy(seconds=10))"
     found = run_agent(cx, script, "--read-only")
     check(found["before"]["tools"], f"it did not work before: {found['before']}")
@@ -165,7 +174,7 @@ class HostileServer:
     def _serve(self, connection):
         try:
             message = json.loads(connection.makefile("rb").readline())
-            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+            result = {"protocolVersion": wire.LEGACY, "capabilities": {"tools": {}}, "serverInfo": wire.CLIENT}
             answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
             connection.sendall(json.dumps(answer).encode() + b"\n")
             self.behave(connection)
@@ -183,7 +192,7 @@ def start_proxy_to(cx, behave):
     path = cx.folder / "hostile.sock"
     cx.keep(HostileServer(path, behave))
     process = cx.start([cx.binary, "proxy", path], stdin=-1)
-    initialize = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}, "sampling": {}, "roots": {}}, "clientInfo": {"name": "c", "version": "1"}}
+    initialize = wire.initialize_params() | {"capabilities": {"elicitation": {}, "sampling": {}, "roots": {}}}
     for message in ({"id": 1, "method": "initialize", "params": initialize}, {"method": "notifications/initialized"}):
         process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
     process.stdin.flush()
@@ -197,12 +206,9 @@ def flood(seconds):
         deadline, number = time.monotonic() + seconds, 0
         block = 500
         while time.monotonic() < deadline:
-            lines = [
-                json.dumps({"jsonrpc": "2.0", "id": number + n, "method": "elicitation/create", "params": {"message": "x" * 400, "requestedSchema": {}}})
-                for n in range(block)
-            ]
+            question = {"jsonrpc": "2.0", "method": "elicitation/create", "params": {"message": "x" * 400}}
+            connection.sendall(b"".join(wire.encode(question | {"id": number + n}) for n in range(block)))
             number += block
-            connection.sendall(("\n".join(lines) + "\n").encode())
 
     return behave
 
@@ -217,8 +223,8 @@ def a_flood_of_questions_does_not_grow_the_proxy(cx):
             for line in process.stdout:
                 message = json.loads(line)
                 if "method" in message and "id" in message:
-                    reply = {"jsonrpc": "2.0", "id": message["id"], "result": {"action": "accept", "content": {"x": "y" * 2000}}}
-                    process.stdin.write(json.dumps(reply).encode() + b"\n")
+                    result = {"action": "accept", "content": {"x": "y" * 2000}}
+                    process.stdin.write(wire.encode({"jsonrpc": "2.0", "id": message["id"], "result": result}))
                     process.stdin.flush()
                     answered[0] += 1
         except (OSError, ValueError):
@@ -251,7 +257,8 @@ def what_is_no_message_is_not_passed_on(cx):
 
     def behave(connection):
         connection.sendall(b"\n".join(rubbish) + b"\n")
-        connection.sendall(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"the last"}}\n')
+        last = wire.notification("notifications/message", {"level": "info", "data": "the last"})
+        connection.sendall(wire.encode(last))
         time.sleep(10)
 
     process = start_proxy_to(cx, behave)

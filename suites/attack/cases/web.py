@@ -9,10 +9,11 @@ from harness.website import Website
 
 def forms_of_loopback(port):
     """Ways to write this machine's own address."""
-    hosts = ["127.0.0.1", "localhost", "LOCALHOST", "localhost.", "127.1", "127.0.1", "2130706433", "0x7f000001", "0177.0.0.1"]
-    hosts += ["0x7f.0.0.1", "017700000001", "127.0.0.1.", "0", "0.0.0.0", "127.255.255.254", "[::1]", "[::ffff:127.0.0.1]"]
-    hosts += ["[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]", "[::]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[::1%25lo]"]
-    hosts += ["user@127.0.0.1", "user:pass@127.0.0.1", "public.example@127.0.0.1", "127.0.0.1%00.example", "①②⑦.0.0.1"]
+    hosts = ["127.0.0.1", "localhost", "LOCALHOST", "localhost.", "127.1", "127.0.1", "2130706433", "0x7f000001"]
+    hosts += ["0177.0.0.1", "0x7f.0.0.1", "017700000001", "127.0.0.1.", "0", "0.0.0.0", "127.255.255.254"]
+    hosts += ["[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]", "[::]", "[::127.0.0.1]"]
+    hosts += ["[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[::1%25lo]", "user@127.0.0.1", "user:pass@127.0.0.1"]
+    hosts += ["public.example@127.0.0.1", "127.0.0.1%00.example", "①②⑦.0.0.1"]
     hosts += ["127。0。0。1", "ⓛocalhost", "localhost%2e", "sub.localhost", "ip6-localhost", socket.gethostname()]
     hosts += ["10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "[fe80::1]", "[fc00::1]"]
     return [f"http://{host}:{port}/hit" for host in hosts]
@@ -23,7 +24,8 @@ def no_form_of_a_local_address_is_fetched(cx):
     site = cx.keep(Website())
     caller = cx.serve().caller()
     urls = forms_of_loopback(site.port)
-    urls += [f"http:/\\127.0.0.1:{site.port}/", f"//127.0.0.1:{site.port}/", "file:///etc/passwd", "gopher://127.0.0.1/"]
+    urls += [f"http:/\\127.0.0.1:{site.port}/", f"//127.0.0.1:{site.port}/"]
+    urls += ["file:///etc/passwd", "gopher://127.0.0.1/"]
     for url in urls:
         answer = caller.call("fetch", url=url, timeout_s=2)
         check(answer.refused, f"{url} was fetched: {answer.text[:80]}")

@@ -28,8 +28,8 @@ CASES = []
 def case(number, why, needs=(), form="short", alone=False, limit=60):
     """Registers a function as a case.
 
-    `number` is the attack it repeats (`D1`…), or `held` for one that never worked. `needs` holds `root`, or `user` for an
-    ordinary user alone. `form` is `short`, or `long` for what is too heavy for `./test`. `alone`
+    `number` is the attack it repeats (`D1`…), or `held` for one that never worked. `needs` holds `root`, or `user`
+    for an ordinary user alone. `form` is `short`, or `long` for what is too heavy for `./test`. `alone`
     cases measure something, so no other runs beside them. `limit` is in seconds.
     """
 

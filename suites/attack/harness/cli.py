@@ -48,7 +48,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="suites/attack/run", description="Attack the real lmcp binary from outside.")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--short", action="store_true", help="the cases of ./test (what is run if nothing is said)")
-    form.add_argument("--long", action="store_true", help="all cases: the heavy ones, and those that are not mended yet")
+    form.add_argument("--long", action="store_true", help="all cases, heavy ones and open ones among them")
     parser.add_argument("--only", action="append", metavar="NAME", help="cases with this in topic/name or number")
     parser.add_argument("--binary", type=Path, default=REPOSITORY / "target/debug/lmcp", metavar="PATH")
     parser.add_argument("--user", choices=["root", "ordinary"], help="one pass only; both if run as root")

@@ -24,9 +24,13 @@ class Stopwatch:
     def worst(self):
         return max(self.seconds, default=0)
 
+    def summary(self):
+        middle, late = self.quantile(0.5) * 1000, self.quantile(0.99) * 1000
+        return f"{len(self.seconds)} calls, p50 {middle:.1f} ms, p99 {late:.1f} ms"
+
 
 class Load:
-    """Threads that attack until they are told to stop. What goes wrong in one is an answer of the server, so it counts."""
+    """Threads that attack until they are told to stop. What goes wrong in one is counted: it is the server's answer."""
 
     def __init__(self, seconds):
         self.stop = threading.Event()

@@ -10,6 +10,8 @@ import traceback
 # Far above what adduser gives out, below the overflow uid.
 ORDINARY = 64321
 STRANGER = 64322
+# Whose servers the cases of root start: another than the one who runs the suite at the same time.
+OWNER = 64323
 
 PR_SET_DUMPABLE = 4
 

@@ -1,4 +1,4 @@
-"""What a case is given: a folder of its own, servers, processes and a deadline. All of it is gone when the case ends."""
+"""What a case is given: a folder of its own, servers, processes, a deadline. All of it is gone when the case ends."""
 
 import os
 import shutil
