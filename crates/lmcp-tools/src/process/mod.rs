@@ -19,6 +19,7 @@ pub(crate) mod input;
 pub(crate) mod jobs;
 mod link;
 pub(crate) mod output;
+mod passing;
 pub(crate) mod peers;
 mod places;
 mod remove;

@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    dir, forget,
+    dir, forget, passing,
     places::Counts,
     remove::remove_tree,
     rights::{MOST_RIGHTS, Rights},
@@ -37,8 +37,8 @@ const MOST_ORDER: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    /// Removed with the server, where nothing was to be kept.
-    passing: bool,
+    /// The lock of a folder that is removed with the server, where nothing was to be kept.
+    passing: Option<File>,
     limits: Kept,
     /// Held by the one who prunes.
     pruning: Mutex<()>,
@@ -114,20 +114,31 @@ pub(crate) enum State {
 impl Store {
     /// A folder to keep jobs in; without one, a folder that goes with the server.
     pub(crate) fn open(state: Option<&Path>, limits: Kept, rights: Rights) -> Result<Self, Error> {
-        let dir = match state {
-            Some(state) => state.join("jobs"),
-            None => std::env::temp_dir().join(format!("lmcp-{}", random_name())),
+        let (dir, passing) = match state {
+            Some(state) => {
+                let dir = state.join("jobs");
+                dir::create_private(&dir).map_err(|err| {
+                    Error::io(format!("cannot keep jobs at {}", dir.display()), err)
+                })?;
+                (dir, None)
+            }
+            None => {
+                let failed = |err| Error::io("cannot make a folder for commands", err);
+                let (dir, lock) = passing::make().map_err(failed)?;
+                (dir, Some(lock))
+            }
         };
-        dir::create_private(&dir)
-            .map_err(|err| Error::io(format!("cannot keep jobs at {}", dir.display()), err))?;
         let store = Self {
             dir,
-            passing: state.is_none(),
+            passing,
             limits,
             pruning: Mutex::default(),
             rights,
         };
-        let doomed = store.doomed();
+        let mut doomed = store.doomed();
+        if store.is_passing() {
+            doomed.extend(passing::left_over());
+        }
         if !doomed.is_empty() {
             // It may take long, and the first client need not wait for it. What it does not get done, the next one does.
             let thread = thread::Builder::new().name("prune".into());
@@ -138,7 +149,7 @@ impl Store {
 
     /// Does it go with the server?
     pub(crate) fn is_passing(&self) -> bool {
-        self.passing
+        self.passing.is_some()
     }
 
     /// Is it in this folder, or a folder of this one?
@@ -261,7 +272,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if self.passing {
+        if self.is_passing() {
             let folders = self.folders().map(|(_, dir)| dir);
             let ended: Vec<_> = folders.filter(|dir| !is_locked(dir)).collect();
             remove_all(&ended);
@@ -358,7 +369,7 @@ fn remove_all(doomed: &[PathBuf]) {
 }
 
 /// Does a guard hold it?
-fn is_locked(dir: &Path) -> bool {
+pub(super) fn is_locked(dir: &Path) -> bool {
     let path = dir.join(OUTPUT);
     let Ok(output) = dir::insist(&path, || File::open(&path)) else {
         return false;

@@ -1,0 +1,86 @@
+//! The folder of a server that keeps nothing: it goes with the server, and what a killed one left goes with the next.
+
+use std::{
+    env,
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::store::{is_locked, random_name};
+
+const PREFIX: &str = "lmcp-";
+
+/// Makes a folder. Its lock is held for as long as the file is open, and tells others that the server lives.
+pub(super) fn make() -> io::Result<(PathBuf, File)> {
+    let path = env::temp_dir().join(format!("{PREFIX}{}", random_name()));
+    // It gets its name when it is locked, so that nobody takes it for one that was left behind.
+    let draft = path.with_extension("new");
+    DirBuilder::new().mode(0o700).create(&draft)?;
+    let lock = File::open(&draft)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(&draft, &path)?;
+    Ok((path, lock))
+}
+
+/// The folders that killed servers of this user left behind, where none of their commands runs any more.
+pub(super) fn left_over() -> Vec<PathBuf> {
+    let entries = fs::read_dir(env::temp_dir())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_name));
+    let paths = named.map(|entry| entry.path());
+    paths.filter(|path| is_left_over(path)).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+    rest.len() == random_name().len() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_left_over(path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let found = fs::symlink_metadata(path);
+    if !found.is_ok_and(|found| found.is_dir() && found.uid() == user) {
+        return false;
+    }
+    let Ok(folder) = File::open(path) else {
+        return false;
+    };
+    let is_free = flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let jobs = fs::read_dir(path).into_iter().flatten().flatten();
+    is_free && !jobs.into_iter().any(|job| is_locked(&job.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_living_server_has_stays_and_what_a_killed_one_left_is_found() {
+        let (path, lock) = make().unwrap();
+        assert!(!left_over().contains(&path));
+        // As a server that is killed lets go of it.
+        drop(lock);
+        fs::write(path.join("x"), "").unwrap();
+        assert!(left_over().contains(&path));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn only_names_of_ours_are_looked_at() {
+        assert!(is_name(&format!("lmcp-{}", random_name())));
+        for other in [
+            "lmcp-0",
+            "lmcp-65534",
+            "lmcp-abcdefghijklmnop.new",
+            "x-abcdefghijklmnop",
+        ] {
+            assert!(!is_name(other), "{other}");
+        }
+    }
+}
