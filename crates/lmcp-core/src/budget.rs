@@ -24,7 +24,10 @@ use tokio::{sync::Notify, time::timeout};
 pub struct Budget(Arc<Shared>);
 
 struct Shared {
+    /// What the operator set, for people to read.
     total: usize,
+    /// What may be reserved of it.
+    usable: usize,
     used: AtomicUsize,
     accounts: Mutex<Accounts>,
     /// Reservations that wait for room.
@@ -70,8 +73,19 @@ pub struct NoRoom {
 impl Budget {
     /// A budget of so many bytes.
     pub fn new(total: usize) -> Self {
+        Self::with(total, total)
+    }
+
+    /// A budget of memory. An eighth of it is never reserved: it is for what nobody counts, such as buffers that grow and
+    /// what the allocator does not give back.
+    pub fn of_memory(total: usize) -> Self {
+        Self::with(total, total - total / 8)
+    }
+
+    fn with(total: usize, usable: usize) -> Self {
         Self(Arc::new(Shared {
             total,
+            usable,
             used: AtomicUsize::new(0),
             accounts: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -113,7 +127,7 @@ impl Budget {
 
     /// The most that one caller can hold, when nobody else holds anything.
     fn largest_share(&self) -> usize {
-        self.0.total / 3 * 2
+        self.0.usable / 3 * 2
     }
 }
 
@@ -189,7 +203,7 @@ impl Reservation {
         let (owner, shared) = (&self.account.0, &self.account.0.budget.0);
         let mine = owner.used.fetch_add(more, Ordering::AcqRel) + more;
         let all = shared.used.fetch_add(more, Ordering::AcqRel) + more;
-        if more == 0 || is_fair(mine, all, shared.total) {
+        if more == 0 || is_fair(mine, all, shared.usable) {
             self.bytes += more;
             return Ok(());
         }

@@ -13,8 +13,8 @@ pub struct Limits {
     /// The memory that all callers of the server may occupy together, in bytes: messages being read, arguments of running
     /// calls, answers nobody has read, pages being fetched, subscriptions. 64 MiB. A caller alone gets two thirds of it,
     /// several share it evenly, and some is always left for the next. What does not fit waits for
-    /// [`Limits::admission_wait`] and is then refused with an error that says that it may be tried again. The server
-    /// itself takes a few megabytes besides.
+    /// [`Limits::admission_wait`] and is then refused with an error that says that it may be tried again. An eighth is
+    /// kept for what is not counted. The server itself takes a few megabytes besides.
     pub memory_bytes: usize,
     /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
     /// line is skipped as it arrives and answered with an error.

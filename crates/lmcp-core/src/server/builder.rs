@@ -219,7 +219,7 @@ impl Server {
         catalog.mark(offered);
         let key = self.key.unwrap_or_else(random::bytes);
         let engine = Engine {
-            budget: Budget::new(self.limits.memory_bytes),
+            budget: Budget::of_memory(self.limits.memory_bytes),
             questions: Budget::new(self.limits.questions),
             listeners: Listeners::new(&self.limits),
             tasks: TaskStore::default(),
