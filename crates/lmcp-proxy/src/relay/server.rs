@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use lmcp_wire::{RequestId, jsonrpc, meta, method::notification, subscribe::SubscriptionFilter};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{
@@ -83,12 +84,13 @@ impl Relay {
             Message::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
             Message::Hollow { id } => self.hear_answer(message, &id, None, now),
             Message::Nameless => self.hear_nameless(message),
-            // A client takes what is no JSON for the end of everything, or shows it to people.
-            Message::Unreadable if !is_json(message) => {
-                self.output.push_back(Output::Remark(NO_JSON));
+            // It may be the answer to something that only the client and the server understand.
+            Message::Unreadable if self.sent_unreadable && is_object(message) => Heard::Pass,
+            // A client may give up on its server when it reads this, or show it to people.
+            Message::Unreadable => {
+                self.output.push_back(Output::Remark(NO_MESSAGE));
                 Heard::Nothing
             }
-            Message::Unreadable => Heard::Pass,
         }
     }
 
@@ -232,7 +234,7 @@ impl Relay {
                 Heard::Nothing => is_whole = false,
             }
         }
-        if is_whole {
+        if is_whole && !left.is_empty() {
             self.tell_client(line);
         } else if !left.is_empty() {
             self.tell_client(join(&left));
@@ -241,13 +243,14 @@ impl Relay {
 }
 
 /// What people are told of a line that is not passed on.
-const NO_JSON: &str = "the server said something that is no JSON, which is not passed on";
+const NO_MESSAGE: &str = "the server said something that is no message, which is not passed on";
 
 /// A subscription ends with an answer and a notification, at most.
 const MOST_ENDS: usize = 4;
 
-fn is_json(message: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(message).is_ok()
+fn is_object(message: &[u8]) -> bool {
+    let is_json = || serde_json::from_slice::<IgnoredAny>(message).is_ok();
+    message.trim_ascii_start().starts_with(b"{") && is_json()
 }
 
 /// How the methods of messages begin that nobody answers.

@@ -90,15 +90,15 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
             "the rules of this server forbid `{shown}`"
         ))),
         Decision::Ask => {
-            let answer: ToolResult<Approval> = cx.ask("approve", request.question()).await;
+            let answer = cx.ask_opt("approve", request.question()).await;
             match answer {
-                Ok(Approval { approve: true }) => Ok(()),
-                Ok(Approval { approve: false }) => Err(not_approved(&shown)),
-                Err(err) if err.is_needs_input() => Err(err),
+                Ok(Some(Approval { approve: true })) => Ok(()),
+                Ok(Some(Approval { approve: false }) | None) => Err(not_approved(&shown)),
                 Err(err) if err.is_missing_capability() => Err(ToolError::new(format!(
                     "the rules of this server want a person to approve `{shown}`, and this client cannot ask one"
                 ))),
-                Err(_) => Err(not_approved(&shown)),
+                // Nobody has said no: the question is still open, could not be put, or was not answered.
+                Err(err) => Err(err),
             }
         }
     }

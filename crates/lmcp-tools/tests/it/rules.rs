@@ -1,9 +1,13 @@
 //! Which commands may run, and who is asked.
 
-use lmcp_core::Client;
-use lmcp_tools::settings::{Decision, Rule};
+use lmcp_core::{Caller, CallerTransport, Client, Limits, Server, pair};
+use lmcp_tools::{
+    HostTools,
+    settings::{Decision, Rule},
+};
 use lmcp_wire::CallToolResult;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::support::{settings, start, text};
 
@@ -79,6 +83,44 @@ async fn where_nobody_can_be_asked_it_does_not_run() {
     let result = run(&ruled.client, "echo hello").await;
     assert!(result.is_error);
     assert!(text(&result).contains("cannot ask"), "{}", text(&result));
+}
+
+// D4
+#[tokio::test]
+async fn a_question_that_could_not_be_put_is_no_refusal_of_the_user() {
+    let state = tempfile::tempdir().unwrap();
+    let mut settings = settings(state.path());
+    settings.rules = vec![Rule::new(Decision::Ask, "true")];
+    let mut limits = Limits::default();
+    limits.questions = 0;
+    let server = HostTools::new(settings).unwrap();
+    let server = server.add_to(Server::new("host", "0")).limits(limits);
+    let server = server.start().unwrap();
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(far);
+    let connection = pair(reader, writer, Caller::new(CallerTransport::Memory));
+    let _serving = tokio::spawn(async move { server.serve(connection).await });
+    let (reader, mut writer) = tokio::io::split(near);
+    let mut lines = BufReader::new(reader).lines();
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "test", "version": "0" },
+    });
+    let call = json!({ "name": "shell", "arguments": { "command": "true" } });
+    for (id, method, params) in [(1, "initialize", hello), (2, "tools/call", call)] {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let line = format!("{request}\n");
+        writer.write_all(line.as_bytes()).await.unwrap();
+        let answer = lines.next_line().await.unwrap().unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["id"], id, "{answer}");
+        if id == 2 {
+            let data = &answer["error"]["data"];
+            assert_eq!(data["limit"], "questions", "{answer}");
+            assert_eq!(data["retriable"], true, "{answer}");
+        }
+    }
 }
 
 #[tokio::test]

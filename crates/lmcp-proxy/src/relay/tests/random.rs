@@ -179,7 +179,7 @@ impl World {
                     self.is_attached = false;
                     (self.server, self.handshake) = (Vec::new(), None);
                 }
-                Output::Remark(words) => panic!("all that was said is JSON: {words}"),
+                Output::Remark(words) => panic!("all that was said are messages: {words}"),
                 Output::Done(ending) => panic!("the client is still there: {ending:?}"),
             }
         }
