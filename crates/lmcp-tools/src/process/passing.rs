@@ -37,6 +37,21 @@ pub(super) fn left_over() -> Vec<PathBuf> {
     paths.filter(|path| is_left_over(path)).collect()
 }
 
+/// Removes the folder of a server that keeps nothing, if that server is gone and its last command with it. The guard of
+/// a command and the server end in any order, so each of them calls this when it is done.
+pub(super) fn remove_if_over(path: &Path) {
+    let name = path.file_name().and_then(|name| name.to_str());
+    if name.is_some_and(is_name) && File::open(path).is_ok_and(|folder| is_free(&folder)) {
+        // It fails where another command is not done.
+        let _ = fs::remove_dir(path);
+    }
+}
+
+/// Is the server gone that made the folder? Several may ask at once, so the lock they ask with is shared.
+fn is_free(folder: &File) -> bool {
+    flock(folder, FlockOperation::NonBlockingLockShared).is_ok()
+}
+
 fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     rest.len() == random_name().len() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -51,9 +66,8 @@ fn is_left_over(path: &Path) -> bool {
     let Ok(folder) = File::open(path) else {
         return false;
     };
-    let is_free = flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok();
     let jobs = fs::read_dir(path).into_iter().flatten().flatten();
-    is_free && !jobs.into_iter().any(|job| is_locked(&job.path()))
+    is_free(&folder) && !jobs.into_iter().any(|job| is_locked(&job.path()))
 }
 
 #[cfg(test)]
@@ -69,6 +83,23 @@ mod tests {
         fs::write(path.join("x"), "").unwrap();
         assert!(left_over().contains(&path));
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn whoever_is_last_removes_it() {
+        let (path, lock) = make().unwrap();
+        fs::create_dir(path.join("command")).unwrap();
+        remove_if_over(&path);
+        assert!(path.exists(), "the server lives");
+        drop(lock);
+        remove_if_over(&path);
+        assert!(path.exists(), "a command is not done");
+        fs::remove_dir(path.join("command")).unwrap();
+        remove_if_over(&path);
+        assert!(!path.exists());
+        let other = tempfile::tempdir().unwrap();
+        remove_if_over(other.path());
+        assert!(other.path().exists(), "it is none of ours");
     }
 
     #[test]

@@ -272,12 +272,12 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if self.is_passing() {
+        // From here on the guard of a command that ends later removes the folder.
+        if self.passing.take().is_some() {
             let folders = self.folders().map(|(_, dir)| dir);
             let ended: Vec<_> = folders.filter(|dir| !is_locked(dir)).collect();
             remove_all(&ended);
-            // What runs sees that its server is gone, and its guard removes the rest.
-            let _ = fs::remove_dir(&self.dir);
+            passing::remove_if_over(&self.dir);
         }
     }
 }

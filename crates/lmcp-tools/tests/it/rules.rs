@@ -7,7 +7,10 @@ use lmcp_tools::{
 };
 use lmcp_wire::CallToolResult;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    task::JoinSet,
+};
 
 use crate::support::{settings, start, text};
 
@@ -99,7 +102,8 @@ async fn a_question_that_could_not_be_put_is_no_refusal_of_the_user() {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
     let connection = pair(reader, writer, Caller::new(CallerTransport::Memory));
-    let _serving = tokio::spawn(async move { server.serve(connection).await });
+    let mut serving = JoinSet::new();
+    serving.spawn(async move { server.serve(connection).await });
     let (reader, mut writer) = tokio::io::split(near);
     let mut lines = BufReader::new(reader).lines();
     let hello = json!({

@@ -206,7 +206,10 @@ fn what_is_no_message_stays_here() {
         .lines()
         .map_while(Result::ok)
         .collect();
-    let remarks = words.iter().filter(|line| line.contains("no message")).count();
+    let remarks = words
+        .iter()
+        .filter(|line| line.contains("no message"))
+        .count();
     assert_eq!(remarks, 1, "{words:?}");
 }
 

@@ -1,7 +1,7 @@
 //! How a command ends, and everything it started with it.
 
 use std::{
-    fs, io,
+    io,
     time::{Duration, Instant},
 };
 
@@ -20,7 +20,7 @@ use crate::time::{millis, now};
 
 use super::{
     super::{
-        dir,
+        dir, passing,
         remove::remove_tree,
         tree,
         words::{End, Word},
@@ -187,9 +187,8 @@ impl Guard {
         }
         // What cannot be removed now is found by the next server.
         let _ = remove_tree(dir);
-        if is_over {
-            // The last one takes the folder of all with it.
-            let _ = dir.parent().map(fs::remove_dir);
+        if let Some(all) = dir.parent().filter(|_| self.order.passing) {
+            passing::remove_if_over(all);
         }
     }
 
