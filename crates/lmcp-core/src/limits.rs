@@ -24,8 +24,8 @@ pub struct Limits {
     /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above, give or take a read. At least 8192, below which no client fits.
     pub header_bytes: usize,
     /// Connections at once, per listener. 1024, and at most half of the files that the process may have open. Past it, the
-    /// connection makes room that has been idle longest, unknown callers first; where none is idle, 503. A caller that is
-    /// known by name has at most two thirds of them.
+    /// connection makes room that has been idle longest, unknown callers first; where none is idle, the new one is refused
+    /// (503 over HTTP) with `retriable`. A caller that is known by name has at most two thirds of them over HTTP.
     pub connections: usize,
     /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small.
     pub requests_in_flight: usize,

@@ -13,7 +13,9 @@ use http_body::{Frame, SizeHint};
 use lmcp_core::{Replies, Reply};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::{connections::Busy, pair::Lines, session::Leaving, stream::Reader};
+use lmcp_core::transport::connections::Busy;
+
+use crate::{pair::Lines, session::Leaving, stream::Reader};
 
 /// A year: no stream lives that long.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);

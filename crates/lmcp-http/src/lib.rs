@@ -9,6 +9,7 @@
 //! | `local_user` | which user of this machine a connection is of |
 //! | `bearer` | the token that a request carries |
 //! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
+//! | `watched` | a body that is waited for, which makes its connection idle |
 //! | `post` | one POST, from its body to its answer |
 //! | `body` | an answer: one buffer, or a stream of events |
 //! | `legacy`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
@@ -16,7 +17,6 @@
 
 mod bearer;
 mod body;
-mod connections;
 mod guard;
 mod intake;
 mod legacy;
@@ -27,6 +27,7 @@ mod serve;
 mod service;
 mod session;
 mod stream;
+mod watched;
 
 pub use bearer::bearer;
 pub use body::Body;

@@ -5,9 +5,10 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lmcp_core::{Error, Handle, Limits, Tasks, Throttle, Transport};
+use lmcp_core::{
+    Error, Handle, Limits, Tasks, Throttle, Transport, transport::connections::Connections,
+};
 use lmcp_wire::{RpcError, jsonrpc};
-use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpStream, ToSocketAddrs},
     sync::watch,
@@ -16,7 +17,6 @@ use tokio::{
 
 use crate::{
     body::Body,
-    connections::Connections,
     guard::Guard,
     local_user,
     service::{self, HttpService, Settings},
@@ -214,9 +214,12 @@ impl Transport for Http {
             };
             // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
-            let Some(place) = open.enter() else {
-                refuse(&stream, open.most());
-                continue;
+            let place = match open.enter() {
+                Ok(place) => place,
+                Err(error) => {
+                    refuse(&stream, &error);
+                    continue;
+                }
             };
             let refused = asks_for_user
                 .then(|| local_user::refusal(&stream))
@@ -283,12 +286,8 @@ fn forbid(words: &str) -> Response<Body> {
 }
 
 /// As much of an answer as fits into the socket's buffer, for a connection too many.
-fn refuse(stream: &TcpStream, most: usize) {
-    let error = RpcError::internal(format!(
-        "{most} connections are open, and no more are taken"
-    ))
-    .with_data(json!({ "limit": "connections", "value": most, "retriable": true }));
-    let body = jsonrpc::error(None, &error);
+fn refuse(stream: &TcpStream, error: &RpcError) {
+    let body = jsonrpc::error(None, error);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          retry-after: 1\r\nconnection: close\r\n\r\n",

@@ -10,18 +10,21 @@ use std::{
 
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use lmcp_core::{Budget, Caller, Handle, HeaderValue as Found, Limits, Reply, Service};
+use lmcp_core::{
+    Budget, Caller, Handle, HeaderValue as Found, Limits, Reply, Service,
+    transport::connections::Connection,
+};
 use lmcp_wire::{RpcError, header as wire};
 
 use crate::{
     bearer::bearer,
     body::Body,
-    connections::{Connection, Watched},
     guard::Guard,
     legacy,
     pair::{self, Pair},
     post::{self, Accept, Fields},
     session::Sessions,
+    watched::Watched,
 };
 
 /// The server as a plain `tower` service, to be mounted into a program that has an HTTP server.

@@ -4,7 +4,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -24,6 +24,7 @@ use super::framing::{Frame, Framer};
 use crate::{
     caller::{Caller, Process},
     limits::Limits,
+    throttle::Throttle,
 };
 
 /// Decides who is at the other end of a connection.
@@ -72,6 +73,20 @@ impl Peer {
     }
 }
 
+/// Logs who was not let in. A process that tries again and again does not fill the log.
+#[derive(Default)]
+pub(super) struct Refusals(Mutex<Throttle>);
+
+impl Refusals {
+    pub(super) fn log(&self, Process { uid, pid }: Process, error: &RpcError) {
+        let mut throttle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = throttle.count() {
+            let words = &error.message;
+            tracing::warn!(pid, uid, times, "a connection was not let in: {words}");
+        }
+    }
+}
+
 /// Longer than any greeting.
 const GREETING_BYTES: usize = 4096;
 
@@ -84,7 +99,7 @@ pub(super) async fn pass(
         &mut (impl AsyncRead + Unpin),
         &mut (impl AsyncWrite + Unpin),
     ),
-    greeted: &AtomicBool,
+    (greeted, refusals): (&AtomicBool, &Refusals),
     limits: &Limits,
 ) -> Option<(Caller, Framer)> {
     let mut framer = Framer::new(GREETING_BYTES);
@@ -121,8 +136,7 @@ pub(super) async fn pass(
             Some((caller, framer))
         }
         Err(error) => {
-            let Process { uid, pid } = peer.process();
-            tracing::warn!(pid, uid, "a connection was not let in: {}", error.message);
+            refusals.log(peer.process(), &error);
             said = jsonrpc::error(None, &error);
             said.push(b'\n');
             None

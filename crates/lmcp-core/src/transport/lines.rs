@@ -5,11 +5,7 @@
 //! requests, and then nothing more is read: memory stays flat because the pipe is full, not we.
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -23,14 +19,19 @@ use lmcp_wire::{
 use serde_json::{json, value::RawValue};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{Notify, mpsc, watch},
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
 
-use super::{framing::Frame, outgoing::Outgoing};
+use super::{
+    connections,
+    framing::Frame,
+    in_flight::{InFlight, Place},
+    outgoing::Outgoing,
+};
 use crate::{
-    budget::{Account, Reservation},
+    budget::Account,
     caller::Caller,
     era,
     limits::Limits,
@@ -66,6 +67,8 @@ pub(crate) struct Connection<S> {
     listening: Option<AbortHandle>,
     /// The last request found no place; until one is free the next need not wait.
     saturated: bool,
+    /// How its listener sees it, where it has one that closes idle connections.
+    seen: Option<Arc<connections::Connection>>,
 }
 
 impl<S: Service> Connection<S> {
@@ -88,7 +91,15 @@ impl<S: Service> Connection<S> {
             session: None,
             listening: None,
             saturated: false,
+            seen: None,
         }
+    }
+
+    /// The same, for a listener that must know whether it is idle.
+    pub(crate) fn seen_as(mut self, seen: Option<Arc<connections::Connection>>) -> Self {
+        self.in_flight = Arc::new(InFlight::seen_as(seen.clone()));
+        self.seen = seen;
+        self
     }
 
     /// Serves until the lines end, the writer is gone or the server closes; then gives what is in flight a moment.
@@ -112,6 +123,7 @@ impl<S: Service> Connection<S> {
                 },
             }
             while self.tasks.try_join_next().is_some() {}
+            self.show_subscriptions();
             if lines.has_more() {
                 self.out.cork();
             } else {
@@ -120,7 +132,18 @@ impl<S: Service> Connection<S> {
         }
     }
 
+    /// Tells the listener whether the client has subscribed to anything.
+    fn show_subscriptions(&self) {
+        if let Some(seen) = &self.seen {
+            let live = self.session.as_ref().and_then(Session::find);
+            seen.set_subscribed(live.is_some_and(|live| live.has_wishes()));
+        }
+    }
+
     async fn on_line(&mut self, line: &Bytes) {
+        if let Some(seen) = &self.seen {
+            seen.said_something();
+        }
         let batches = self.session.as_ref().is_some_and(Session::has_batches);
         if let Some(messages) = batches.then(|| jsonrpc::batch(line)).flatten() {
             return match messages {
@@ -448,109 +471,4 @@ async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, pla
         }
     }
     drop(place);
-}
-
-/// The requests that are being answered.
-#[derive(Default)]
-struct InFlight {
-    requests: Mutex<HashMap<RequestId, Entry>>,
-    /// How many ever were.
-    entered: AtomicU64,
-    /// A place is free.
-    freed: Notify,
-}
-
-struct Entry {
-    /// Tells it from a later request of the same id.
-    number: u64,
-    abort: Option<AbortHandle>,
-    listening: bool,
-}
-
-/// A request's place; leaving it, in whatever way, frees it.
-struct Place {
-    id: RequestId,
-    number: u64,
-    among: Arc<InFlight>,
-    /// Its memory.
-    _counted: Reservation,
-}
-
-impl InFlight {
-    fn enter(self: &Arc<Self>, id: RequestId, listening: bool, counted: Reservation) -> Place {
-        let number = self.entered.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry {
-            number,
-            abort: None,
-            listening,
-        };
-        self.lock().insert(id.clone(), entry);
-        Place {
-            id,
-            number,
-            among: Arc::clone(self),
-            _counted: counted,
-        }
-    }
-
-    /// How to stop it. It may have ended already.
-    fn abort_with(&self, id: &RequestId, abort: AbortHandle) {
-        if let Some(entry) = self.lock().get_mut(id) {
-            entry.abort = Some(abort);
-        }
-    }
-
-    /// Stops a request. Its place and its id are free at once.
-    fn cancel(&self, id: &RequestId) {
-        if let Some(abort) = self.lock().remove(id).and_then(|entry| entry.abort) {
-            abort.abort();
-            self.freed.notify_one();
-        }
-    }
-
-    fn cancel_listening(&self) {
-        let requests = self.lock();
-        requests
-            .values()
-            .filter(|entry| entry.listening)
-            .filter_map(|entry| entry.abort.as_ref())
-            .for_each(AbortHandle::abort);
-    }
-
-    /// Waits until so many are left.
-    async fn until(&self, enough: impl Fn(usize) -> bool) {
-        loop {
-            let freed = self.freed.notified();
-            if enough(self.len()) {
-                return;
-            }
-            freed.await;
-        }
-    }
-
-    fn contains(&self, id: &RequestId) -> bool {
-        self.lock().contains_key(id)
-    }
-
-    fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Entry>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut requests = self.among.lock();
-        if requests
-            .get(&self.id)
-            .is_some_and(|entry| entry.number == self.number)
-        {
-            requests.remove(&self.id);
-        }
-        drop(requests);
-        self.among.freed.notify_one();
-    }
 }

@@ -1,7 +1,9 @@
 //! Where requests come from. All but HTTP share one connection loop over lines of JSON.
 
+pub mod connections;
 mod framing;
 mod gate;
+mod in_flight;
 mod intake;
 mod lines;
 mod outgoing;

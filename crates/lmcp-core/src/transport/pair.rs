@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    Transport,
+    Transport, connections,
     framing::{Frame, Framer},
     intake::Intake,
     lines::{Connection, Lines},
@@ -24,6 +24,7 @@ pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
         writer,
         caller,
         framer: None,
+        seen: None,
     }
 }
 
@@ -35,12 +36,20 @@ pub struct Pair<R, W> {
     caller: Caller,
     /// With what was read already.
     framer: Option<Framer>,
+    /// How its listener sees it.
+    seen: Option<Arc<connections::Connection>>,
 }
 
 impl<R, W> Pair<R, W> {
     /// The same, with what was read already.
     pub(super) fn after(mut self, framer: Framer) -> Self {
         self.framer = Some(framer);
+        self
+    }
+
+    /// The same, for a listener that must know whether it is idle.
+    pub(super) fn seen_as(mut self, connection: Arc<connections::Connection>) -> Self {
+        self.seen = Some(connection);
         self
     }
 }
@@ -82,6 +91,7 @@ where
         };
         let drain_wait = limits.drain_wait;
         Connection::new(server, self.caller, account, limits, out)
+            .seen_as(self.seen)
             .run(lines, closing)
             .await;
         let _ = timeout(drain_wait, all_written.changed()).await;

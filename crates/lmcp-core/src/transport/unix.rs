@@ -14,16 +14,16 @@ use std::{
 
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
 use rustix::net::sockopt::socket_acceptconn;
-use serde_json::json;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     task::AbortHandle,
 };
 
 use super::{
     Gate, Transport,
-    gate::{self, Peer},
+    connections::{self, Connections},
+    gate::{self, Peer, Refusals},
     pair,
     socket_file::{SocketFile, bind},
 };
@@ -32,6 +32,7 @@ use crate::{
     error::Error,
     server::Handle,
     spawn::Tasks,
+    throttle::Throttle,
 };
 
 /// Listens on a unix socket that only this user can open.
@@ -127,14 +128,14 @@ impl Transport for Unix {
         let file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
-        let most = server.limits().connections.min(Semaphore::MAX_PERMITS);
-        let places = Arc::new(Semaphore::new(most));
+        let open = Connections::new(server.limits().connections_here(), server.budget());
         let (close, closing) = watch::channel(false);
         let connections = Tasks::default();
-        let left = Arc::new(Notify::new());
+        let refusals = Arc::new(Refusals::default());
+        let mut full = Throttle::default();
         let mut strangers = Strangers::default();
         loop {
-            let is_alone = places.available_permits() == most;
+            let is_alone = open.is_empty();
             let stream = tokio::select! {
                 () = &mut self.stop => break,
                 () = idle(self.idle.filter(|_| is_alone)) => {
@@ -144,28 +145,39 @@ impl Transport for Unix {
                     continue;
                 }
                 // Somebody left: who waits to be alone looks again.
-                () = left.notified() => continue,
+                () = open.one_closed() => continue,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(err) => {
                         // Out of descriptors, most likely: others will close some.
-                        tracing::warn!("cannot accept a connection: {err}");
+                        if let Some(times) = full.count() {
+                            tracing::warn!(times, "cannot accept a connection: {err}");
+                        }
                         tokio::time::sleep(server.limits().drain_wait).await;
                         continue;
                     }
                 },
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                refuse(&stream, server.limits().connections);
-                continue;
+            let place = match open.enter() {
+                Ok(place) => place,
+                Err(error) => {
+                    say(&stream, &error);
+                    continue;
+                }
             };
-            let place = Place(Some(place), Arc::clone(&left));
-            let (server, closing, gate) = (server.clone(), closing.clone(), self.gate.clone());
-            let Some(gate) = gate else {
-                connections.spawn(async move {
-                    serve(stream, server, closing).await;
+            let number = place.number();
+            let visit = Visit {
+                server: server.clone(),
+                seen: Arc::clone(place.connection()),
+                refusals: Arc::clone(&refusals),
+                closing: closing.clone(),
+            };
+            let Some(gate) = self.gate.clone() else {
+                let task = connections.spawn(async move {
+                    visit.serve(stream).await;
                     drop(place);
                 });
+                open.abort_with(number, task);
                 continue;
             };
             strangers.make_room();
@@ -173,9 +185,10 @@ impl Transport for Unix {
             let greeted = Arc::new(AtomicBool::new(false));
             let known = Arc::clone(&greeted);
             let task = connections.spawn(async move {
-                serve_known(stream, server, gate, &known, closing).await;
+                visit.serve_known(stream, gate, &known).await;
                 drop(place);
             });
+            open.abort_with(number, task.clone());
             strangers.add(Stranger {
                 process,
                 task,
@@ -186,9 +199,7 @@ impl Transport for Unix {
         drop(file);
         server.transport_stops();
         close.send_replace(true);
-        let all = u32::try_from(server.limits().connections).unwrap_or(u32::MAX);
-        let _ =
-            tokio::time::timeout(server.limits().drain_wait * 3, places.acquire_many(all)).await;
+        let _ = tokio::time::timeout(server.limits().drain_wait * 3, open.all_closed()).await;
         Ok(())
     }
 }
@@ -198,16 +209,6 @@ async fn idle(time: Option<Duration>) {
     match time {
         Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
-    }
-}
-
-/// A connection's place; leaving it, in whatever way, frees it, and is noticed.
-struct Place(Option<OwnedSemaphorePermit>, Arc<Notify>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        drop(self.0.take());
-        self.1.notify_one();
     }
 }
 
@@ -249,84 +250,80 @@ impl Strangers {
     }
 }
 
-async fn serve(stream: UnixStream, server: Handle, closing: watch::Receiver<bool>) {
-    let Ok(peer) = stream.peer_cred() else { return };
-    if server.checks_peers() && admitted(&stream, &server).await.is_none() {
-        return;
-    }
-    let caller = Caller::process(peer.uid(), peer.pid());
-    let (reader, writer) = stream.into_split();
-    let connection = pair(reader, writer, caller);
-    connection.serve_until(server, closing).await;
-}
-
-/// The same for those whom a gate knows.
-async fn serve_known(
-    stream: UnixStream,
+/// What serving one connection needs.
+struct Visit {
     server: Handle,
-    gate: Arc<dyn Gate>,
-    greeted: &AtomicBool,
+    /// How the listener sees the connection.
+    seen: Arc<connections::Connection>,
+    refusals: Arc<Refusals>,
     closing: watch::Receiver<bool>,
-) {
-    let Some(peer) = admitted(&stream, &server).await else {
-        return;
-    };
-    let (mut reader, mut writer) = stream.into_split();
-    let ends = (&mut reader, &mut writer);
-    let passed = gate::pass(&gate, peer, ends, greeted, server.limits()).await;
-    let Some((caller, framer)) = passed else {
-        return;
-    };
-    let connection = pair(reader, writer, caller.clone()).after(framer);
-    tokio::select! {
-        () = connection.serve_until(server, closing) => {}
-        // Nothing is owed to somebody who may not be here.
-        () = caller.gone() => {}
-    }
 }
 
-/// Who connected, if the server lets it in. What cannot be told for want of open files is waited for.
-async fn admitted(stream: &UnixStream, server: &Handle) -> Option<Peer> {
-    let peer = stream.peer_cred().ok()?;
-    let process = Process::new(peer.uid(), peer.pid());
-    let looks = async {
-        loop {
-            if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
-                let peer = Peer::new(process, socket);
-                match server.admits(&peer) {
-                    Err(error) if error.code == INTERNAL_ERROR => {}
-                    verdict => return verdict.map(|()| peer),
+impl Visit {
+    async fn serve(self, stream: UnixStream) {
+        let Ok(peer) = stream.peer_cred() else { return };
+        if self.server.checks_peers() && self.admitted(&stream).await.is_none() {
+            return;
+        }
+        let caller = Caller::process(peer.uid(), peer.pid());
+        let (reader, writer) = stream.into_split();
+        let connection = pair(reader, writer, caller).seen_as(self.seen);
+        connection.serve_until(self.server, self.closing).await;
+    }
+
+    /// The same for those whom a gate knows.
+    async fn serve_known(self, stream: UnixStream, gate: Arc<dyn Gate>, greeted: &AtomicBool) {
+        let Some(peer) = self.admitted(&stream).await else {
+            return;
+        };
+        let (mut reader, mut writer) = stream.into_split();
+        let ends = (&mut reader, &mut writer);
+        let told = (greeted, &*self.refusals);
+        let passed = gate::pass(&gate, peer, ends, told, self.server.limits()).await;
+        let Some((caller, framer)) = passed else {
+            return;
+        };
+        self.seen.said_something();
+        let connection = pair(reader, writer, caller.clone()).after(framer);
+        let connection = connection.seen_as(self.seen);
+        tokio::select! {
+            () = connection.serve_until(self.server, self.closing) => {}
+            // Nothing is owed to somebody who may not be here.
+            () = caller.gone() => {}
+        }
+    }
+
+    /// Who connected, if the server lets it in. What cannot be told for want of open files is waited for.
+    async fn admitted(&self, stream: &UnixStream) -> Option<Peer> {
+        let (server, limits) = (&self.server, self.server.limits());
+        let peer = stream.peer_cred().ok()?;
+        let process = Process::new(peer.uid(), peer.pid());
+        let looks = async {
+            loop {
+                if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
+                    let peer = Peer::new(process, socket);
+                    match server.admits(&peer) {
+                        Err(error) if error.code == INTERNAL_ERROR => {}
+                        verdict => return verdict.map(|()| peer),
+                    }
                 }
+                tokio::time::sleep(limits.drain_wait).await;
             }
-            tokio::time::sleep(server.limits().drain_wait).await;
-        }
-    };
-    let looked = tokio::time::timeout(server.limits().header_wait, looks).await;
-    let late = |_| RpcError::internal("nobody can tell which process connects".to_owned());
-    match looked.map_err(late).flatten() {
-        Ok(peer) => Some(peer),
-        Err(error) => {
-            turn_away(stream, process, &error);
-            None
+        };
+        let looked = tokio::time::timeout(limits.header_wait, looks).await;
+        let late = |_| RpcError::internal("nobody can tell which process connects".to_owned());
+        match looked.map_err(late).flatten() {
+            Ok(peer) => Some(peer),
+            Err(error) => {
+                self.refusals.log(process, &error);
+                say(stream, &error);
+                None
+            }
         }
     }
 }
 
-/// Tells a process that may not connect why, and the log.
-fn turn_away(stream: &UnixStream, Process { uid, pid }: Process, error: &RpcError) {
-    tracing::warn!(pid, uid, "a connection was not let in: {}", error.message);
-    say(stream, error);
-}
-
-fn refuse(stream: &UnixStream, most: usize) {
-    let error = RpcError::internal(format!(
-        "{most} connections are open, and no more are taken"
-    ))
-    .with_data(json!({ "limit": "connections", "value": most }));
-    say(stream, &error);
-}
-
-/// One line that says why, as far as it fits into the socket's buffer.
+/// One line that says why a connection is not served, as far as it fits into the socket's buffer.
 fn say(stream: &UnixStream, error: &RpcError) {
     let mut line = jsonrpc::error(None, error);
     line.push(b'\n');

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use lmcp_core::{Cx, Handle, NoArgs, Tool, unix};
+use lmcp_core::{Cx, Handle, NoArgs, Resource, Tool, unix};
 use serde_json::json;
 use tokio::{net::UnixStream, sync::oneshot, task::JoinSet};
 
@@ -199,26 +199,98 @@ async fn stopping_ends_connections_and_their_work() {
 }
 
 #[tokio::test]
-async fn a_connection_past_the_limit_is_told_so_and_others_live() {
+async fn a_connection_past_the_limit_is_told_so_where_none_is_idle() {
+    let (tool, mut watcher) = hanging("hang");
     let folder = Folder::new();
     let path = folder.join("s");
-    let server = server()
-        .tool(who_tool())
-        .limits(limits(|limits| limits.connections = 1));
-    let mut serving = serve(&path, &server.start().unwrap());
+    let mut serving = serve(&path, &few(1, tool));
     let mut first = dial(&path).await;
-    first.call(1, "who").await;
-    first.receive().await;
+    first.call(1, "hang").await;
+    watcher.started().await;
     let mut second = dial(&path).await;
     let refusal = second.receive().await;
     assert_eq!(
         refusal["error"]["data"],
-        json!({ "limit": "connections", "value": 1 })
+        json!({ "limit": "connections", "value": 1, "retriable": true })
     );
     assert_eq!(second.next().await, None);
     first.call(2, "who").await;
     assert_eq!(first.receive().await["id"], 2);
     serving.stop().await;
+}
+
+// D17
+#[tokio::test]
+async fn connections_that_say_nothing_make_room_first() {
+    let (tool, _watcher) = hanging("hang");
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &few(3, tool));
+    let mut known = dial(&path).await;
+    known.call(1, "who").await;
+    assert_eq!(known.receive().await["id"], 1);
+    // They are taken one after the other: whoever comes later is served only after those before were let in.
+    let (mut older, mut younger) = (dial(&path).await, dial(&path).await);
+    younger.write(b"{\"jsonrpc\": ").await;
+    let mut newest = dial(&path).await;
+    newest.call(1, "who").await;
+    assert_eq!(newest.receive().await["id"], 1);
+    assert_eq!(older.next().await, None, "the oldest has made room");
+    // Half a message is none.
+    let mut another = dial(&path).await;
+    another.call(1, "who").await;
+    assert_eq!(another.receive().await["id"], 1);
+    assert_eq!(younger.next().await, None);
+    known.call(2, "who").await;
+    assert_eq!(
+        known.receive().await["id"],
+        2,
+        "who has spoken is still there"
+    );
+    serving.stop().await;
+}
+
+// D17
+#[tokio::test]
+async fn of_those_that_have_spoken_the_one_that_is_idle_longest_makes_room() {
+    let (tool, mut watcher) = hanging("hang");
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let mut serving = serve(&path, &few(4, tool));
+    let mut busy = dial(&path).await;
+    busy.call(1, "hang").await;
+    watcher.started().await;
+    let mut subscribed = dial(&path).await;
+    subscribed.shake_hands("2025-11-25").await;
+    subscribed
+        .ask(1, "resources/subscribe", json!({ "uri": "test://a" }))
+        .await;
+    assert_eq!(subscribed.receive().await["id"], 1);
+    let (mut first, mut second) = (dial(&path).await, dial(&path).await);
+    for peer in [&mut first, &mut second] {
+        peer.call(1, "who").await;
+        assert_eq!(peer.receive().await["id"], 1);
+    }
+    let mut next = dial(&path).await;
+    next.call(1, "who").await;
+    assert_eq!(next.receive().await["id"], 1);
+    assert_eq!(first.next().await, None, "it was idle longest");
+    second.call(2, "who").await;
+    assert_eq!(second.receive().await["id"], 2);
+    subscribed.ask(2, "ping", json!({})).await;
+    assert_eq!(subscribed.receive().await["id"], 2);
+    busy.call(2, "who").await;
+    assert_eq!(busy.receive().await["id"], 2);
+    assert!(watcher.is_running());
+    serving.stop().await;
+}
+
+/// A server that takes so many connections.
+fn few(connections: usize, tool: Tool) -> Handle {
+    let server = server().tool(who_tool()).tool(tool);
+    let server = server.resource(Resource::text("test://a", "a", "text"));
+    let server = server.limits(limits(|limits| limits.connections = connections));
+    server.start().expect("it is right")
 }
 
 /// A server on a socket, and how to stop it.

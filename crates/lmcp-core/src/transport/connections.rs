@@ -1,27 +1,28 @@
-//! The open connections of a port: how many there may be, and who makes room when all places are taken.
+//! The open connections of a listener: how many there may be, and which one is closed when all places are taken.
 //!
-//! A connection is idle while no request of it is being answered, and while a body is waited for: somebody who sends a
-//! byte now and then is idle, too. When all places are taken, the idle connection makes room that has been so longest;
-//! first one that has not yet said anything that was let in. Callers that are known by name have a share of the places.
+//! A connection is idle while no request of it is being answered and it has no subscription, and while the body of a
+//! request is waited for: somebody who sends a byte now and then is idle, too. When all places are taken, the connection
+//! is closed that has been idle longest; first one that has not yet said anything that was let in. Callers that are known
+//! by name have a share of the places.
 
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Instant,
 };
 
-use http_body::{Body, Frame, SizeHint};
-use lmcp_core::{Account, Budget, Reservation, expect_share};
 use lmcp_wire::RpcError;
+use serde_json::json;
 use tokio::{sync::Notify, task::AbortHandle};
 
-/// All connections of a port.
-pub(crate) struct Connections {
+use crate::budget::{Account, Budget, Reservation, expect_share};
+
+/// All connections of a listener.
+#[derive(Debug)]
+pub struct Connections {
     most: usize,
     /// Places of callers that are known by name.
     shares: Budget,
@@ -33,7 +34,7 @@ pub(crate) struct Connections {
     closed: Notify,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Open {
     next: u64,
     all: HashMap<u64, (Arc<Connection>, Option<AbortHandle>)>,
@@ -42,15 +43,18 @@ struct Open {
 /// The memory that a connection takes: its task, its buffers.
 const CONNECTION_BYTES: usize = 16 << 10;
 
-/// One connection.
-pub(crate) struct Connection {
+/// One connection, as its listener sees it.
+#[derive(Debug)]
+pub struct Connection {
     /// Requests of it are being answered.
     busy: AtomicBool,
-    /// A body is waited for.
+    /// The body of a request is waited for.
     reading: AtomicBool,
+    /// It is told what changes.
+    subscribed: AtomicBool,
     /// A request of it was let in.
     known: AtomicBool,
-    /// When it last began or ended a request: milliseconds since the port was opened.
+    /// When it last began or ended a request: milliseconds since the listener was opened.
     used: AtomicU64,
     opened: Instant,
     /// Whose it is, once a caller has said its name.
@@ -61,14 +65,16 @@ pub(crate) struct Connection {
 }
 
 /// A connection's place; leaving it, in whatever way, frees it.
-pub(crate) struct Place {
+#[derive(Debug)]
+pub struct Place {
     number: u64,
     connection: Arc<Connection>,
     connections: Arc<Connections>,
 }
 
 impl Connections {
-    pub(crate) fn new(most: usize, budget: &Budget) -> Arc<Self> {
+    /// None yet, and at most so many. Their memory counts against the budget.
+    pub fn new(most: usize, budget: &Budget) -> Arc<Self> {
         Arc::new(Self {
             most,
             shares: Budget::new(most),
@@ -79,11 +85,14 @@ impl Connections {
         })
     }
 
-    /// A place for one more, if need be that of an idle one. `None`: none is idle.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+    /// A place for one more, if need be that of an idle one, which is closed.
+    ///
+    /// # Errors
+    /// All places are taken, and none is idle.
+    pub fn enter(self: &Arc<Self>) -> Result<Place, RpcError> {
         let mut open = self.lock();
         while open.all.len() >= self.most {
-            let victim = open.idle_longest()?;
+            let victim = open.idle_longest().ok_or_else(|| self.refusal())?;
             if let Some((_, Some(abort))) = open.all.remove(&victim) {
                 abort.abort();
             }
@@ -91,6 +100,7 @@ impl Connections {
         let connection = Arc::new(Connection {
             busy: AtomicBool::new(false),
             reading: AtomicBool::new(false),
+            subscribed: AtomicBool::new(false),
             known: AtomicBool::new(false),
             used: AtomicU64::new(millis(self.opened)),
             opened: self.opened,
@@ -102,30 +112,42 @@ impl Connections {
         let number = open.next;
         open.next += 1;
         open.all.insert(number, (Arc::clone(&connection), None));
-        Some(Place {
+        Ok(Place {
             number,
             connection,
             connections: Arc::clone(self),
         })
     }
 
-    /// How many there may be.
-    pub(crate) fn most(&self) -> usize {
-        self.most
+    fn refusal(&self) -> RpcError {
+        let most = self.most;
+        let words = format!("{most} connections are open, and no more are taken");
+        RpcError::internal(words)
+            .with_data(json!({ "limit": "connections", "value": most, "retriable": true }))
+    }
+
+    /// Is none open?
+    pub fn is_empty(&self) -> bool {
+        self.lock().all.is_empty()
+    }
+
+    /// Waits until one has closed since this was last waited for.
+    pub async fn one_closed(&self) {
+        self.closed.notified().await;
     }
 
     /// How to end a connection that has a place. It may have left it already.
-    pub(crate) fn abort_with(&self, number: u64, abort: AbortHandle) {
+    pub fn abort_with(&self, number: u64, abort: AbortHandle) {
         if let Some((_, known)) = self.lock().all.get_mut(&number) {
             *known = Some(abort);
         }
     }
 
     /// Waits until all are closed.
-    pub(crate) async fn all_closed(&self) {
+    pub async fn all_closed(&self) {
         loop {
             let closed = self.closed.notified();
-            if self.lock().all.is_empty() {
+            if self.is_empty() {
                 return;
             }
             closed.await;
@@ -154,13 +176,13 @@ impl Open {
 
 impl Connection {
     /// A request of it is answered from now on.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.busy.store(true, Ordering::Relaxed);
         self.used.store(millis(self.opened), Ordering::Relaxed);
     }
 
     /// The request was let in or not, and its answer is on its way.
-    pub(crate) fn end(&self, let_in: bool) {
+    pub fn end(&self, let_in: bool) {
         if let_in {
             self.known.store(true, Ordering::Relaxed);
         }
@@ -169,13 +191,34 @@ impl Connection {
     }
 
     /// The stream that answers a request is open for longer.
-    pub(crate) fn stays_busy(self: Arc<Self>) -> Busy {
+    pub fn stays_busy(self: Arc<Self>) -> Busy {
         self.busy.store(true, Ordering::Relaxed);
         Busy(self)
     }
 
+    /// A whole message came, of somebody who was let in.
+    pub fn said_something(&self) {
+        self.known.store(true, Ordering::Relaxed);
+        self.used.store(millis(self.opened), Ordering::Relaxed);
+    }
+
+    /// Has it a subscription now? It is not idle while it has.
+    pub fn set_subscribed(&self, subscribed: bool) {
+        self.subscribed.store(subscribed, Ordering::Relaxed);
+    }
+
+    /// Is the body of a request waited for now?
+    pub fn set_reading(&self, reading: bool) {
+        if reading != self.reading.load(Ordering::Relaxed) {
+            self.reading.store(reading, Ordering::Relaxed);
+        }
+    }
+
     /// Whose it is. A caller that has its share of the places already is refused.
-    pub(crate) fn claim(&self, principal: &str) -> Result<(), RpcError> {
+    ///
+    /// # Errors
+    /// The share is used up.
+    pub fn claim(&self, principal: &str) -> Result<(), RpcError> {
         let claimed = self.owner.get_or_init(|| {
             let places = self.shares.account(principal);
             expect_share("connections", places.used(), self.shares.used(), self.most)?;
@@ -185,12 +228,14 @@ impl Connection {
     }
 
     fn is_idle(&self) -> bool {
-        !self.busy.load(Ordering::Relaxed) || self.reading.load(Ordering::Relaxed)
+        let busy = self.busy.load(Ordering::Relaxed) || self.subscribed.load(Ordering::Relaxed);
+        !busy || self.reading.load(Ordering::Relaxed)
     }
 }
 
 /// A stream that keeps its connection busy, until it is dropped.
-pub(crate) struct Busy(Arc<Connection>);
+#[derive(Debug)]
+pub struct Busy(Arc<Connection>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -199,11 +244,13 @@ impl Drop for Busy {
 }
 
 impl Place {
-    pub(crate) fn number(&self) -> u64 {
+    /// What [`Connections::abort_with`] knows it by.
+    pub fn number(&self) -> u64 {
         self.number
     }
 
-    pub(crate) fn connection(&self) -> &Arc<Connection> {
+    /// The connection that has it.
+    pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 }
@@ -212,43 +259,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.connections.lock().all.remove(&self.number);
         self.connections.closed.notify_one();
-    }
-}
-
-/// A request's body, which says when it has to be waited for.
-pub(crate) struct Watched<B> {
-    pub(crate) body: B,
-    pub(crate) connection: Arc<Connection>,
-}
-
-impl<B: Body + Unpin> Body for Watched<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        let waits = frame.is_pending();
-        if waits != self.connection.reading.load(Ordering::Relaxed) {
-            self.connection.reading.store(waits, Ordering::Relaxed);
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl<B> Drop for Watched<B> {
-    fn drop(&mut self) {
-        self.connection.reading.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,44 @@
+//! A request's body, which says when it has to be waited for.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http_body::{Body, Frame, SizeHint};
+use lmcp_core::transport::connections::Connection;
+
+/// A body, and the connection it comes on.
+pub(crate) struct Watched<B> {
+    pub(crate) body: B,
+    pub(crate) connection: Arc<Connection>,
+}
+
+impl<B: Body + Unpin> Body for Watched<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.connection.set_reading(frame.is_pending());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Watched<B> {
+    fn drop(&mut self) {
+        self.connection.set_reading(false);
+    }
+}
