@@ -83,7 +83,11 @@ pub fn open_secret(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(&folder.file, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
-    let found = Found { file, stat };
+    let found = Found {
+        file,
+        stat,
+        path: folder.path.join(name),
+    };
     if found.kind() != FileType::RegularFile {
         return Err(refused("it is not a file"));
     }

@@ -9,7 +9,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 use rustix::{
@@ -25,18 +25,55 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
+/// Folders that belong to root on every system, and that lead to what belongs to users.
+const SYSTEM: &[&str] = &[
+    "/",
+    "/dev",
+    "/dev/shm",
+    "/etc",
+    "/home",
+    "/opt",
+    "/run",
+    "/run/user",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/usr/local",
+    "/var",
+    "/var/home",
+    "/var/lib",
+    "/var/tmp",
+];
+
 /// What is at the end of a path. It is not opened for reading.
 pub(crate) struct Found {
     pub(crate) file: OwnedFd,
     pub(crate) stat: Stat,
+    /// Where it is, without links.
+    pub(crate) path: PathBuf,
 }
 
 impl Found {
-    fn open(folder: impl rustix::fd::AsFd, name: &OsStr) -> io::Result<Self> {
+    fn root() -> io::Result<Self> {
+        Self::open(CWD, OsStr::new("/"), PathBuf::from("/"))
+    }
+
+    /// What has this name in this folder; it may be `..`.
+    fn step(&self, name: &OsStr) -> io::Result<Self> {
+        let mut path = self.path.clone();
+        if name == ".." {
+            path.pop();
+        } else {
+            path.push(name);
+        }
+        Self::open(&self.file, name, path)
+    }
+
+    fn open(folder: impl rustix::fd::AsFd, name: &OsStr, path: PathBuf) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(folder, name, flags, Mode::empty())?;
         let stat = fstat(&file)?;
-        Ok(Self { file, stat })
+        Ok(Self { file, stat, path })
     }
 
     pub(crate) fn kind(&self) -> FileType {
@@ -52,13 +89,16 @@ impl Found {
         self.is_own() || self.stat.st_uid == 0
     }
 
-    /// Is it of a user that has no number in this namespace? In one that knows but one user, root is such a user, too.
-    fn is_of_nobody_here(&self) -> bool {
+    /// Is it a folder of the system whose owner has no number in this user namespace? Root is such an owner where the
+    /// namespace has no number for it, but so are all other users that it does not know. Only the place tells them apart.
+    fn is_systems(&self) -> bool {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let nobody = read("/proc/sys/kernel/overflowuid");
-        let map = read("/proc/self/uid_map");
-        let knows_all = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
-        !knows_all && !map.is_empty() && nobody.trim().parse() == Ok(self.stat.st_uid)
+        SYSTEM.iter().any(|folder| self.path == Path::new(folder))
+            && is_unknown(
+                self.stat.st_uid,
+                &read("/proc/self/uid_map"),
+                &read("/proc/sys/kernel/overflowuid"),
+            )
     }
 
     /// May users other than its owner write it? The group may where only this user is in it, as far as numbers tell:
@@ -76,7 +116,7 @@ impl Found {
 /// # Errors
 /// `NotFound` if it is not there; `PermissionDenied`, with words, if another user could change the way.
 pub(crate) fn walk(path: &Path) -> io::Result<Found> {
-    let mut folder = Found::open(CWD, OsStr::new("/"))?;
+    let mut folder = Found::root()?;
     let mut steps = steps(path);
     let mut links = 0;
     while let Some(name) = steps.pop_front() {
@@ -84,10 +124,10 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         if name == ".." {
-            folder = Found::open(&folder.file, &name)?;
+            folder = folder.step(&name)?;
             continue;
         }
-        let found = Found::open(&folder.file, &name)?;
+        let found = folder.step(&name)?;
         expect_safe_step(&folder, &found, &name)?;
         if found.kind() != FileType::Symlink {
             folder = found;
@@ -101,7 +141,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
         let target = OsString::from_vec(target.into_bytes());
         let target = Path::new(&target);
         if target.is_absolute() {
-            folder = Found::open(CWD, OsStr::new("/"))?;
+            folder = Found::root()?;
         }
         for step in self::steps(target).into_iter().rev() {
             steps.push_front(step);
@@ -113,7 +153,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
 /// Can this folder hold a name that is not there yet? Then nobody else can change it later.
 pub(crate) fn expect_safe_folder(folder: &Found, name: &OsStr) -> io::Result<()> {
     let shown = name.display();
-    if !folder.is_own_or_roots() && !folder.is_of_nobody_here() {
+    if !folder.is_own_or_roots() && !folder.is_systems() {
         let owner = folder.stat.st_uid;
         return Err(refused(&format!(
             "the folder of `{shown}` belongs to user {owner}, who can put anything there"
@@ -143,6 +183,12 @@ fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<(
     Ok(())
 }
 
+/// Does this number stand for all users that the namespace has no number for? `nobody` is the kernel's `overflowuid`.
+fn is_unknown(user: u32, map: &str, nobody: &str) -> bool {
+    let knows_all = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    !knows_all && !map.is_empty() && nobody.trim().parse() == Ok(user)
+}
+
 pub(crate) fn refused(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, words.to_owned())
 }
@@ -155,4 +201,29 @@ fn steps(path: &Path) -> VecDeque<OsString> {
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
     named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_without_a_number_are_told_from_users() {
+        let (all, one) = (
+            "         0          0 4294967295\n",
+            "      1000       1000          1\n",
+        );
+        assert!(is_unknown(65_534, one, "65534\n"));
+        assert!(!is_unknown(1000, one, "65534\n"));
+        assert!(!is_unknown(65_534, one, "99\n"));
+        assert!(!is_unknown(65_534, all, "65534\n"), "there it is a user");
+        assert!(!is_unknown(65_534, "", ""), "nobody can tell");
+    }
+
+    #[test]
+    fn the_place_of_what_was_found_is_known() {
+        let found = walk(Path::new("/usr/../usr/bin/..")).unwrap();
+        // Some systems have a link there.
+        assert!(["/usr", "/"].contains(&found.path.to_str().unwrap()));
+    }
 }
