@@ -69,9 +69,12 @@ async fn of_idle_connections_the_one_that_said_nothing_makes_room_first() {
         connection
     };
     accepted(&running, 3).await;
+    // They stay open, or the next one would find a place that is free.
+    let mut answered = Vec::new();
     for idle in [silent, dribbling] {
         let mut next = running.connect().await;
         expect_answer(&mut next).await;
+        answered.push(next);
         assert!(is_closed(idle).await);
         // Those who were answered stay, for as long as there is somebody who was not.
         expect_answer(&mut known).await;
