@@ -87,7 +87,7 @@ async fn the_process_ends_when_its_answers_cannot_be_written() {
     let call = json!({ "name": "quick" });
     writer.request(1, "tools/call", call).await;
     let status = soon(process.child.wait()).await.unwrap();
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(status.code(), Some(1));
 }
 
 #[tokio::test]
