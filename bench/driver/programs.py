@@ -37,7 +37,7 @@ def programs(build, lmcp_path):
     versions = locked_versions()
     bare = Program("bare-hyper", f"bare hyper {versions['hyper']}", peers / "bare-hyper", speaks_mcp=False)
     rmcp = Program("rmcp", f"rmcp {versions['rmcp']}", peers / "rmcp-echo")
-    lmcp = Program("lmcp", "lmcp", lmcp_path or ROOT / "target" / host / "dist" / "examples" / "echo")
+    lmcp = Program("lmcp", "lmcp", lmcp_path or shipped() / "examples" / "echo")
 
     for peer in (bare, rmcp):
         package = peer.path.name
@@ -68,7 +68,7 @@ def sessionless(rmcp):
 
 def command_line(build):
     """The binary people run, for what needs its options."""
-    path = ROOT / "target" / host_triple() / "dist" / "lmcp"
+    path = shipped() / "lmcp"
     serve = ("serve", "--demo", "--http", "127.0.0.1:{port}", "--connections", "10500", "--state-dir", str(TARGET / "state"))
     program = Program("lmcp", "lmcp", path, serve=serve)
     if build and subprocess.run([ROOT / "dist", "lmcp"], stdout=sys.stderr).returncode != 0:
@@ -76,6 +76,13 @@ def command_line(build):
     elif not path.exists():
         program.missing = "the binary is not built"
     return program
+
+
+def shipped():
+    """The folder that `./dist` builds into: musl's where that is installed."""
+    host = host_triple()
+    musl = ROOT / "target" / host.replace("-gnu", "-musl") / "dist"
+    return musl if musl.exists() else ROOT / "target" / host / "dist"
 
 
 def build_lmcp(path, host, build):

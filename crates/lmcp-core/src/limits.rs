@@ -14,7 +14,7 @@ pub struct Limits {
     /// calls, answers nobody has read, pages being fetched, subscriptions. 64 MiB. A caller alone gets two thirds of it,
     /// several share it evenly, and some is always left for the next. What does not fit waits for
     /// [`Limits::admission_wait`] and is then refused with an error that says that it may be tried again. An eighth is
-    /// kept for what is not counted. The server itself takes a few megabytes besides.
+    /// kept for what is not counted. The server itself takes a few megabytes besides, and each connection some 16 KiB.
     pub memory_bytes: usize,
     /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
     /// line is skipped as it arrives and answered with an error.

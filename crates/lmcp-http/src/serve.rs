@@ -193,7 +193,7 @@ impl Transport for Http {
         let limits = server.limits().clone();
         let asks_for_user = self.asks_for_user();
         let service = HttpService::standalone(server.clone(), self.settings);
-        let open = Connections::new(limits.connections_here(), server.budget());
+        let open = Connections::new(limits.connections_here());
         let (close, closing) = watch::channel(());
         let connections = Tasks::default();
         let mut full = Throttle::default();

@@ -18,7 +18,7 @@ use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::budget::{Account, Budget, Reservation, expect_share};
+use crate::budget::{Budget, Reservation, expect_share};
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -26,8 +26,6 @@ pub struct Connections {
     most: usize,
     /// Places of callers that are known by name.
     shares: Budget,
-    /// The memory of the connections themselves.
-    account: Account,
     opened: Instant,
     open: Mutex<Open>,
     /// One has closed.
@@ -39,9 +37,6 @@ struct Open {
     next: u64,
     all: HashMap<u64, (Arc<Connection>, Option<AbortHandle>)>,
 }
-
-/// The memory that a connection takes: its task, its buffers.
-const CONNECTION_BYTES: usize = 16 << 10;
 
 /// One connection, as its listener sees it.
 #[derive(Debug)]
@@ -61,7 +56,6 @@ pub struct Connection {
     owner: OnceLock<Result<Reservation, RpcError>>,
     shares: Budget,
     most: usize,
-    _counted: Reservation,
 }
 
 /// A connection's place; leaving it, in whatever way, frees it.
@@ -73,12 +67,11 @@ pub struct Place {
 }
 
 impl Connections {
-    /// None yet, and at most so many. Their memory counts against the budget.
-    pub fn new(most: usize, budget: &Budget) -> Arc<Self> {
+    /// None yet, and at most so many.
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
             shares: Budget::new(most),
-            account: budget.account("connections"),
             opened: Instant::now(),
             open: Mutex::default(),
             closed: Notify::new(),
@@ -107,7 +100,6 @@ impl Connections {
             owner: OnceLock::new(),
             shares: self.shares.clone(),
             most: self.most,
-            _counted: self.account.take(CONNECTION_BYTES),
         });
         let number = open.next;
         open.next += 1;
