@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `serve` | connections: accepting, limiting, closing |
 //! | `service` | one request: which verb and path, who may |
+//! | `entry` | whether a connection from this machine is served |
 //! | `local_user` | which user of this machine a connection is of |
 //! | `bearer` | the token that a request carries |
 //! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
@@ -17,6 +18,7 @@
 
 mod bearer;
 mod body;
+mod entry;
 mod guard;
 mod intake;
 mod legacy;

@@ -5,10 +5,10 @@
 
 use std::{
     fs, io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
+    net::{IpAddr, SocketAddr, UdpSocket},
 };
 
+use lmcp_core::transport::LocalSocket;
 use rustix::{
     io::Errno,
     net::{
@@ -19,28 +19,36 @@ use rustix::{
 };
 use tokio::net::TcpStream;
 
-/// Why this connection is not served: words for whoever made it. `None`: it is of this user or root.
-pub(crate) fn refusal(stream: &TcpStream) -> Option<Arc<str>> {
-    let ends = stream
-        .peer_addr()
-        .and_then(|peer| Ok((peer, stream.local_addr()?)));
-    let owner = ends.and_then(|(peer, local)| owner(canonical(peer), canonical(local)));
-    let why = match owner {
-        Ok(Some(user)) if user == 0 || user == geteuid().as_raw() => return None,
-        Ok(Some(user)) => format!("this connection is of user {user}"),
+/// The socket at the other end of a connection. `None`: nobody on this machine has it open, or nobody in this network
+/// namespace.
+pub(crate) fn socket_of_peer(stream: &TcpStream) -> io::Result<Option<LocalSocket>> {
+    find(
+        canonical(stream.peer_addr()?),
+        canonical(stream.local_addr()?),
+    )
+}
+
+/// Why the user who made a connection is not served: words for that user. `None`: it is the user of this server, or root.
+pub(crate) fn refusal(found: &io::Result<Option<LocalSocket>>) -> Option<String> {
+    let why = match found {
+        Ok(Some(socket)) if socket.uid == 0 || socket.uid == geteuid().as_raw() => return None,
+        Ok(Some(socket)) => format!("this connection is of user {}", socket.uid),
         Ok(None) => "it cannot be told which user this connection is of".to_owned(),
         Err(err) => format!("it cannot be told which user this connection is of: {err}"),
     };
-    tracing::debug!("a connection is not served: {why}");
-    let words = format!(
+    Some(format!(
         "{why}, and without a token only the user of this server and root are served; \
          start it with --token-file, or with --any-local-user to serve every user of this machine"
-    );
-    Some(words.into())
+    ))
 }
 
-/// The user who made the socket with these ends. `None`: nobody has it open, or it is not of this network.
-fn owner(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
+/// Is this an address of this machine? Only then can a socket be bound to it.
+pub(crate) fn is_of_this_machine(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    address.ip().to_canonical().is_loopback() || UdpSocket::bind(address).is_ok()
+}
+
+fn find(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<LocalSocket>> {
     match ask(peer, local) {
         Ok(found) => Ok(found),
         Err(Errno::NOENT) => Ok(None),
@@ -61,7 +69,7 @@ const USER: usize = HEADER + 64;
 const INODE: usize = USER + 4;
 
 /// Asks for this one socket.
-fn ask(peer: SocketAddr, local: SocketAddr) -> Result<Option<u32>, Errno> {
+fn ask(peer: SocketAddr, local: SocketAddr) -> Result<Option<LocalSocket>, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kind = SocketType::RAW;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, kind, flags, Some(SOCK_DIAG))?;
@@ -97,7 +105,7 @@ fn request(peer: SocketAddr, local: SocketAddr) -> Vec<u8> {
     request
 }
 
-fn read_answer(answer: &[u8]) -> Result<Option<u32>, Errno> {
+fn read_answer(answer: &[u8]) -> Result<Option<LocalSocket>, Errno> {
     let number = |at: usize| {
         let bytes = answer.get(at..at + 4)?;
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
@@ -112,12 +120,13 @@ fn read_answer(answer: &[u8]) -> Result<Option<u32>, Errno> {
         _ => return Err(Errno::BADMSG),
     }
     // A socket that nobody has open any more has no inode, and is said to be root's: anybody could be root that way.
-    let is_open = number(INODE).is_some_and(|inode| inode != 0);
-    Ok(number(USER).filter(|_| is_open))
+    let inode = number(INODE).filter(|inode| *inode != 0);
+    let found = number(USER).zip(inode);
+    Ok(found.map(|(uid, inode)| LocalSocket::new(uid, inode.into())))
 }
 
 /// The same from a table of all sockets.
-fn read_table(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
+fn read_table(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<LocalSocket>> {
     let path = if peer.is_ipv4() {
         "/proc/self/net/tcp"
     } else {
@@ -126,15 +135,15 @@ fn read_table(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
     Ok(find_in_table(&fs::read_to_string(path)?, peer, local))
 }
 
-fn find_in_table(table: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
+fn find_in_table(table: &str, peer: SocketAddr, local: SocketAddr) -> Option<LocalSocket> {
     let (peer, local) = (in_table(peer), in_table(local));
     let mut sockets = table.lines().skip(1);
     sockets.find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let is_it = fields.next()? == peer && fields.next()? == local;
-        let user = fields.nth(4)?.parse().ok();
-        let inode = fields.nth(1)?;
-        user.filter(|_| is_it && inode != "0")
+        let uid = fields.nth(4)?.parse().ok()?;
+        let inode = fields.nth(1)?.parse().ok()?;
+        (is_it && inode != 0).then_some(LocalSocket::new(uid, inode))
     })
 }
 
@@ -179,12 +188,13 @@ mod tests {
 
     #[test]
     fn both_ways_to_ask_know_whose_connection_it_is() {
-        let me = Some(geteuid().as_raw());
         // Not every machine has IPv6.
         for (client, server) in ["127.0.0.1:0", "[::1]:0"].into_iter().filter_map(connect) {
             let (peer, local) = (server.peer_addr().unwrap(), server.local_addr().unwrap());
-            assert_eq!(ask(peer, local), Ok(me));
-            assert_eq!(read_table(peer, local).unwrap(), me);
+            let inode = rustix::fs::fstat(&client).unwrap().st_ino;
+            let me = LocalSocket::new(geteuid().as_raw(), inode);
+            assert_eq!(ask(peer, local), Ok(Some(me)));
+            assert_eq!(read_table(peer, local).unwrap(), Some(me));
             // A connection that its user has closed could be anybody's.
             drop(client);
             assert_eq!(ask(peer, local).unwrap_or_default(), None);
@@ -196,7 +206,7 @@ mod tests {
     fn a_connection_that_is_not_there_is_nobodys() {
         let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
         assert_eq!(ask(nowhere, nowhere), Err(Errno::NOENT));
-        assert_eq!(owner(nowhere, nowhere).unwrap(), None);
+        assert_eq!(find(nowhere, nowhere).unwrap(), None);
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! A port of our own: accepting connections, limiting them, closing them.
 
-use std::{net::SocketAddr, pin::Pin, sync::Arc};
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -8,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{
     Error, Handle, Limits, Tasks, Throttle, Transport, transport::connections::Connections,
 };
-use lmcp_wire::{RpcError, jsonrpc};
+use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
 use tokio::{
     net::{TcpListener, TcpStream, ToSocketAddrs},
     sync::watch,
@@ -17,8 +21,8 @@ use tokio::{
 
 use crate::{
     body::Body,
+    entry::{Door, Entry},
     guard::Guard,
-    local_user,
     service::{self, HttpService, Settings},
 };
 
@@ -158,10 +162,15 @@ impl Http {
         self
     }
 
-    /// Are users of this machine told apart?
-    fn asks_for_user(&self) -> bool {
-        let is_open = self.settings.identify.is_none() && !self.remote;
-        is_open && !self.any_local_user
+    /// What is asked about those who connect. Whoever shows a token has shown enough.
+    fn door(&self, server: &Handle) -> Door {
+        let is_open = self.settings.identify.is_none();
+        Door {
+            asks_for_user: is_open && !self.remote && !self.any_local_user,
+            asks_server: is_open && server.checks_local_peers(),
+            server: server.clone(),
+            refusals: Mutex::default(),
+        }
     }
 
     /// Stops when this future ends: no new connections, and those there are get a moment.
@@ -191,7 +200,7 @@ impl Transport for Http {
             )));
         }
         let limits = server.limits().clone();
-        let asks_for_user = self.asks_for_user();
+        let door = Arc::new(self.door(&server));
         let service = HttpService::standalone(server.clone(), self.settings);
         let open = Connections::new(limits.connections_here());
         let (close, closing) = watch::channel(());
@@ -221,12 +230,10 @@ impl Transport for Http {
                     continue;
                 }
             };
-            let refused = asks_for_user
-                .then(|| local_user::refusal(&stream))
-                .flatten();
+            let entry = Arc::new(door.look(&stream));
             let number = place.number();
             let service = service.on(place.connection());
-            let connection = serve(stream, service, refused, limits.clone(), closing.clone());
+            let connection = serve(stream, service, entry, limits.clone(), closing.clone());
             let task = connections.spawn(async move {
                 connection.await;
                 drop(place);
@@ -245,16 +252,16 @@ impl Transport for Http {
 async fn serve(
     stream: TcpStream,
     service: HttpService,
-    refused: Option<Arc<str>>,
+    entry: Arc<Entry>,
     limits: Limits,
     mut closing: watch::Receiver<()>,
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (service, refused) = (service.clone(), refused.clone());
+        let (service, entry) = (service.clone(), Arc::clone(&entry));
         async move {
-            Ok::<_, std::convert::Infallible>(match refused {
-                Some(words) => forbid(&words),
-                None => service.answer_here(request).await,
+            Ok::<_, std::convert::Infallible>(match entry.admit().await {
+                Ok(()) => service.answer_here(request).await,
+                Err(error) => forbid(&error),
             })
         }
     });
@@ -276,10 +283,13 @@ async fn serve(
     }
 }
 
-/// The answer to a user of this machine who is not served.
-fn forbid(words: &str) -> Response<Body> {
-    let error = RpcError::invalid_request(words.to_owned());
-    let mut response = service::refuse(StatusCode::FORBIDDEN, &error);
+/// The answer to somebody on this machine who is not served, or cannot be just now.
+fn forbid(error: &RpcError) -> Response<Body> {
+    let status = match error.code {
+        INTERNAL_ERROR => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::FORBIDDEN,
+    };
+    let mut response = service::refuse(status, error);
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
     response

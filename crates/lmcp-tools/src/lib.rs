@@ -26,6 +26,8 @@ pub mod settings;
 mod time;
 mod web;
 
+use std::sync::Arc;
+
 use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
 use lmcp_wire::RpcError;
 use rustix::process::Pid;
@@ -34,7 +36,7 @@ pub use process::helper::Helper;
 pub use settings::Settings;
 
 use files::locks::Locks;
-use process::{commands::Commands, peers, rights::Rights};
+use process::{commands::Commands, holders::Holders, peers, rights::Rights};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
@@ -91,6 +93,8 @@ impl HostTools {
             let pid = peer.process().pid.and_then(Pid::from_raw);
             peers::admit(&rights, pid, peer.socket()).map_err(RpcError::from)
         };
+        let holders = Arc::new(Holders::new(self.host.rights.clone()));
+        let admit_local = move |peer| holders.clone().check(peer);
         let mut set = ToolSet::new(self.host)
             .tool(files::list::tool())
             .tool(files::read::tool())
@@ -111,7 +115,10 @@ impl HostTools {
                 .tool(process::stop::tool())
                 .resource(process::resource::output());
         }
-        server.admit_peers(admit).tools(set)
+        server
+            .admit_peers(admit)
+            .admit_local_peers(admit_local)
+            .tools(set)
     }
 }
 

@@ -4,7 +4,6 @@ from . import crowd, fence, jobs, memory, paths, places, proxy, requests, web  #
 
 # Cases that still fail. They run with --long and by name, and go into the short form as they are mended.
 OPEN = {
-    "a_fenced_command_cannot_use_http_without_a_token",
     "a_fenced_command_does_not_write_through_hard_links",
     "a_stuck_legacy_stream_stays_in_the_budget",
 }

@@ -1,6 +1,7 @@
 //! The binary as people meet it: what it says, how it ends.
 
 mod commands;
+mod confined_http;
 mod endure;
 mod local_users;
 mod options;

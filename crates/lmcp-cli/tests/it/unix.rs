@@ -422,7 +422,7 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
 }
 
 /// What a server on stdio answers when it is asked to run a line.
-fn shell_on_stdio(mut command: Command, line: &str) -> String {
+pub(crate) fn shell_on_stdio(mut command: Command, line: &str) -> String {
     let mut server = Running(command.spawn().expect("the binary was built for this test"));
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

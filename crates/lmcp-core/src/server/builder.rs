@@ -8,7 +8,12 @@ use std::{
 
 use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 
-use super::{Engine, Handle, catalog::Catalog, engine::PeerCheck, sight::Rule};
+use super::{
+    Engine, Handle,
+    catalog::Catalog,
+    engine::{LocalPeerCheck, PeerCheck},
+    sight::Rule,
+};
 use crate::{
     ask::seal::Sealer,
     budget::Budget,
@@ -28,7 +33,7 @@ use crate::{
     subscribe::Listeners,
     task::TaskStore,
     tool::{AnyTool, Effect, Tool},
-    transport::{Peer, Transport},
+    transport::{CheckingLocalPeer, LocalPeer, Peer, Transport},
 };
 
 /// A server, described. [`Server::serve`] runs it on a transport; [`Server::start`] gives a [`Handle`] to run it on
@@ -57,6 +62,7 @@ pub struct Server {
     layers: Vec<Layer>,
     sight: Option<Rule>,
     peer_checks: Vec<PeerCheck>,
+    local_peer_checks: Vec<LocalPeerCheck>,
     state: States,
     key: Option<[u8; 32]>,
     parts: Parts,
@@ -74,6 +80,7 @@ impl Server {
             layers: Vec::new(),
             sight: None,
             peer_checks: Vec::new(),
+            local_peer_checks: Vec::new(),
             state: States::default(),
             key: None,
             parts: Parts::default(),
@@ -185,6 +192,17 @@ impl Server {
         self
     }
 
+    /// Asks this about every TCP connection from this machine to an HTTP port that does not identify its callers, once and
+    /// before its first request is answered: who is refused gets 403 and the error's words. An internal error means that it
+    /// cannot be told now, and that the next request is to ask again. Called twice, both must agree.
+    pub fn admit_local_peers(
+        mut self,
+        check: impl Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync + 'static,
+    ) -> Self {
+        self.local_peer_checks.push(Box::new(check));
+        self
+    }
+
     /// Other bounds than the default ones.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -231,6 +249,7 @@ impl Server {
             layers: self.layers,
             sight: self.sight,
             peer_checks: self.peer_checks,
+            local_peer_checks: self.local_peer_checks,
             state: self.state,
             sealer: Sealer::new(&key),
             session_key: SessionKey::derive(&key),

@@ -23,11 +23,12 @@ use crate::{
     state::States,
     subscribe::Listeners,
     task::TaskStore,
-    transport::Peer,
+    transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
 
 /// Refuses a process that connects, or does not.
 pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + Sync>;
+pub(crate) type LocalPeerCheck = Box<dyn Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync>;
 
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
@@ -43,6 +44,8 @@ pub(crate) struct Engine {
     pub(crate) sight: Option<Rule>,
     /// What decides which processes may connect to unix sockets.
     pub(crate) peer_checks: Vec<PeerCheck>,
+    /// What decides which TCP connections from this machine are served.
+    pub(crate) local_peer_checks: Vec<LocalPeerCheck>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
     pub(crate) session_key: SessionKey,

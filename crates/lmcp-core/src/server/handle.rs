@@ -26,7 +26,7 @@ use crate::{
     session::SessionKey,
     set::{Parts, ToolSet},
     tool::{AnyTool, Effect, Tool},
-    transport::{Peer, Transport},
+    transport::{LocalPeer, Peer, Transport},
 };
 
 /// A running server: serve it on transports, change what it offers, say what changed, test it.
@@ -118,6 +118,22 @@ impl Handle {
     pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
         let mut checks = self.engine.peer_checks.iter();
         checks.try_for_each(|check| check(peer))
+    }
+
+    /// Is anything asked about TCP connections from this machine?
+    pub fn checks_local_peers(&self) -> bool {
+        !self.engine.local_peer_checks.is_empty()
+    }
+
+    /// May this peer connect over TCP?
+    ///
+    /// # Errors
+    /// It may not. An internal error: that cannot be told now.
+    pub async fn admits_local(&self, peer: LocalPeer) -> Result<(), RpcError> {
+        for check in &self.engine.local_peer_checks {
+            check(peer).await?;
+        }
+        Ok(())
     }
 
     /// The memory that callers of this server share.

@@ -6,6 +6,7 @@ mod gate;
 mod in_flight;
 mod intake;
 mod lines;
+mod local_peer;
 mod outgoing;
 mod pair;
 mod socket_file;
@@ -14,6 +15,7 @@ mod unix;
 
 pub use framing::{Frame, Framer};
 pub use gate::{Admitting, Gate, Peer};
+pub use local_peer::{CheckingLocalPeer, LocalPeer, LocalSocket};
 pub use pair::{Pair, pair};
 pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};

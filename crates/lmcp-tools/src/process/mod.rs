@@ -15,6 +15,7 @@ mod follow;
 mod forget;
 mod guard;
 pub(crate) mod helper;
+pub(crate) mod holders;
 pub(crate) mod input;
 pub(crate) mod jobs;
 mod link;

@@ -48,12 +48,19 @@ pub(crate) fn admit(
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
-    let narrower = (0..MOST_TRIES).find_map(|_| narrower_guards(process, rights));
-    let narrower = narrower.ok_or_else(why_unknown)?;
+    let verdict = admit_process(rights, process);
     // As long as it is there, nobody else has its number.
     if handle.is_some_and(|handle| has_ended(&handle)) {
         return Err(Refusal::Ended);
     }
+    verdict
+}
+
+/// Refuses a process that a guard confines to less than these rights. Whether it still is the process that is meant is for
+/// the caller to find out, afterwards.
+pub(super) fn admit_process(rights: &Rights, process: Pid) -> Result<(), Refusal> {
+    let narrower = (0..MOST_TRIES).find_map(|_| narrower_guards(process, rights));
+    let narrower = narrower.ok_or_else(why_unknown)?;
     if narrower.is_empty() {
         return Ok(());
     }
@@ -72,6 +79,8 @@ pub(crate) enum Refusal {
     Confined,
     Ended,
     Unknown,
+    /// No process seems to hold the connection, and a confined command might.
+    Unheld,
     /// Too many files are open to find out.
     NotNow,
 }
@@ -87,6 +96,10 @@ impl From<Refusal> for RpcError {
             ),
             Refusal::Unknown => Self::invalid_request(
                 "nobody can tell which processes are above the one that connects",
+            ),
+            Refusal::Unheld => Self::invalid_request(
+                "nobody can tell which process holds this connection, and it could be one of a confined command, which this \
+                 server may do more than; use a server with a token, or a unix socket",
             ),
             Refusal::NotNow => Self::internal("too many files are open"),
         }
@@ -114,7 +127,8 @@ fn narrower_guards(process: Pid, rights: &Rights) -> Option<Vec<Pid>> {
     Some(found)
 }
 
-fn is_narrower_guard(command_line: &[u8], rights: &Rights) -> bool {
+/// Is this the command line of a guard that confines to less than these rights?
+pub(super) fn is_narrower_guard(command_line: &[u8], rights: &Rights) -> bool {
     let mut words = command_line.split(|byte| *byte == 0).skip(1);
     if words.next() != Some(GUARD.as_bytes()) {
         return false;

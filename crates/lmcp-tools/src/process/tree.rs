@@ -1,6 +1,6 @@
 //! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
 
-use std::fs;
+use std::{fs, io};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -53,9 +53,14 @@ pub(super) fn is_below(pid: Pid, top: Pid) -> bool {
 
 /// The processes of this system that we can see.
 pub(super) fn all() -> impl Iterator<Item = Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| number(entry.file_name().to_str()?));
+    let numbers = numbers().into_iter().flatten();
     numbers.filter_map(Process::of)
+}
+
+/// Their numbers.
+pub(super) fn numbers() -> io::Result<impl Iterator<Item = Pid>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| number(entry.file_name().to_str()?)))
 }
 
 /// A process as the kernel lists it.
@@ -107,7 +112,7 @@ fn children(pid: Pid) -> Vec<Pid> {
         match list {
             Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(number)),
             // A kernel without these lists: every process is asked for its parent.
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound && has_no_lists() => {
+            Err(err) if err.kind() == io::ErrorKind::NotFound && has_no_lists() => {
                 let children = all().filter(|process| process.parent == Some(pid));
                 return children.map(|process| process.pid).collect();
             }

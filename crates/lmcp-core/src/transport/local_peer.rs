@@ -1,0 +1,51 @@
+//! A TCP connection that was made on this machine, as the kernel's table of sockets describes its other end.
+
+use std::{pin::Pin, time::Instant};
+
+use lmcp_wire::RpcError;
+
+/// The other end of a TCP connection from this machine. TCP does not say which process connected; whoever needs to know
+/// looks for the processes that have this socket open.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalPeer {
+    socket: Option<LocalSocket>,
+    taken: Instant,
+}
+
+/// A socket that somebody on this machine has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocalSocket {
+    /// The user who made it.
+    pub uid: u32,
+    /// Its number in `/proc/PID/fd`, where an open socket shows as `socket:[NUMBER]`.
+    pub inode: u64,
+}
+
+/// The answer to whether a [`LocalPeer`] may connect, which may take a moment to find out.
+pub type CheckingLocalPeer = Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send>>;
+
+impl LocalPeer {
+    /// The other end of a connection that was just accepted. `None`: it was closed before anybody could look.
+    pub fn new(socket: Option<LocalSocket>) -> Self {
+        let taken = Instant::now();
+        Self { socket, taken }
+    }
+
+    /// The socket at the other end. `None`: it was closed before anybody could look.
+    pub fn socket(&self) -> Option<LocalSocket> {
+        self.socket
+    }
+
+    /// When the connection was accepted. Whoever made it was there before.
+    pub fn taken(&self) -> Instant {
+        self.taken
+    }
+}
+
+impl LocalSocket {
+    /// The socket that this user made, by its number.
+    pub fn new(uid: u32, inode: u64) -> Self {
+        Self { uid, inode }
+    }
+}
