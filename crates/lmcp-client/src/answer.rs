@@ -60,7 +60,7 @@ pub(crate) fn one_line(message: &Bytes) -> Bytes {
 
 /// The messages of a line, which may be several.
 pub(crate) fn messages(line: &Bytes) -> Vec<Bytes> {
-    match jsonrpc::batch(line) {
+    match jsonrpc::batch(line, usize::MAX) {
         Some(Ok(messages)) => messages
             .into_iter()
             .map(|message| line.slice_ref(message.get().as_bytes()))

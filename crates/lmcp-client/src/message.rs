@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 
 impl Message {
     pub(crate) fn read(line: Bytes) -> Self {
-        let kind = match jsonrpc::batch(&line) {
+        let kind = match jsonrpc::batch(&line, usize::MAX) {
             Some(Ok(messages)) => batch(&messages),
             Some(Err(_)) => Kind::Unreadable,
             None => single(&line),

@@ -158,10 +158,10 @@ pub(crate) async fn batch(
         let words = "a message is one object; only 2025-03-26 has batches";
         return Err(invalid(words.into()));
     };
-    let messages = jsonrpc::batch(bytes)
+    let most = shared.limits.requests_in_flight;
+    let messages = jsonrpc::batch(bytes, most)
         .unwrap_or(Ok(Vec::new()))
         .map_err(refusal)?;
-    let most = shared.limits.requests_in_flight;
     if messages.is_empty() || messages.len() > most {
         return Err(invalid(format!("a batch has 1 to {most} messages")));
     }

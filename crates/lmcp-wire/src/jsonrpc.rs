@@ -10,6 +10,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+pub use crate::batch::batch;
 use crate::{error::RpcError, params::Params};
 
 /// The id of a request: a string or an integer, never null.
@@ -342,19 +343,6 @@ fn unreadable(err: &serde_json::Error) -> RpcError {
     } else {
         RpcError::parse(format!("not JSON: {err}"))
     }
-}
-
-/// The messages of a batch, each still to be parsed. `None`: it is not one.
-///
-/// # Errors
-/// It begins as one, and is not JSON.
-pub fn batch(bytes: &[u8]) -> Option<Result<Vec<&RawValue>, RpcError>> {
-    if !bytes.trim_ascii_start().starts_with(b"[") {
-        return None;
-    }
-    let text = std::str::from_utf8(bytes).map_err(|err| err.to_string());
-    let messages = text.and_then(|text| serde_json::from_str(text).map_err(|err| err.to_string()));
-    Some(messages.map_err(|err| RpcError::parse(format!("not JSON: {err}"))))
 }
 
 /// The parameters of a message, decoded as one type. Absent ones are empty ones.

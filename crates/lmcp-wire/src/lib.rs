@@ -15,6 +15,7 @@
 //! | [`greeting`] | the line before MCP, on sockets that ask who calls |
 //! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
 
+mod batch;
 pub mod capability;
 pub mod completion;
 pub mod content;

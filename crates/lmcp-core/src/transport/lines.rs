@@ -145,7 +145,10 @@ impl<S: Service> Connection<S> {
             seen.said_something();
         }
         let batches = self.session.as_ref().is_some_and(Session::has_batches);
-        if let Some(messages) = batches.then(|| jsonrpc::batch(line)).flatten() {
+        if let Some(messages) = batches
+            .then(|| jsonrpc::batch(line, self.limits.requests_in_flight))
+            .flatten()
+        {
             return match messages {
                 Ok(messages) => self.on_batch(line, &messages).await,
                 Err(error) => self.out.send(Reply::error(None, &error)).await,
