@@ -79,10 +79,8 @@ def command_line(build):
 
 
 def shipped():
-    """The folder that `./dist` builds into: musl's where that is installed."""
-    host = host_triple()
-    musl = ROOT / "target" / host.replace("-gnu", "-musl") / "dist"
-    return musl if musl.exists() else ROOT / "target" / host / "dist"
+    """The folder that `./dist` builds into."""
+    return ROOT / "target" / "shipped"
 
 
 def build_lmcp(path, host, build):
