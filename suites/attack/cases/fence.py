@@ -192,6 +192,28 @@ attempt("plain", lambda: open("{secret}").read())
     check(holder.poll() is None, "the process outside was ended by a signal")
 
 
+@case("held", "a fenced command must not end or starve other processes by their limits")
+def a_fenced_command_cannot_limit_other_processes(cx):
+    server = cx.serve()
+    script = f"""
+import os, resource
+for name, pid in (("guard", os.getppid()), ("server", {server.pid})):
+    for limit in ("RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_FSIZE"):
+        try:
+            resource.prlimit(pid, getattr(resource, limit), (0, 0))
+            print(name, limit, "WORKED")
+        except OSError as error:
+            print(name, limit, "failed", error)
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+print("own limit set")
+"""
+    said = fenced(cx, script)
+    worked = [line for line in said.splitlines() if "WORKED" in line]
+    check(not worked, f"limits of other processes were set: {worked}")
+    check("own limit set" in said, f"the command cannot set its own limits: {said[-200:]}")
+    check(not server.caller().call("jobs").refused, "the server outside serves nobody any more")
+
+
 @case("held", "abstract sockets of other programs are out of a fenced command's reach")
 def a_fenced_command_reaches_no_abstract_socket(cx):
     name = f"\0{cx.mark}"

@@ -4,9 +4,12 @@
 //! It may do anything but make devices below the roots and in a scratch folder of its own, read and run what the system has
 //! installed, and open nothing else. It has no capabilities: root inside is an ordinary owner of root's files.
 //!
-//! Landlock leaves alone: connections, those to unix sockets with a path only before Linux 7.1; and the times, modes and
-//! owners of files that the user may change anyway. A seccomp filter would not help: it cannot see which socket a program
-//! connects to, and forbidding unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
+//! Landlock does not look at limits of other processes, user namespaces and keyrings: a seccomp filter (`filter.rs`) refuses
+//! those, on the architectures that it knows.
+//!
+//! Both leave alone: connections, those to unix sockets with a path only before Linux 7.1; and the times, modes and
+//! owners of files that the user may change anyway. A filter cannot see which socket a program connects to, and forbidding
+//! unix sockets altogether breaks Python's forkserver, Node's pipes and many build daemons.
 
 use std::{io, path::Path};
 
@@ -105,7 +108,14 @@ pub(crate) fn is_supported() -> bool {
 /// Puts this process, and all it starts, inside. There is no way back.
 pub(super) fn enter(fence: &Fence) -> io::Result<()> {
     confine(fence).map_err(io::Error::other)?;
-    drop_capabilities()
+    drop_capabilities()?;
+    #[cfg(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    ))]
+    super::filter::enter()?;
+    Ok(())
 }
 
 /// Gives up all capabilities, for good: with them root can make device nodes, open any file by its handle, and much else

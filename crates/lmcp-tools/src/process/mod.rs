@@ -11,6 +11,12 @@ mod enter;
 mod environment;
 mod exit;
 mod fence;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+mod filter;
 mod follow;
 mod forget;
 mod guard;

@@ -263,6 +263,105 @@ async fn nobody_has_capabilities_inside() {
     }
 }
 
+/// Runs a Python script inside, if there is a Python.
+async fn python(fenced: &Fenced, script: &str) -> Option<Value> {
+    if !Path::new("/usr/bin/python3").exists() {
+        skipped("there is no python3");
+        return None;
+    }
+    let args = json!({"argv": ["/usr/bin/python3", "-c", script]});
+    Some(fenced.host.value("shell", args).await)
+}
+
+#[tokio::test]
+async fn no_limits_of_other_processes_are_set_inside() {
+    if !has_filter() {
+        return;
+    }
+    let script = r#"
+import os, resource
+try:
+    resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))
+except PermissionError:
+    print("refused")
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+print(resource.prlimit(0, resource.RLIMIT_NOFILE, (32, 64)))
+"#;
+    let fenced = Fenced::new();
+    let Some(ran) = python(&fenced, script).await else {
+        return;
+    };
+    assert_eq!(ran["stdout"], "refused\n(64, 64)\n(64, 64)\n", "{ran}");
+    let ran = fenced.shell("ulimit -n 50 && ulimit -n").await;
+    assert_eq!(ran["stdout"], "50\n", "{ran}");
+    // The guard is there, and the server goes on.
+    assert_eq!(fenced.shell("echo x").await["stdout"], "x\n");
+}
+
+#[tokio::test]
+async fn no_user_namespace_is_made_inside() {
+    if !has_filter() {
+        return;
+    }
+    // `unshare` with CLONE_NEWUSER and more; `setns`; `clone` with the same flags, and nothing but a signal at the end;
+    // `clone3`; on x86_64 the same by the numbers of x32.
+    let script = r#"
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+user, signal = 0x10000000, 17
+intel = platform.machine() == "x86_64"
+unshare, setns, clone = (272, 308, 56) if intel else (97, 268, 220)
+own = os.open("/proc/self/ns/uts", os.O_RDONLY)
+def call(number, *words):
+    made = libc.syscall(ctypes.c_long(number), *(ctypes.c_ulong(word) for word in words))
+    if made == 0 and number & 0xffff == clone:
+        os._exit(0)
+    return "made" if made >= 0 else os.strerror(ctypes.get_errno())
+said = set()
+for bit in (0, 1 << 30) if intel else (0,):
+    said.add(call(bit | unshare, user))
+    said.add(call(bit | unshare, user | 0x20000))
+    said.add(call(bit | clone, user | signal, 0, 0, 0, 0))
+    said.add(call(bit | setns, own, 0))
+    said.add("clone3: " + call(bit | 435, 0, 0))
+print(sorted(said))
+"#;
+    let fenced = Fenced::new();
+    if let Some(ran) = python(&fenced, script).await {
+        let wanted = "['Operation not permitted', 'clone3: Function not implemented']\n";
+        assert_eq!(ran["stdout"], wanted, "{ran}");
+    }
+    let ran = fenced.shell("unshare --user true").await;
+    assert_ne!(ran["exit_code"], 0, "{ran}");
+}
+
+#[tokio::test]
+async fn the_users_keys_are_out_of_reach_inside() {
+    if !has_filter() {
+        return;
+    }
+    let script = r#"
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+keyctl = 250 if platform.machine() == "x86_64" else 219
+# KEYCTL_GET_KEYRING_ID of the user's keyring.
+print(libc.syscall(keyctl, 0, -4, 0), os.strerror(ctypes.get_errno()))
+"#;
+    if let Some(ran) = python(&Fenced::new(), script).await {
+        assert_eq!(ran["stdout"], "-1 Operation not permitted\n", "{ran}");
+    }
+}
+
+/// Is there a filter of system calls for this architecture?
+fn has_filter() -> bool {
+    let known = ["x86_64", "aarch64", "riscv64"].contains(&std::env::consts::ARCH);
+    if !known {
+        skipped("system calls are not filtered on this architecture");
+    }
+    known
+}
+
 #[tokio::test]
 async fn ordinary_work_goes_on_inside() {
     let fenced = Fenced::new();
@@ -283,6 +382,14 @@ async fn ordinary_work_goes_on_inside() {
         (
             "python3",
             "python3 -c 'import socket, subprocess as s; socket.socketpair(); print(s.check_output(\"echo x\", shell=True, text=True), end=\"\")'",
+        ),
+        (
+            "python3",
+            "python3 -c 'import threading as t; w = t.Thread(target=print, args=\"x\"); w.start(); w.join()'",
+        ),
+        (
+            "prlimit",
+            "prlimit --nofile=40 sh -c 'ulimit -n' | grep -q 40 && prlimit --pid $$ > /dev/null && echo x",
         ),
         (
             "make",
