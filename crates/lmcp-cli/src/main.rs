@@ -1,5 +1,6 @@
 //! The binary `lmcp`: reads the command line, runs one command, says how it went.
 
+mod allocator;
 mod child;
 mod cli;
 mod commands;

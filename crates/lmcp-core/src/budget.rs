@@ -103,6 +103,11 @@ impl Budget {
         self.0.used.load(Ordering::Acquire)
     }
 
+    /// Is so much occupied that it is worth a look whose it is?
+    pub fn is_tight(&self) -> bool {
+        self.used() > self.0.usable / 2
+    }
+
     /// The account of a caller, by the name that tells it from others.
     pub fn account(&self, owner: &str) -> Account {
         let mut accounts = self
@@ -135,6 +140,24 @@ impl Account {
     /// What the caller occupies now.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Acquire)
+    }
+
+    /// Has the caller taken more than its share, with answers that it does not read? A caller that holds little has not,
+    /// whatever others hold.
+    pub fn is_over(&self) -> bool {
+        let (mine, shared) = (self.used(), &self.0.budget.0);
+        mine > MODEST && !is_fair(mine, self.0.budget.used(), shared.usable)
+    }
+
+    /// Waits until the caller has not taken more than its share.
+    ///
+    /// # Errors
+    /// That did not happen within this time.
+    pub async fn expect_share(&self, wait: Duration) -> Result<(), NoRoom> {
+        if !self.is_over() {
+            return Ok(());
+        }
+        self.reserve(1, wait).await.map(drop)
     }
 
     /// Sets bytes aside.
@@ -305,6 +328,9 @@ pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result
     let data = json!({ "limit": limit, "value": most, "retriable": true });
     Err(RpcError::internal(words).with_data(data))
 }
+
+/// A caller that holds no more than this is not told to wait for others.
+const MODEST: usize = 256 << 10;
 
 /// Counts somebody who waits, for as long as that lasts.
 struct Waiting<'a>(&'a AtomicUsize);

@@ -21,7 +21,8 @@ pub struct Limits {
     pub line_bytes: usize,
     /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
     pub body_bytes: usize,
-    /// HTTP request line and headers together, in bytes. 64 KiB: the largest mirrored argument is far below. 431 above, give or take a read. At least 8192, below which no client fits.
+    /// HTTP request line and headers together, in bytes. 16 KiB, as other servers have it: each connection may hold a buffer of
+    /// that size. 431 above, give or take a read. At least 8192, below which no client fits.
     pub header_bytes: usize,
     /// Connections at once, per listener. 1024, and at most half of the files that the process may have open. Past it, the
     /// connection makes room that has been idle longest, unknown callers first; where none is idle, the new one is refused
@@ -120,7 +121,7 @@ impl Default for Limits {
             memory_bytes: 64 << 20,
             line_bytes: 8 << 20,
             body_bytes: 8 << 20,
-            header_bytes: 64 << 10,
+            header_bytes: 16 << 10,
             connections: 1024,
             requests_in_flight: 256,
             admission_wait: Duration::from_millis(250),

@@ -220,6 +220,20 @@ impl Source for Later {
 /// Up to this size an answer is not counted as memory of its caller.
 const SMALL: usize = 4096;
 
+/// What is left of the words of an error that is not small, in bytes.
+const WORDS: usize = 500;
+
+/// An error with the beginning of its words, and without its data.
+fn shortened(error: &RpcError) -> RpcError {
+    let words = &error.message;
+    let end = words.floor_char_boundary(WORDS);
+    let cut = if end < words.len() { "…" } else { "" };
+    let mut short = error.clone();
+    short.message = format!("{}{cut}", &words[..end]).into();
+    short.data = None;
+    short
+}
+
 /// One encoded message to the peer, and what kind it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
@@ -253,9 +267,15 @@ impl Reply {
     }
 
     /// An error response.
+    ///
+    /// What it repeats of the peer's own words is cut short: an error is small, so that nobody need count it.
     pub fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
+        let mut json = jsonrpc::error(id, error);
+        if json.len() > SMALL {
+            json = jsonrpc::error(id, &shortened(error));
+        }
         Self {
-            json: jsonrpc::error(id, error).into(),
+            json: json.into(),
             kind: ReplyKind::Error(error.code),
         }
     }

@@ -4,7 +4,9 @@ use std::{future::poll_fn, task::Poll};
 
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
-use lmcp_core::{Caller, HeaderValue as Found, Headers, Replies, Reply, ReplyKind, is_handshake};
+use lmcp_core::{
+    Caller, HeaderValue as Found, Headers, NoRoom, Replies, Reply, ReplyKind, is_handshake,
+};
 use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
 use tokio::time::timeout;
 
@@ -58,6 +60,12 @@ where
         Err(response) => return Ok(Box::pin(turn_away(*response, body, &here)).await),
     };
     let (accept, ()) = (accept?, typed?);
+    if here.budget.is_tight()
+        && let Err(no_room) = expect_share(&here, &caller).await
+    {
+        let refusal = refuse(StatusCode::SERVICE_UNAVAILABLE, &no_room.into());
+        return Ok(Box::pin(turn_away(refusal, body, &here)).await);
+    }
     let bytes = read(body, &here, &caller).await?;
     let answered = take(&here, bytes, caller, accept).await?;
     Ok(if accept.json || answered.status() != StatusCode::OK {
@@ -65,6 +73,12 @@ where
     } else {
         as_events(answered)
     })
+}
+
+/// A caller that has more than its share of the memory, in answers that it does not read, gets no more of them.
+async fn expect_share(shared: &Shared, caller: &Caller) -> Result<(), NoRoom> {
+    let account = shared.budget.account(&caller.owner());
+    account.expect_share(shared.limits.admission_wait).await
 }
 
 /// One message, or several.

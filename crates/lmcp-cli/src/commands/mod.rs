@@ -8,15 +8,20 @@ use std::process::ExitCode;
 
 use lmcp_tools::Helper;
 
-use crate::{child, cli::Command, report::Failure};
+use crate::{allocator, child, cli::Command, report::Failure};
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure> {
     match command {
-        Command::Serve(options) => on_one_thread(async {
-            serve::run(*options, helper).await?;
-            Ok(ExitCode::SUCCESS)
-        }),
+        Command::Serve(options) => {
+            if !options.stdio {
+                allocator::settle();
+            }
+            on_one_thread(async {
+                serve::run(*options, helper).await?;
+                Ok(ExitCode::SUCCESS)
+            })
+        }
         Command::Proxy(options) => proxy::run(&options),
         Command::Run(options) => on_one_thread(run::run(options, helper)),
         Command::RunChild { parent, command } => Err(child::become_it(parent, &command)),

@@ -1,6 +1,6 @@
 //! A confined command gets nothing from a wider server over HTTP without a token (D2).
 
-use std::{fs, path::Path, process::Command, thread, time::Duration};
+use std::{fs, path::Path, process::Command, thread};
 
 use tempfile::TempDir;
 
@@ -77,7 +77,7 @@ fn others_are_served_while_a_confined_command_runs() {
     let command = runner(Some(root.path()));
     let command = thread::spawn(move || shell_on_stdio(command, &line));
     while !runs.exists() && !command.is_finished() {
-        thread::sleep(Duration::from_millis(10));
+        thread::yield_now();
     }
     let answers: Vec<_> = (0..10).map(|_| get(&address, "/mcp")).collect();
     fs::write(may_end, "").expect("tests may write here");

@@ -286,6 +286,11 @@ impl<S: Service> Connection<S> {
         if request.session().is_some() && self.listening.is_none() {
             self.listen();
         }
+        // Answers that nobody reads are more than its share: nothing is added to them.
+        let wait = self.limits.admission_wait;
+        if let Err(no_room) = self.account.expect_share(wait).await {
+            return answers.send(refuse(&no_room.into()), &self.out).await;
+        }
         let mut replies = self.service.call(request);
         if let Some(reply) = replies.take_ready() {
             return answers.send(reply, &self.out).await;

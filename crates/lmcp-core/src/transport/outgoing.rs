@@ -14,7 +14,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::service::Reply;
+use crate::{
+    budget::{Account, Reservation},
+    service::Reply,
+};
 
 /// What a pipe takes in one piece or not at all.
 const AT_ONCE: usize = 4096;
@@ -30,6 +33,8 @@ pub(crate) struct Outgoing {
     /// Starts the writer when it is first needed.
     starter: Mutex<Option<Starter>>,
     buffer: Mutex<Buffer>,
+    /// What is in the buffer, and with the writer, as memory of the caller.
+    account: Account,
     /// For a writer that is a thread.
     filled: Condvar,
     /// For a writer that is a task.
@@ -47,6 +52,10 @@ pub(crate) type Starter = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Buffer {
     lines: Vec<u8>,
+    /// The memory of the lines, where they are many.
+    counted: Option<Reservation>,
+    /// The same of those that the writer has taken.
+    written: Option<Reservation>,
     /// The writer has taken lines and is not back yet.
     writing: bool,
     /// More will come at once.
@@ -59,9 +68,10 @@ struct Buffer {
 
 impl Outgoing {
     /// For a writer that is there.
-    pub(crate) fn new(enough: usize) -> Self {
+    pub(crate) fn new(enough: usize, account: Account) -> Self {
         Self {
             enough,
+            account,
             direct: None,
             starter: Mutex::default(),
             buffer: Mutex::default(),
@@ -73,12 +83,17 @@ impl Outgoing {
     }
 
     /// With a way past the writer, which is started only when something has to wait.
-    pub(crate) fn with_direct(enough: usize, direct: Direct, starter: Starter) -> Self {
+    pub(crate) fn with_direct(
+        enough: usize,
+        account: Account,
+        direct: Direct,
+        starter: Starter,
+    ) -> Self {
         let starter = Mutex::new(Some(starter));
         Self {
             direct: Some(direct),
             starter,
-            ..Self::new(enough)
+            ..Self::new(enough, account)
         }
     }
 
@@ -185,6 +200,7 @@ impl Outgoing {
     pub(crate) fn take_blocking(&self, lines: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
         buffer.writing = false;
+        buffer.written = None;
         while buffer.lines.is_empty() && !buffer.finished {
             buffer = self
                 .filled
@@ -201,6 +217,7 @@ impl Outgoing {
             {
                 let mut buffer = self.lock();
                 buffer.writing = false;
+                buffer.written = None;
                 if !buffer.lines.is_empty() || buffer.finished {
                     return self.swap(buffer, lines);
                 }
@@ -219,6 +236,9 @@ impl Outgoing {
         }
         buffer.lines.extend_from_slice(json);
         buffer.lines.push(b'\n');
+        if buffer.lines.len() > AT_ONCE {
+            buffer.counted = Some(self.account.take(buffer.lines.len()));
+        }
         let more_will_come = buffer.corked && buffer.lines.len() < WORTH_A_WRITE;
         if !more_will_come {
             self.push(buffer);
@@ -254,6 +274,7 @@ impl Outgoing {
             *lines = Vec::new();
         }
         std::mem::swap(&mut buffer.lines, lines);
+        buffer.written = buffer.counted.take();
         buffer.writing = true;
         drop(buffer);
         self.changed.notify_waiters();

@@ -73,7 +73,8 @@ where
 {
     pub(crate) async fn serve_until(self, server: Handle, closing: watch::Receiver<bool>) {
         let limits = server.limits().clone();
-        let out = Arc::new(Outgoing::new(limits.outgoing_bytes));
+        let account = server.budget().account(&self.caller.owner());
+        let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));
         let outgoing = Arc::clone(&out);
         let (written, mut all_written) = watch::channel(());
         let writer = Tasks::default();
@@ -83,7 +84,6 @@ where
         });
         let framer = self.framer;
         let framer = framer.unwrap_or_else(|| Framer::new(limits.line_bytes));
-        let account = server.budget().account(&self.caller.owner());
         let lines = Read {
             reader: self.reader,
             intake: Intake::new(framer, account.clone(), &limits),

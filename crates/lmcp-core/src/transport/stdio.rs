@@ -31,6 +31,7 @@ use super::{
     outgoing::Outgoing,
 };
 use crate::{
+    budget::Account,
     caller::{self, Caller},
     error::Error,
     server::Handle,
@@ -58,19 +59,18 @@ impl Transport for Stdio {
             .try_clone()
             .map_err(|err| Error::io("cannot watch stdin", err))?;
         let account = server.budget().account(&caller.owner());
-        let intake = Intake::new(Framer::new(limit), account, &limits);
+        let intake = Intake::new(Framer::new(limit), account.clone(), &limits);
         let runtime = runtime::Handle::current();
         start("lmcp-stdin", move || {
             read(&File::from(input), intake, &runtime, &batches)
         })?;
-        let out = outgoing(output, limits.outgoing_bytes, written);
+        let out = outgoing(output, limits.outgoing_bytes, account.clone(), written);
         let lines = Batches {
             received,
             batch: Vec::new().into_iter(),
         };
         let (_open, closing) = watch::channel(false);
         let stall_wait = limits.stall_wait;
-        let account = server.budget().account(&caller.owner());
         let connection = Connection::new(server, caller, account, limits, Arc::clone(&out));
         let served = async {
             connection.run(lines, closing).await;
@@ -122,7 +122,7 @@ fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
 /// waits for a reader that does not read is started when there is something to wait for.
-fn outgoing(output: OwnedFd, enough: usize, written: Written) -> Arc<Outgoing> {
+fn outgoing(output: OwnedFd, enough: usize, account: Account, written: Written) -> Arc<Outgoing> {
     Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
         let (file, outgoing) = (Arc::new(File::from(output)), Weak::clone(outgoing));
         let direct = Arc::clone(&file);
@@ -148,7 +148,7 @@ fn outgoing(output: OwnedFd, enough: usize, written: Written) -> Arc<Outgoing> {
                 outgoing.abandon();
             }
         };
-        Outgoing::with_direct(enough, Box::new(write_now), Box::new(start_writer))
+        Outgoing::with_direct(enough, account, Box::new(write_now), Box::new(start_writer))
     })
 }
 

@@ -34,6 +34,10 @@ async fn ask(_: lmcp_core::NoArgs, cx: Cx) -> ToolResult<&'static str> {
     Ok("asked")
 }
 
+async fn long(_: lmcp_core::NoArgs, _: Cx) -> String {
+    "x".repeat(30 << 10)
+}
+
 async fn after_a_turn(_: lmcp_core::NoArgs, _: Cx) -> &'static str {
     tokio::task::yield_now().await;
     "done"
@@ -44,6 +48,7 @@ fn with_tools() -> Server {
         .tool(Tool::new("hold", hold).read_only())
         .tool(Tool::new("take", take).read_only())
         .tool(Tool::new("ask", ask).read_only())
+        .tool(Tool::new("long", long).read_only())
         .tool(Tool::new("turn", after_a_turn).read_only())
         .resource(Resource::text("test://a", "a", "text"))
 }
@@ -252,4 +257,47 @@ async fn what_ended_calls_held_is_given_back() {
     watcher.dropped().await;
     drop((peer, serving));
     all_given_back(&server).await;
+}
+
+// Errors that repeat what a peer said were answers of any size that nobody counted.
+#[tokio::test(start_paused = true)]
+async fn an_error_repeats_only_the_beginning_of_what_was_sent() {
+    let server = small();
+    let (mut peer, _serving) = connect_as(1, &server);
+    let long = "\u{1}".repeat(100_000);
+    for (method, params) in [
+        ("resources/read", json!({ "uri": format!("test://{long}") })),
+        ("tools/call", json!({ "name": long })),
+        ("prompts/get", json!({ "name": long })),
+        ("no/such", json!({ "name": long })),
+        (&*long, json!({})),
+    ] {
+        peer.request(1, method, params).await;
+        let answer = peer.receive().await;
+        assert!(answer["error"]["code"].is_i64());
+        assert!(answer.to_string().len() < 8192, "{method:.20}");
+    }
+}
+
+// Answers that wait in a connection's buffer were not counted.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_reads_nothing_is_answered_no_more_when_it_holds_its_share() {
+    let server = small();
+    let mut peers = Vec::new();
+    for _ in 0..200 {
+        let (mut peer, serving) = connect_as(1, &server);
+        for id in 0..20 {
+            peer.request(id, "tools/call", json!({ "name": "long" }))
+                .await;
+        }
+        peers.push((peer, serving));
+        tokio::task::yield_now().await;
+    }
+    // Let the clock run, so that whoever waits for room has waited.
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    let held = server.budget().used();
+    assert!(held < BUDGET + BUDGET / 2, "{held}");
+    let (mut other, _serving) = connect_as(2, &server);
+    other.call(1, "turn").await;
+    assert_eq!(other.receive().await["id"], 1);
 }

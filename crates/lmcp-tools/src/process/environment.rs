@@ -47,7 +47,8 @@ pub(crate) fn of(added: &BTreeMap<String, String>, terminal: bool) -> BTreeMap<S
     all
 }
 
-/// The server's own settings, its token among them, are none of a command's business.
+/// The server's own settings, its token among them, are none of a command's business; nor is how it set up its allocator.
 fn is_ours(name: &str) -> bool {
-    name.starts_with("LMCP_")
+    let set_up = || std::env::var_os("LMCP_ALLOCATOR").is_some();
+    name.starts_with("LMCP_") || name == "GLIBC_TUNABLES" && set_up()
 }
