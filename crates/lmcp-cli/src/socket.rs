@@ -20,7 +20,7 @@ use rustix::{
 
 use crate::{
     options::{OWN_SOCKET, Options},
-    report::Failure,
+    report::{self, Failure},
 };
 
 /// What the files of the user's own server begin with, where `lmcp proxy` looks when nobody says where.
@@ -118,9 +118,15 @@ pub(crate) fn own() -> Result<Own, Failure> {
         // Somebody else may have taken the name in a shared folder: then it is one in the home.
         None => fixed_folders().into_iter().chain(spare_folder()).collect(),
     };
-    let folder = first_usable(folders).map_err(|err| {
+    let (folder, mended) = first_usable(folders).map_err(|err| {
         Failure::new("there is no place for a socket of yours", err).hint("name a path")
     })?;
+    if mended {
+        report::note(&format!(
+            "warning: {} had a wrong mode; it is 0700 again",
+            folder.display()
+        ));
+    }
     let name = own_name(env::vars_os());
     Ok(Own { folder, name })
 }

@@ -4,13 +4,16 @@ use std::{
     env,
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
-use lmcp_private::{make_own, open_secret, runtime_folder};
+use lmcp_private::{make_own, mend_file, open_secret, runtime_folder};
 
-use crate::{options::Options, report::Failure};
+use crate::{
+    options::Options,
+    report::{self, Failure},
+};
 
 /// The key's file.
 const KEY: &str = "session.key";
@@ -26,7 +29,7 @@ pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
         return Ok(Kept::Not("there is no place for it".into()));
     };
     let path = directory.join(KEY);
-    // A key that others can read or put there, or that is none, is a reason to stop: it would be trusted.
+    // A key that others can put there, or that is none, is a reason to stop: it would be trusted.
     let refused = |words: &str| {
         let failure = Failure::of(format!("{} {words}", path.display()));
         failure.hint("delete it to have a new one made; clients then begin new sessions")
@@ -77,9 +80,19 @@ fn other_directories() -> impl Iterator<Item = PathBuf> {
         .chain([PathBuf::from(format!("/var/tmp/lmcp-{user}"))])
 }
 
-/// What is in the key's file, which is made first where there is none.
+/// What is in the key's file, which is made first where there is none. A confined command can change its mode, because
+/// the file is its user's: that must not keep the server from starting.
 fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
+    remove_if_open(path)?;
     let opened = match open_secret(path) {
+        Err(err)
+            if err.raw_os_error().is_some() && err.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            mend_file(path)?;
+            let words = "had a wrong mode; it is 0600 again";
+            report::note(&format!("warning: {} {words}", path.display()));
+            open_secret(path)
+        }
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
             make(directory, path)?;
             // Another process may have been quicker; its key is as good.
@@ -90,6 +103,23 @@ fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     opened?.take(MOST).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Removes a key of ours that others could have read or written: it is a secret no longer.
+fn remove_if_open(path: &Path) -> io::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    let is_own = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+    if is_own && found.mode() & 0o077 != 0 {
+        fs::remove_file(path)?;
+        let words = "could be read or written by others, so it is replaced by a new key";
+        report::note(&format!(
+            "warning: {} {words}; clients begin new sessions",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// Whether there is a key that outlives this run.

@@ -27,8 +27,8 @@ pub enum Above {
     Identity(PathBuf),
     /// None has.
     Nobody,
-    /// It cannot be told, and there are hosts that this process could belong to.
-    Unknown(&'static str),
+    /// It cannot be told, and this process could belong to a host.
+    Unknown(String),
 }
 
 /// As long as a connection to a host waits to hear which process its child is.
@@ -56,7 +56,7 @@ pub fn above() -> Above {
             Look::Starting if Instant::now() < until => drop(poll(&mut [], Some(&LOOK))),
             Look::Starting => {
                 return Above::Unknown(
-                    "the program above is about to start somebody, and does not say whom",
+                    "the program above is about to start somebody, and does not say whom".into(),
                 );
             }
         }
@@ -70,7 +70,10 @@ enum Look {
 }
 
 fn look() -> Look {
-    let register = register::read();
+    let register = match register::read() {
+        Ok(register) => register,
+        Err(err) => return Look::Found(Above::Unknown(err.to_string())),
+    };
     let line = ancestry::above_this();
     for stat in &line.processes {
         let of_it = |name: &Name| name.started == stat.process;
@@ -93,7 +96,7 @@ fn look() -> Look {
     };
     if !sees_all && register.iter().any(|(_, record)| may_be_above(record)) {
         return Look::Found(Above::Unknown(
-            "not all processes above this one can be seen from here",
+            "not all processes above this one can be seen from here".into(),
         ));
     }
     Look::Found(Above::Nobody)

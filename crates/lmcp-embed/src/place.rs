@@ -13,7 +13,7 @@ use lmcp_core::{
     transport::{Unix, is_served},
 };
 
-use lmcp_private::{fixed_folders, make_private, runtime_folder};
+use lmcp_private::{fixed_folders, make_or_mend, make_private, runtime_folder};
 
 use crate::{
     folder::{SUFFIX, is_left_over},
@@ -43,7 +43,7 @@ impl Place {
     pub(crate) fn usual() -> Result<Self, Error> {
         register::clean();
         let mut usual = runtime_folder().into_iter().chain(fixed_folders());
-        let usable = usual.find(|folder| fits(folder) && make_private(folder).is_ok());
+        let usable = usual.find(|folder| fits(folder) && make_or_mend(folder).is_ok());
         if let Some(folder) = usable {
             remove_stale(&folder);
             return Ok(Self {

@@ -8,12 +8,12 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use lmcp_private::{fixed_folders, outer_folders, spare_folder};
-use rustix::process::Pid;
+use rustix::process::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use crate::stat::Started;
@@ -74,12 +74,11 @@ impl Record {
             if is_spare && !written.0.is_empty() {
                 break;
             }
-            let made = lmcp_private::make_private(&folder);
-            match made.and_then(|()| put(&folder, name, &text)) {
+            let made = lmcp_private::make_or_mend(&folder);
+            match made.and_then(|_| put(&folder, name, &text)) {
                 Ok(path) => written.0.push(path),
                 Err(err) => {
-                    let words = format!("{}: {err}", folder.display());
-                    failed = io::Error::new(err.kind(), words);
+                    failed = named(&folder, &err);
                 }
             }
         }
@@ -115,24 +114,51 @@ impl Name {
     }
 }
 
-/// All that is in the register, of whichever namespace. The folders that are not ours alone are passed over.
+/// All that is in the register, of whichever namespace.
 ///
 /// It is listed twice, and what is seen once is there: a listing may miss a file that appears while it goes on, and a
 /// child that has just been started has one file that appears and then one that goes.
-pub(crate) fn read() -> Vec<(Name, Record)> {
-    let twice = (0..2).flat_map(|_| all_files());
-    twice
-        .filter_map(|(path, name)| {
-            let text = fs::read(path).ok()?;
-            Some((name, serde_json::from_slice(&text).ok()?))
-        })
-        .collect()
+///
+/// # Errors
+/// A folder or file of it cannot be read or trusted. The error names it.
+pub(crate) fn read() -> io::Result<Vec<(Name, Record)>> {
+    let mut records = Vec::new();
+    for folder in folders().chain(folders()) {
+        for (path, name) in files(&folder).map_err(|err| named(&folder, &err))? {
+            let text = match read_record(&path) {
+                Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+                text => text.map_err(|err| named(&path, &err))?,
+            };
+            // Other programs may have files with such names.
+            if let Ok(record) = serde_json::from_slice(&text) {
+                records.push((name, record));
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// Reads a file of the register, and puts its mode right first if somebody took the leave to read it away.
+fn read_record(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+            lmcp_private::mend_file(path)?;
+            fs::read(path)
+        }
+        read => read,
+    }
+}
+
+fn named(path: &Path, err: &io::Error) -> io::Error {
+    io::Error::new(err.kind(), format!("{}: {err}", path.display()))
 }
 
 /// Removes what belongs to processes that have ended. Those of other namespaces cannot be judged, and stay.
 pub(crate) fn clean() {
     let here = namespace();
-    for (path, name) in all_files() {
+    // What cannot be read or trusted is not cleaned.
+    let all = folders().filter_map(|folder| files(&folder).ok());
+    for (path, name) in all.flatten() {
         let text = fs::read(&path).unwrap_or_default();
         let Ok(record) = serde_json::from_slice::<Record>(&text) else {
             continue;
@@ -150,15 +176,35 @@ pub(crate) fn namespace() -> Option<u64> {
     number.parse().ok()
 }
 
-fn all_files() -> impl Iterator<Item = (PathBuf, Name)> {
-    let folders = fixed_folders().into_iter().chain(outer_folders());
-    let folders = folders.chain(spare_folder());
-    let private = folders.filter(|folder| lmcp_private::expect_private(folder).is_ok());
-    let entries = private.filter_map(|folder| fs::read_dir(folder).ok());
-    entries.flatten().flatten().filter_map(|entry| {
-        let name = Name::parse(entry.file_name().to_str()?)?;
-        Some((entry.path(), name))
-    })
+/// Where records may be.
+fn folders() -> impl Iterator<Item = PathBuf> {
+    let fixed = fixed_folders().into_iter().chain(outer_folders());
+    fixed.chain(spare_folder())
+}
+
+/// The files in one folder of the register, whose mode is put right first. None if there is no such folder.
+///
+/// # Errors
+/// It cannot be read, or other users have a hand in it: then records may be missing.
+fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Name)>> {
+    let owner = match fs::symlink_metadata(folder) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found?.uid(),
+    };
+    let is_spare = spare_folder().as_deref() == Some(folder);
+    if is_spare && owner != geteuid().as_raw() {
+        // `HOME` may be the home of another user, and then nothing in it is ours.
+        return Ok(Vec::new());
+    }
+    lmcp_private::mend(folder)?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if let Some(name) = entry.file_name().to_str().and_then(Name::parse) {
+            files.push((entry.path(), name));
+        }
+    }
+    Ok(files)
 }
 
 /// In place in one step, so that nobody reads the half of it.

@@ -3,11 +3,18 @@
 use std::{
     fs::{DirBuilder, File},
     io,
-    os::unix::fs::DirBuilderExt as _,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::DirBuilderExt as _,
+    },
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, chmod, openat, statat},
+    io::Errno,
+    process::geteuid,
+};
 
 use crate::walk::{Found, expect_safe_folder, refused, walk};
 
@@ -20,7 +27,8 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     expect_private(path)
 }
 
-/// Makes a folder that nobody else can write, or takes one that is there: for files that are private themselves.
+/// Makes a folder that nobody else can write, or takes one that is there: for files that are private themselves. If its
+/// owner has no leave to use it, that is put right.
 ///
 /// # Errors
 /// Another user can write it, owns it or could have put it there.
@@ -29,6 +37,10 @@ pub fn make_own(path: &Path) -> io::Result<()> {
     let found = own_folder(path)?;
     if found.is_open_to_others() {
         return Err(refused("others can write it (chmod go-w mends that)"));
+    }
+    let mode = found.stat.st_mode & 0o777;
+    if mode & 0o700 != 0o700 {
+        set_mode(&found.file, mode | 0o700)?;
     }
     Ok(())
 }
@@ -43,6 +55,45 @@ pub fn expect_private(path: &Path) -> io::Result<()> {
         return Err(refused("others can enter it (chmod 700 mends that)"));
     }
     Ok(())
+}
+
+/// Makes a folder of lmcp's own, or takes one that is there and mends it (see [`mend`]). True if it had to be mended.
+///
+/// # Errors
+/// As for [`mend`], or it cannot be made.
+pub fn make_or_mend(path: &Path) -> io::Result<bool> {
+    make(path)?;
+    mend(path)
+}
+
+/// Gives a folder of lmcp's own the mode 0700, and expects that all that is in it belongs to this user or root. True if
+/// its mode had to be changed.
+///
+/// A confined command can change the mode of every folder of its user. What other users put there while they could is
+/// not trusted, then or later, because it is theirs.
+///
+/// # Errors
+/// It is not there or not ours, something in it belongs to another user, or another user could have put it there.
+pub fn mend(path: &Path) -> io::Result<bool> {
+    let found = own_folder(path)?;
+    let is_wrong = found.stat.st_mode & 0o777 != 0o700;
+    if is_wrong {
+        set_mode(&found.file, 0o700)?;
+    }
+    expect_own_content(&found)?;
+    Ok(is_wrong)
+}
+
+/// Gives a file of this user the mode 0600. Nothing else is changed.
+///
+/// # Errors
+/// It is not there, not a file, or not ours.
+pub fn mend_file(path: &Path) -> io::Result<()> {
+    let found = walk(&std::path::absolute(path)?)?;
+    if found.kind() != FileType::RegularFile || !found.is_own() {
+        return Err(refused("it is not a file of this user"));
+    }
+    set_mode(&found.file, 0o600)
 }
 
 /// The way to a file or folder is out of the hands of other users. What it is itself is for the caller to judge.
@@ -104,6 +155,36 @@ pub fn open_secret(path: &Path) -> io::Result<File> {
     Ok(File::from(found.file))
 }
 
+fn expect_own_content(folder: &Found) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(&folder.file, ".", flags, Mode::empty())?;
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c".." {
+            continue;
+        }
+        let stat = match statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            stat => stat?,
+        };
+        let owner = stat.st_uid;
+        if owner != 0 && owner != geteuid().as_raw() {
+            let name = name.to_string_lossy();
+            return Err(refused(&format!(
+                "`{name}` in it belongs to user {owner}; remove it"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Changes the mode of what is open without leave to read it, which only works by its name in `/proc`.
+fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(chmod(path, Mode::from_raw_mode(mode))?)
+}
+
 /// Makes the folders that are missing, below what is there and safe.
 fn make(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
@@ -130,7 +211,8 @@ fn own_folder(path: &Path) -> io::Result<Found> {
         return Err(refused("it is no folder"));
     }
     if !found.is_own() {
-        return Err(refused("it belongs to somebody else"));
+        let owner = found.stat.st_uid;
+        return Err(refused(&format!("it belongs to user {owner}")));
     }
     Ok(found)
 }
@@ -193,7 +275,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "says what was not tested")]
     fn what_another_user_put_into_a_shared_folder_is_refused() {
-        if !rustix::process::geteuid().is_root() {
+        if !geteuid().is_root() {
             eprintln!("note: only root can give a file away, so this is not tested");
             return;
         }
@@ -215,6 +297,31 @@ mod tests {
         fs::create_dir_all(theirs.join("ours")).unwrap();
         chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
         assert!(why(make_private(&theirs.join("ours"))).contains("belongs to user 65534"));
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn a_folder_with_a_wrong_mode_is_mended_unless_another_user_put_something_there() {
+        let own = folder(0o700);
+        let path = own.path().join("lmcp");
+        assert!(!make_or_mend(&path).unwrap());
+        fs::write(path.join("file"), "").unwrap();
+        for mode in [0o755, 0o000, 0o777, 0o500] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert!(mend(&path).unwrap());
+            expect_private(&path).unwrap();
+        }
+        if !geteuid().is_root() {
+            eprintln!("note: only root can give a file away, so that is not tested");
+            return;
+        }
+        lchown(path.join("file"), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        for _ in 0..2 {
+            assert!(why(mend(&path).map(drop)).contains("`file` in it belongs to user 65534"));
+        }
+        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        assert!(why(mend(&path).map(drop)).contains("it belongs to user 65534"));
     }
 
     #[test]

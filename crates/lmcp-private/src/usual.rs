@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-use crate::{expect_private, make_private};
+use crate::{expect_private, make_or_mend};
 
 /// `$XDG_RUNTIME_DIR/lmcp`, if that variable names a folder that is private.
 pub fn runtime_folder() -> Option<PathBuf> {
@@ -45,15 +45,16 @@ pub fn spare_folder() -> Option<PathBuf> {
     Some(home?.join(".local/state/lmcp/run"))
 }
 
-/// The first of some folders that can be had for this user alone, made where it is missing.
+/// The first of some folders that can be had for this user alone, made where it is missing. True if its mode was wrong
+/// and was put right.
 ///
 /// # Errors
 /// There is none; the error is that of the first, with its name.
-pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<PathBuf> {
+pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<(PathBuf, bool)> {
     let mut failed = None;
     for folder in folders {
-        match make_private(&folder) {
-            Ok(()) => return Ok(folder),
+        match make_or_mend(&folder) {
+            Ok(mended) => return Ok((folder, mended)),
             Err(err) => {
                 failed.get_or_insert_with(|| named(&folder, &err));
             }

@@ -4,6 +4,7 @@ mod commands;
 mod confined_http;
 mod endure;
 mod local_users;
+mod modes;
 mod options;
 mod places;
 mod proxy;

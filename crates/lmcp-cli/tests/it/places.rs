@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{
     proxy::listening,
-    support::{lmcp, said},
+    support::{lmcp, program_in, said},
 };
 
 /// Two users that nobody is: one who serves, one who is in the way.
@@ -126,10 +126,8 @@ fn who_takes_the_usual_name_in_tmp_does_not_keep_a_user_from_serving() {
     chown(&usual, Some(OTHER), Some(OTHER)).unwrap();
     let home = folder(0o700);
     give(home.path(), USER);
-    // It can be reached and run by others wherever this was built.
     let binary = folder(0o755);
-    let program = binary.path().join("lmcp");
-    fs::copy(env!("CARGO_BIN_EXE_lmcp"), &program).unwrap();
+    let program = program_in(binary.path());
     let mut serve = std::process::Command::new(&program);
     serve
         .args(["serve", "--demo", "--unix"])

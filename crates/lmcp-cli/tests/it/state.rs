@@ -27,27 +27,77 @@ fn the_key_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_key_that_others_can_read_or_that_is_none_is_refused() {
+fn a_key_that_is_none_is_refused() {
     let folder = folder("refused");
     fs::create_dir_all(&folder).unwrap();
     let key = folder.join("session.key");
-    for (bytes, mode, words) in [
-        (&[7; 32][..], 0o644, "others can read or write it"),
-        (b"short", 0o600, "is not a key of 32 bytes"),
-        (b"", 0o600, "is not a key of 32 bytes"),
-    ] {
+    for bytes in [&b"short"[..], b""] {
         fs::write(&key, bytes).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let output = lmcp(&["serve", "--http", "127.0.0.1:0"])
             .env("LMCP_STATE_DIR", &folder)
             .output();
         let (code, said) = said(&output.unwrap());
         assert_eq!(code, Some(1), "{said}");
         assert!(
-            said.contains(words) && said.contains("hint: delete it"),
+            said.contains("is not a key of 32 bytes") && said.contains("hint: delete it"),
             "{said}"
         );
         assert_eq!(fs::read(&key).unwrap(), bytes, "it is left as it was");
+    }
+}
+
+#[test]
+fn a_key_that_others_could_read_is_replaced_and_never_trusted() {
+    let folder = folder("replaced");
+    fs::create_dir_all(&folder).unwrap();
+    let key = folder.join("session.key");
+    for mode in [0o644, 0o660, 0o040] {
+        fs::write(&key, [7; 32]).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let (child, _, words) = serve(&folder, &[]);
+        drop(child);
+        assert!(words.contains("is replaced by a new key"), "{words}");
+        let (mode, new) = (fs::metadata(&key).unwrap().mode(), fs::read(&key).unwrap());
+        assert_eq!((mode & 0o777, new.len()), (0o600, 32));
+        assert_ne!(new, [7; 32]);
+        let (_child, _, words) = serve(&folder, &[]);
+        assert_eq!(words, "", "that is said once");
+        assert_eq!(fs::read(&key).unwrap(), new);
+    }
+}
+
+#[test]
+fn a_key_and_a_state_folder_without_any_leave_are_mended() {
+    let folder = folder("mended");
+    drop(serve(&folder, &[]));
+    let key = folder.join("session.key");
+    let before = fs::read(&key).unwrap();
+    for path in [&key, &folder] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
+    }
+    drop(serve(&folder, &[]));
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(&key).unwrap(), before, "nobody could read it");
+}
+
+#[test]
+fn a_runtime_folder_with_a_wrong_mode_is_mended() {
+    let runtime = folder("wrong-runtime");
+    fs::create_dir_all(runtime.join("lmcp")).unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
+    for mode in [0o755, 0o000, 0o777] {
+        fs::set_permissions(runtime.join("lmcp"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = lmcp(&["proxy", "--own", "--no-start"]);
+        command.env("XDG_RUNTIME_DIR", &runtime);
+        let (code, words) = said(&command.output().unwrap());
+        assert_eq!(code, Some(0), "{words}");
+        assert!(
+            words.contains("lmcp had a wrong mode; it is 0700 again"),
+            "{words}"
+        );
+        let found = fs::metadata(runtime.join("lmcp")).unwrap();
+        assert_eq!(found.mode() & 0o777, 0o700);
     }
 }
 

@@ -3,6 +3,10 @@
 use std::{
     fs,
     io::Write as _,
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -11,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     proxy::modern,
-    support::{folder, lmcp, said},
+    support::{folder, lmcp, program_in, said},
 };
 
 const LMCP: &str = env!("CARGO_BIN_EXE_lmcp");
@@ -100,6 +104,106 @@ fn who_asks_for_the_own_server_gets_it() {
     assert!(line.contains("serve.sock"), "{output:?}");
     let words = crate::support::refusal(lmcp(&["proxy", "--own", "/x"]));
     assert!(words.contains("cannot be used with"), "{words}");
+}
+
+/// Runs a script as a user that nobody else is, below an identity of that user. It finds the program as `$LMCP`, and
+/// `/tmp/lmcp-USER` is the user's register.
+fn run_as(user: u32, script: &str) -> Output {
+    let place = tempfile::tempdir().expect("tests may write here");
+    let program = program_in(place.path());
+    chown(place.path(), Some(user), Some(user)).expect("root may do this");
+    let mut command = Command::new(&program);
+    command
+        .args(["run", "--read-only", "--"])
+        .args(few(place.path()))
+        .arg(format!("LMCP={}", program.display()))
+        .args(["sh", "-c", script])
+        .env_clear()
+        .env("HOME", place.path())
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .uid(user)
+        .gid(user)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = ask(command);
+    let _ = fs::remove_dir_all(format!("/tmp/lmcp-{user}"));
+    output
+}
+
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("note: only root can act as several users, so this is not tested");
+    }
+    is_root
+}
+
+#[test]
+fn a_register_with_a_wrong_mode_is_mended_and_read() {
+    if !is_root() {
+        return;
+    }
+    const USER: u32 = 64_997;
+    for mode in ["000", "755", "777"] {
+        for what in ["/tmp/lmcp-64997", "/tmp/lmcp-64997/*.process"] {
+            let output = run_as(USER, &format!("chmod {mode} {what} && exec $LMCP proxy"));
+            let tools = tools(&output);
+            assert!(tools.contains(&"whoami".to_owned()), "{mode}: {tools:?}");
+            assert!(!tools.contains(&"shell".to_owned()), "{mode}: {tools:?}");
+        }
+    }
+}
+
+#[test]
+fn a_register_that_cannot_be_read_is_a_refusal_and_not_the_own_server() {
+    if !is_root() {
+        return;
+    }
+    const USER: u32 = 64_996;
+    let register = "/tmp/lmcp-64996";
+    let script = format!("mv {register} $HOME/r && touch {register} && exec $LMCP proxy");
+    let (code, words) = said(&run_as(USER, &script));
+    fs::remove_file(register).unwrap();
+    assert_eq!(code, Some(77), "{words}");
+    assert!(
+        words.contains("/tmp/lmcp-64996: it is no folder") && words.contains("--own"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_register_in_the_hands_of_another_user_is_a_refusal_and_not_the_own_server() {
+    if !is_root() {
+        return;
+    }
+    const USER: u32 = 64_995;
+    const OTHER: u32 = 64_998;
+    // The whole folder is theirs.
+    let register = Path::new("/tmp/lmcp-64995");
+    let _ = fs::create_dir(register);
+    chown(register, Some(OTHER), Some(OTHER)).unwrap();
+    let (code, words) = said(&run_as(USER, "exec $LMCP proxy"));
+    assert_eq!(code, Some(77), "{words}");
+    let why = "`lmcp-64995` is something that user 64998 made in a shared folder";
+    assert!(
+        words.contains(&format!("/tmp/lmcp-64995: {why}")),
+        "{words}"
+    );
+    assert!(words.contains("--own"), "{words}");
+    // A file in it is theirs, put there while everybody could.
+    fs::create_dir(register).unwrap();
+    fs::write(register.join("1-1.process"), "{}").unwrap();
+    chown(register, Some(USER), Some(USER)).unwrap();
+    chown(register.join("1-1.process"), Some(OTHER), Some(OTHER)).unwrap();
+    fs::set_permissions(register, fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, words) = said(&run_as(USER, "exec $LMCP proxy"));
+    assert_eq!(code, Some(77), "{words}");
+    assert!(
+        words.contains("`1-1.process` in it belongs to user 64998"),
+        "{words}"
+    );
 }
 
 /// A pid namespace of its own. `None`, with a note, where that is not allowed.

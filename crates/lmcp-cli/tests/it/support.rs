@@ -147,3 +147,13 @@ pub(crate) fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
     let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok());
     (status.unwrap_or_default(), answer)
 }
+
+/// The program in a folder where other users can run it, wherever it was built. Another process copies it: a file that
+/// this one has open for writing could be inherited by a child of another test, and could not be run meanwhile.
+pub(crate) fn program_in(folder: &Path) -> PathBuf {
+    let program = folder.join("lmcp");
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(env!("CARGO_BIN_EXE_lmcp")).arg(&program).status();
+    assert!(copied.expect("there is cp").success());
+    program
+}

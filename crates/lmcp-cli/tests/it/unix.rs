@@ -93,16 +93,21 @@ fn the_users_own_socket_is_served_by_one_server() {
 }
 
 #[test]
-fn a_folder_that_others_can_enter_holds_no_socket_of_the_user() {
+fn a_folder_that_others_can_enter_is_closed_to_them_before_it_is_used() {
     let runtime = runtime();
     let folder = runtime.path().join("lmcp");
     fs::create_dir(&folder).expect("it is ours");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let mut command = lmcp(&["serve", "--demo", "--unix"]);
+    let mut command = lmcp(&["serve", "--demo", "--idle-exit", "1", "--unix"]);
     command.env("XDG_RUNTIME_DIR", runtime.path());
     let (code, words) = said(&command.output().expect("it runs"));
-    assert_eq!(code, Some(1));
-    assert!(words.contains("others can enter it (chmod 700"), "{words}");
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("had a wrong mode"), "{words}");
+    let mode = fs::metadata(&folder)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
 }
 
 #[test]

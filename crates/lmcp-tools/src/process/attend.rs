@@ -179,6 +179,8 @@ impl Known {
 
 /// Removes what a guard could not: the scratch files of a job, everything of a command that nobody keeps.
 fn tidy_up(dir: &Path) {
+    // The command may have taken away the leave to look into it.
+    let _ = dir::put_right(dir);
     let is_kept = dir.join(dir::KEPT).exists();
     let doomed = if is_kept {
         dir.join(dir::SCRATCH)

@@ -6,7 +6,8 @@ use std::{
     os::{
         fd::AsRawFd as _,
         unix::fs::{
-            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+            DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+            PermissionsExt as _,
         },
     },
     path::{Path, PathBuf},
@@ -43,7 +44,7 @@ pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Res
 }
 
 /// Lets us do with a path what its owner can, and pass through the folders above, as far as they are ours.
-fn restore(path: &Path) {
+pub(crate) fn restore(path: &Path) {
     let way: Vec<_> = path.ancestors().collect();
     for step in way.into_iter().rev() {
         let Ok(found) = fs::symlink_metadata(step) else {
@@ -52,7 +53,7 @@ fn restore(path: &Path) {
         let wanted = match (found.is_dir(), step == path) {
             (true, true) => 0o700,
             (true, false) => 0o100,
-            (false, _) if found.is_file() => 0o600,
+            (false, _) if found.is_file() || found.file_type().is_socket() => 0o600,
             (false, _) => continue,
         };
         let mode = found.mode() & 0o7777;

@@ -84,7 +84,14 @@ impl Link {
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
         let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
-        let socket = timeout(SOON, UnixStream::connect(path)).await??;
+        let socket = match timeout(SOON, UnixStream::connect(&path)).await? {
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                // The command itself can change the mode of the socket, because that is its user's.
+                dir::restore(&job.dir.join(dir::SOCKET));
+                timeout(SOON, UnixStream::connect(&path)).await??
+            }
+            connected => connected?,
+        };
         let mut link = Self::halves(socket);
         let key = job.about.key.clone();
         link.send(&Ask::Hello { key, follows }).await?;

@@ -19,15 +19,21 @@ use rustix::{
     io::{Errno, Result},
 };
 
-use super::store::random_name;
+use super::{dir, store::random_name};
 
 /// Folders that were moved up and are remembered, so that they are not looked for.
 const MOST_MOVED: usize = 4096;
 
 /// Removes a file, or a folder with all that is in it. It is no error if there is none.
 ///
-/// It takes its time with many files: not on a thread that serves.
+/// If the folders above do not let us, their modes are put right first. It takes its time with many files: not on a
+/// thread that serves.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let above = path.parent().unwrap_or(path);
+    dir::insist(above, || try_remove_tree(path))
+}
+
+fn try_remove_tree(path: &Path) -> io::Result<()> {
     match unlinkat(CWD, path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         // Linux says the first of a folder, POSIX the second.

@@ -181,6 +181,8 @@ impl Guard {
         let dir = &self.order.dir;
         // Of what nobody could find again, nothing stays without its server.
         let is_over = self.order.passing && self.orphaned;
+        // The command may have taken away the leave to look into it.
+        let _ = dir::put_right(dir);
         if dir.join(dir::KEPT).exists() && !is_over {
             let _ = remove_tree(&dir.join(dir::SCRATCH));
             return;
