@@ -13,7 +13,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use lmcp_core::transport::{CheckingLocalPeer, LocalPeer};
@@ -22,7 +22,7 @@ use rustix::{
     fs::{CWD, Dir, Mode, OFlags, openat, readlinkat},
     process::{Pid, getpid},
 };
-use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
+use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking, time::sleep};
 
 use super::{
     peers::{self, Refusal},
@@ -95,6 +95,17 @@ impl Holders {
 
     /// Refuses a peer that a narrower guard confines, or that could be one. Takes milliseconds while there is such a guard.
     async fn admit(&self, peer: LocalPeer) -> Result<(), Refusal> {
+        for _ in 1..TRIES {
+            match self.try_admit(&peer).await {
+                // Processes came and went while they were looked at.
+                Err(Refusal::NotNow) => sleep(AGAIN).await,
+                decided => return decided,
+            }
+        }
+        self.try_admit(&peer).await
+    }
+
+    async fn try_admit(&self, peer: &LocalPeer) -> Result<(), Refusal> {
         let _turn = self.turn.lock().await;
         let look = self.look_after(peer.taken()).await?;
         let could_be_below = |guard: &Guard| match (guard.uid, peer.socket()) {
@@ -155,6 +166,10 @@ impl Holders {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// How often it is looked again where nobody could tell, and how long after the time before.
+const TRIES: usize = 5;
+const AGAIN: Duration = Duration::from_millis(20);
 
 impl Look {
     fn new(rights: &Rights) -> io::Result<Self> {
