@@ -80,8 +80,8 @@ fn other_directories() -> impl Iterator<Item = PathBuf> {
         .chain([PathBuf::from(format!("/var/tmp/lmcp-{user}"))])
 }
 
-/// What is in the key's file, which is made first where there is none. A confined command can change its mode, because
-/// the file is its user's: that must not keep the server from starting.
+/// Reads the key's file, and makes the file first where there is none. A confined command can change the file's mode,
+/// because both belong to one user; the server must start all the same.
 fn find(directory: &Path, path: &Path) -> io::Result<Vec<u8>> {
     remove_if_open(path)?;
     let opened = match open_secret(path) {

@@ -1,6 +1,6 @@
 //! The memory that callers may occupy: one budget of bytes for a server, shared out between them.
 //!
-//! Whoever is about to hold something large for a caller reserves its bytes first, and a [`Reservation`] gives them back
+//! Code that is about to hold something large for a caller reserves the bytes first; the [`Reservation`] gives them back
 //! when it is dropped. A caller may hold at most twice what is free, so each caller that comes finds room: one alone
 //! gets two thirds of the budget, four get two ninths each, and a ninth stays free for the fifth.
 
@@ -24,9 +24,9 @@ use tokio::{sync::Notify, time::timeout};
 pub struct Budget(Arc<Shared>);
 
 struct Shared {
-    /// What the operator set, for people to read.
+    /// The limit as the operator set it; error messages show it.
     total: usize,
-    /// What may be reserved of it.
+    /// The part of `total` that callers can reserve.
     usable: usize,
     used: AtomicUsize,
     accounts: Mutex<Accounts>,
@@ -43,7 +43,7 @@ struct Accounts {
     crowded: usize,
 }
 
-/// What one caller occupies of a [`Budget`]. Cheap to clone; all accounts of one owner are the same.
+/// The part of a [`Budget`] that one caller occupies. Cheap to clone; all accounts of one owner share one count.
 #[derive(Clone)]
 pub struct Account(Arc<Owner>);
 
@@ -62,7 +62,7 @@ pub struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NoRoom {
-    /// What was asked for.
+    /// The bytes that the caller asked for.
     pub wanted: usize,
     /// The whole budget.
     pub total: usize,
@@ -325,8 +325,13 @@ pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result
     } else {
         format!("the limit `{limit}` of {most} is reached; try again later")
     };
+    Err(try_later(words, limit, most))
+}
+
+/// The error of a request that met a limit, and may be sent again.
+pub(crate) fn try_later(words: String, limit: &str, most: usize) -> RpcError {
     let data = json!({ "limit": limit, "value": most, "retriable": true });
-    Err(RpcError::internal(words).with_data(data))
+    RpcError::internal(words).with_data(data)
 }
 
 /// A caller that holds no more than this is not told to wait for others.

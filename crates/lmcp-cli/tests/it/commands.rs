@@ -72,7 +72,7 @@ fn processes_with(variable: &str) -> usize {
 fn nothing_hides_from_a_server_whose_guard_was_killed() {
     let (_running, address, _) = start(lmcp(&["serve", "--http", "127.0.0.1:0"]));
     let mark = format!("guard-killed-{}", std::process::id());
-    // One in the command's session, one in its own, one whose parent is gone besides.
+    // Three processes: one in the command's session, one in its own session, and one whose parent has ended, too.
     let hidden = "sleep 300 & setsid sleep 300 & (setsid sleep 300 &)";
     let command = format!("{hidden}; sleep 0.2; kill -KILL $PPID; sleep 300");
     let arguments = json!({ "command": command, "env": { "MARK": mark } });

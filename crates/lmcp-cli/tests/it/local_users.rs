@@ -1,4 +1,4 @@
-//! Who may connect over HTTP without a token: the user of the server, and root (D15).
+//! Without a token, HTTP serves the user of the server and root, and nobody else (D15).
 
 use std::{
     io::{Read as _, Write as _},

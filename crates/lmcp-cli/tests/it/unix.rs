@@ -425,7 +425,7 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
     }
 }
 
-/// What a server on stdio answers when it is asked to run a line.
+/// Asks a server on stdio to run a line, and returns the answer.
 pub(crate) fn shell_on_stdio(mut command: Command, line: &str) -> String {
     let mut server = Running(command.spawn().expect("the binary was built for this test"));
     let meta = json!({

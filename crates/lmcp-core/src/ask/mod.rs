@@ -31,7 +31,7 @@ use tokio::{sync::watch, time::timeout};
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
 
 use crate::{
-    budget::Reservation,
+    budget::{Reservation, try_later},
     call::Call,
     cx::Cx,
     era::legacy,
@@ -348,8 +348,7 @@ impl Cx {
         let (engine, limits) = (&self.0.engine, &self.0.engine.limits);
         let refused = |limit: &str, most: usize| {
             let words = format!("the limit `{limit}` of {most} is reached; try again later");
-            let data = json!({ "limit": limit, "value": most, "retriable": true });
-            ToolError::rpc(RpcError::internal(words).with_data(data))
+            ToolError::rpc(try_later(words, limit, most))
         };
         if live.waiting() >= limits.requests_in_flight {
             return Err(refused("requests_in_flight", limits.requests_in_flight));

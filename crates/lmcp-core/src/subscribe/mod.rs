@@ -23,7 +23,7 @@ use serde_json::json;
 use stream::Listening;
 
 use crate::{
-    budget::{Budget, Reservation},
+    budget::{Budget, Reservation, try_later},
     caller::Caller,
     dispatch::expect_tasks,
     era,
@@ -151,8 +151,7 @@ impl Listeners {
         places.try_reserve(1).map_err(|no_room| {
             let most = no_room.total;
             let words = format!("{most} subscriptions are open, or your share of them is");
-            let data = json!({ "limit": "listeners", "value": most, "retriable": true });
-            RpcError::internal(words).with_data(data)
+            try_later(words, "listeners", most)
         })
     }
 

@@ -15,10 +15,9 @@ use std::{
 };
 
 use lmcp_wire::RpcError;
-use serde_json::json;
 use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::budget::{Budget, Reservation, expect_share};
+use crate::budget::{Budget, Reservation, expect_share, try_later};
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -114,8 +113,7 @@ impl Connections {
     fn refusal(&self) -> RpcError {
         let most = self.most;
         let words = format!("{most} connections are open, and no more are taken");
-        RpcError::internal(words)
-            .with_data(json!({ "limit": "connections", "value": most, "retriable": true }))
+        try_later(words, "connections", most)
     }
 
     /// Is none open?
