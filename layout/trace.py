@@ -69,8 +69,10 @@ def start(program, arguments, trace, **streams):
     command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}.%p", "-q"]
     # The guards of commands are this program; the commands themselves are not.
     command += ["--trace-children=yes", "--trace-children-skip=*/bash,*/sh", program]
-    # What the program keeps between two runs goes where the trace goes.
-    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)}
+    # What the program keeps between two runs goes where the trace goes. A server that finds settings of the allocator does
+    # not start itself once more, which valgrind cannot follow.
+    settings = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}
+    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)} | settings
     return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, env=environment, **streams)
 
 
