@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from side_by_side.report import section_in
+
 from . import wire
 from .host_load import measure_host
 from .http_load import measure_idle, measure_load
@@ -48,7 +50,9 @@ def main():
     results = measure(sections, everyone, binary, settings)
     report = render(everyone, results, settings)
     out = args.out or destination(args.only)
-    out.write_text(report)
+    # The section of bench/tasks stays as it is.
+    tasks = section_in(out)
+    out.write_text(f"{report}\n{tasks}" if tasks else report)
     print(report)
     failures = [
         f"bench: {section}: {name} {result}"
