@@ -5,6 +5,7 @@ mod confined_http;
 mod endure;
 mod local_users;
 mod modes;
+mod one_file;
 mod options;
 mod places;
 mod proxy;

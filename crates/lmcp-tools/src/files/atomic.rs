@@ -1,277 +1,209 @@
-//! The one way files are replaced.
+//! The one way files are written.
 //!
-//! The new content is written to a file of its own in the same folder, given the mode, owner and attributes of the old
-//! one, and brought to disk; then it takes the name. Whoever reads, and whoever finds the disk after a crash, sees the
-//! old file or the new one. What a killed process may leave behind is a file `.name.lmcp-…`, which a later write to the
-//! same name removes.
+//! A draft of the new content (`draft`) takes the place of the file. Whoever reads, and whoever finds the disk after a
+//! crash, sees the old file or the new one. Other servers wait for the lock (`hold`); a program that does not, and renames
+//! or writes in place meanwhile, is noticed (`exchange`), and the change is made anew from what stands there then.
 
-use std::{
-    ffi::OsString,
-    fs::File,
-    io::Write as _,
-    os::{
-        fd::AsFd,
-        unix::ffi::{OsStrExt as _, OsStringExt as _},
-    },
-    time::{Duration, SystemTime},
-};
+use std::{fs::File, io::Write as _, os::unix::fs::FileExt as _};
 
-use lmcp_core::{ToolError, ToolResult};
-use ring::rand::{SecureRandom as _, SystemRandom};
+use lmcp_core::{Cx, ToolError, ToolResult};
 use rustix::{
-    fs::{AtFlags, Dir, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags},
+    fs::{OFlags, Stat},
     io::Errno,
 };
 
-use super::target::Target;
+pub(crate) use super::draft::Note;
+use super::{
+    draft::{Draft, Folder, finish},
+    exchange::{self, Change, Stopped, exchange, has_no_exchange},
+    hold::Held,
+    target::{Target, id_of},
+};
 
-/// What must stand at the name when the new file takes it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Before<'a> {
-    /// Nothing.
-    Absent,
-    /// Whatever stands there; this was seen.
-    Any(Option<&'a Stat>),
-    /// What was read, unchanged.
-    Same(&'a Stat),
+/// Why a file was not written.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// Somebody else changed it since it was read. Nothing was written, and it is worth another try.
+    Changed,
+    Told(ToolError),
 }
 
-/// What could not be kept as it should be.
-pub(crate) type Note = Option<&'static str>;
+/// A file that was replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Replaced {
+    pub(crate) note: Note,
+    /// What somebody appended to the old file meanwhile: the new one ends with it.
+    pub(crate) tail: Vec<u8>,
+}
 
-/// Replaces a file, or makes it.
-///
-/// # Errors
-/// Nothing was changed.
-pub(crate) fn replace(target: &Target<'_>, content: &[u8], before: Before<'_>) -> ToolResult<Note> {
-    let old = before.stat();
-    let replaced = Draft::write(target, content, old)
-        .map_err(Failed::Io)
-        .and_then(|draft| draft.take_name(before));
-    match (replaced, old) {
-        (Ok(note), _) => {
-            sync_folder(target);
-            remove_stale(target);
-            Ok(note)
+/// Makes a change until nobody else comes in between.
+pub(crate) fn undisturbed<T>(
+    cx: &Cx,
+    mut attempt: impl FnMut() -> Result<T, Failed>,
+) -> ToolResult<T> {
+    for _ in 0..MOST_ATTEMPTS {
+        expect_wanted(cx)?;
+        match attempt() {
+            Err(Failed::Changed) => {}
+            Err(Failed::Told(err)) => return Err(err),
+            Ok(done) => return Ok(done),
         }
-        (Err(Failed::Told(err)), _) => Err(err),
-        (Err(Failed::Io(err)), Some(old)) if cannot_replace(err) => {
-            if target.place().is_confined() {
-                return Err(target.failed(err).hint(
-                    "its folder does not allow to replace it, and below a root nothing is written in place",
-                ));
-            }
-            write_in_place(target, content, old)
-        }
-        (Err(Failed::Io(err)), _) => Err(target.failed(err)),
     }
+    Err(
+        ToolError::new("the file is changed by somebody else all the time; nothing was written")
+            .hint("try again later, or stop the program that writes it"),
+    )
 }
 
-/// Replaces several files, or none of them.
+/// Does anybody still wait for the result?
+pub(crate) fn expect_wanted(cx: &Cx) -> ToolResult<()> {
+    if cx.is_cancelled() {
+        return Err(ToolError::new("cancelled; nothing was written"));
+    }
+    Ok(())
+}
+
+/// Replaces files by what was made of them, all or none.
 ///
 /// They change one after the other: only a crash in between can leave some old and some new, each of them whole.
 ///
 /// # Errors
 /// Nothing was changed, unless the error says otherwise.
-pub(crate) fn replace_all(changes: &[(&Target<'_>, &[u8], &Stat)]) -> ToolResult<Vec<Note>> {
-    let drafts = changes
-        .iter()
-        .map(|(target, content, old)| {
-            Draft::write(target, content, Some(old)).map_err(|err| target.failed(err))
-        })
-        .collect::<ToolResult<Vec<_>>>()?;
-    for (done, (draft, (target, _, old))) in drafts.iter().zip(changes).enumerate() {
-        // An exchange leaves the old file under the draft's name, where it can be had back whatever else fails.
-        let exchanged = target.expect_same(old).and_then(|()| draft.exchange());
-        if let Err(err) = exchanged {
-            return Err(undo(drafts, done, err));
+pub(crate) fn replace_all(changes: &[Change<'_>]) -> Result<Vec<Replaced>, Failed> {
+    if let [change] = changes {
+        return replace(change).map(|replaced| vec![replaced]);
+    }
+    let mut drafts = Vec::with_capacity(changes.len());
+    for change in changes {
+        drafts.push(change.draft().map_err(|err| change.target.failed(err))?);
+    }
+    for (done, change) in changes.iter().enumerate() {
+        if let Err(failed) = exchange(&mut drafts[done], change) {
+            drafts.truncate(done);
+            return Err(exchange::take_back(drafts, failed.told(change.target)));
         }
     }
-    for (target, ..) in changes {
-        sync_folder(target);
-        remove_stale(target);
-    }
-    // Dropping the drafts removes the old files.
-    Ok(drafts.iter().map(|draft| draft.note).collect())
+    exchange::settle(drafts, changes)
 }
 
-/// Changes back the first files of several. An old file that cannot have its name back stays under the draft's.
-fn undo(drafts: Vec<Draft<'_>>, done: usize, err: ToolError) -> ToolError {
-    let mut kept = Vec::new();
-    for mut draft in drafts.into_iter().take(done) {
-        if draft.exchange().is_err() {
-            let name = std::mem::take(&mut draft.name);
-            kept.push(format!("`{}`", name.display()));
+/// The same for one file, which need not be exchanged where that cannot be.
+fn replace(change: &Change<'_>) -> Result<Replaced, Failed> {
+    let target = change.target;
+    let exchanged = change.draft().map_err(Stopped::Io).and_then(|mut draft| {
+        match exchange(&mut draft, change) {
+            Err(Stopped::Io(err)) if has_no_exchange(err) => {
+                if !target.is_same(&change.found.stat) {
+                    return Err(Stopped::Changed);
+                }
+                draft.take_name().map_err(Stopped::Io)?;
+                Ok(draft)
+            }
+            done => done.map(|()| draft),
         }
+    });
+    match exchanged {
+        Ok(draft) => {
+            let mut settled = exchange::settle(vec![draft], std::slice::from_ref(change))?;
+            Ok(settled.pop().unwrap_or_default())
+        }
+        Err(Stopped::Io(err)) if cannot_replace(err) => {
+            write_in_place(target, change.content, err, Some(&change.found.stat))
+        }
+        Err(stopped) => Err(stopped.told(target)),
     }
-    if kept.is_empty() {
-        return err;
-    }
-    ToolError::new(format!(
-        "{err}; files changed before could not be changed back, and their old content is kept as {}",
-        kept.join(", ")
-    ))
 }
 
-/// Adds to a file that is too large to be replaced. One write at its end, as the kernel orders them.
-pub(crate) fn append_in_place(target: &Target<'_>, content: &[u8]) -> ToolResult<Note> {
-    let file = target
-        .open(OFlags::WRONLY | OFlags::APPEND)
-        .map_err(|err| target.failed(err))?;
-    let stat = rustix::fs::fstat(&file).map_err(|err| target.failed(err))?;
+/// Makes a file, unless there is one.
+///
+/// # Errors
+/// `Changed` if there is one.
+pub(crate) fn create(target: &Target<'_>, content: &[u8]) -> Result<Replaced, Failed> {
+    let created = Draft::write(target, content, None)
+        .and_then(|draft| draft.take_free_name().map(|()| draft.note));
+    match created {
+        Ok(note) => Ok(settled(target, note)),
+        Err(Errno::EXIST) => Err(Failed::Changed),
+        Err(err) => Err(target.failed(err).into()),
+    }
+}
+
+/// Replaces whatever stands there; this was seen.
+pub(crate) fn overwrite(
+    target: &Target<'_>,
+    content: &[u8],
+    old: Option<&Stat>,
+    held: &Held,
+) -> Result<Replaced, Failed> {
+    let known = old.map(|old| (old, held.file(id_of(old))));
+    let taken = Draft::write(target, content, known)
+        .and_then(|mut draft| draft.take_name().map(|()| draft.note));
+    match (taken, old) {
+        (Ok(note), _) => Ok(settled(target, note)),
+        (Err(err), Some(_)) if cannot_replace(err) => write_in_place(target, content, err, None),
+        (Err(err), _) => Err(target.failed(err).into()),
+    }
+}
+
+/// Adds to the end of a file that exists, in one write, so that it comes between no others.
+///
+/// # Errors
+/// `Changed` if the name led elsewhere by then.
+pub(crate) fn append(target: &Target<'_>, content: &[u8]) -> Result<(), Failed> {
+    let failed = |err| Failed::Told(target.failed(err));
+    let mut file = match target.open(OFlags::WRONLY | OFlags::APPEND) {
+        Err(Errno::NOENT) => return Err(Failed::Changed),
+        opened => opened.map_err(failed)?,
+    };
+    let stat = rustix::fs::fstat(&file).map_err(failed)?;
     target.expect(&stat)?;
-    finish(&file, content).map_err(|err| target.failed(err))?;
-    Ok(Some("added in place, because the file is large"))
-}
-
-/// New content under a name of its own. Removed when dropped, unless it took the file's name.
-struct Draft<'a> {
-    target: &'a Target<'a>,
-    name: OsString,
-    note: Note,
-}
-
-enum Failed {
-    Io(Errno),
-    Told(ToolError),
-}
-
-impl<'a> Draft<'a> {
-    fn write(target: &'a Target<'a>, content: &[u8], old: Option<&Stat>) -> Result<Self, Errno> {
-        let name = draft_name(target)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The umask applies to a new file. What replaces another is for its owner alone until it has the other's mode.
-        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
-        let file = File::from(rustix::fs::openat(&target.dir, &name, flags, mode)?);
-        let mut draft = Self {
-            target,
-            name,
-            note: None,
-        };
-        if let Some(old) = old {
-            draft.note = keep(target, old, &file);
-        }
-        finish(&file, content)?;
-        Ok(draft)
+    if !target.leads_to(id_of(&stat)) {
+        return Err(Failed::Changed);
     }
-
-    fn take_name(mut self, before: Before<'_>) -> Result<Note, Failed> {
-        let dir = &self.target.dir;
-        let name = &self.target.name;
-        match before {
-            Before::Any(_) => {}
-            Before::Same(stat) => self.target.expect_same(stat).map_err(Failed::Told)?,
-            Before::Absent => {
-                // Fails if the name is taken, where a rename would replace what took it.
-                rustix::fs::linkat(dir, &self.name, dir, name, AtFlags::empty())
-                    .or_else(|err| match err {
-                        // A file system without links.
-                        Errno::PERM | Errno::OPNOTSUPP => rustix::fs::renameat_with(
-                            dir,
-                            &self.name,
-                            dir,
-                            name,
-                            RenameFlags::NOREPLACE,
-                        ),
-                        err => Err(err),
-                    })
-                    .map_err(Failed::Io)?;
-                return Ok(self.note);
-            }
-        }
-        rustix::fs::renameat(dir, &self.name, dir, name).map_err(Failed::Io)?;
-        self.name = OsString::new();
-        Ok(self.note)
+    let written = file.write(content);
+    if !written
+        .as_ref()
+        .is_ok_and(|written| *written == content.len())
+    {
+        let part = written.as_ref().map_or(0, |written| *written as u64);
+        take_off(&file, &stat, part);
+        let err = written.err().and_then(|err| Errno::from_io_error(&err));
+        return Err(failed(err.unwrap_or(Errno::NOSPC)));
     }
+    finish(&file, b"").map_err(failed)?;
+    if target.leads_to(id_of(&stat)) || is_there(target, content, size_of(&stat)) {
+        return Ok(());
+    }
+    Err(Failed::Changed)
+}
 
-    /// The file and the draft change places.
-    fn exchange(&self) -> ToolResult<()> {
-        let dir = &self.target.dir;
-        let flags = RenameFlags::EXCHANGE;
-        rustix::fs::renameat_with(dir, &self.name, dir, &self.target.name, flags).map_err(|err| {
-            let failed = self.target.failed(err);
-            match err {
-                Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => failed
-                    .hint("its file system cannot change several files together; one at a time"),
-                _ => failed,
-            }
-        })
+/// Half of what was to be added, as a full disk took it, goes again.
+fn take_off(file: &File, before: &Stat, part: u64) {
+    let now = rustix::fs::fstat(file).map(|now| size_of(&now));
+    if now == Ok(size_of(before) + part) {
+        // It can only be shortened; if even that fails the error tells enough.
+        let _ = rustix::fs::ftruncate(file, size_of(before));
     }
 }
 
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        if !self.name.is_empty() {
-            // Nothing can be done about one that stays; the next write to this name removes it.
-            let _ = rustix::fs::unlinkat(&self.target.dir, &self.name, AtFlags::empty());
-        }
-    }
+/// Somebody replaced the file while it was added to. Did they take over what was added?
+fn is_there(target: &Target<'_>, content: &[u8], at: u64) -> bool {
+    let Ok(file) = target.open(OFlags::RDONLY) else {
+        return false;
+    };
+    let end = rustix::fs::fstat(&file).map_or(0, |stat| size_of(&stat));
+    let mut bytes = vec![0; content.len()];
+    [at, end.saturating_sub(content.len() as u64)]
+        .into_iter()
+        .any(|at| file.read_exact_at(&mut bytes, at).is_ok() && bytes == content)
 }
 
-impl<'a> Before<'a> {
-    fn stat(self) -> Option<&'a Stat> {
-        match self {
-            Before::Absent => None,
-            Before::Any(stat) => stat,
-            Before::Same(stat) => Some(stat),
-        }
-    }
-}
-
-/// Gives a draft what the old file had. What it cannot have is never replaced by something that allows more.
-fn keep(target: &Target<'_>, old: &Stat, draft: &File) -> Note {
-    let mut note = None;
-    // As the kernel does on a write: what the old content was trusted with is not the new one's.
-    let mut mode = old.st_mode & 0o1777;
-    let now = rustix::fs::fstat(draft).ok();
-    let differs = now.is_none_or(|now| (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid));
-    let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-    if differs && rustix::fs::fchown(draft, Some(owner), Some(group)).is_err() {
-        note = Some("the owner could not be kept");
-        if rustix::fs::fchown(draft, None, Some(group)).is_err() {
-            note = Some("owner and group could not be kept");
-            // Another group gets no more than everybody.
-            mode = mode & !0o070 | mode & (mode & 0o007) << 3;
-        }
-    }
-    if let Ok(old) = target.open(OFlags::RDONLY) {
-        keep_attributes(&old, draft);
-    }
-    if rustix::fs::fchmod(draft, Mode::from_raw_mode(mode)).is_err() {
-        note = note.or(Some("the mode could not be kept"));
-    }
-    let several = "it had other names, which keep the old content";
-    note.or_else(|| (old.st_nlink > 1).then_some(several))
-}
-
-/// Copies extended attributes and access lists, as far as the file system lets us. None that stand for trust.
-fn keep_attributes(old: &File, draft: &File) {
-    let mut names = vec![0; 16 << 10];
-    let length = rustix::fs::flistxattr(old, names.as_mut_slice()).unwrap_or(0);
-    let mut value = vec![0; if length > 0 { 64 << 10 } else { 0 }];
-    for name in names[..length].split(|byte| *byte == 0) {
-        let wanted = name.starts_with(b"user.")
-            || name == b"system.posix_acl_access"
-            || name == b"security.selinux";
-        if !wanted {
-            continue;
-        }
-        if let Ok(length) = rustix::fs::fgetxattr(old, name, value.as_mut_slice()) {
-            // A file system that refuses has told us that it does not know them.
-            let _ = rustix::fs::fsetxattr(draft, name, &value[..length], XattrFlags::empty());
-        }
-    }
-}
-
-/// Writes, and waits for the disk.
-fn finish(mut file: &File, content: &[u8]) -> Result<(), Errno> {
-    let number = |err: std::io::Error| Errno::from_io_error(&err).unwrap_or(Errno::IO);
-    file.write_all(content).map_err(number)?;
-    match rustix::fs::fsync(file) {
-        // A file system that knows no such thing.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
-        done => done,
+fn settled(target: &Target<'_>, note: Note) -> Replaced {
+    let folder = Folder::of(target);
+    folder.sync();
+    folder.sweep();
+    Replaced {
+        note,
+        tail: Vec::new(),
     }
 }
 
@@ -283,97 +215,50 @@ fn cannot_replace(err: Errno) -> bool {
     )
 }
 
-fn write_in_place(target: &Target<'_>, content: &[u8], old: &Stat) -> ToolResult<Note> {
+/// Writes over a file that cannot be replaced, if it is still as it was found.
+fn write_in_place(
+    target: &Target<'_>,
+    content: &[u8],
+    why: Errno,
+    found: Option<&Stat>,
+) -> Result<Replaced, Failed> {
+    if target.place().is_confined() {
+        return Err(target
+            .failed(why)
+            .hint("its folder does not allow to replace it, and below a root nothing is written in place")
+            .into());
+    }
     let failed = |err| target.failed(err);
     let file = target.open(OFlags::WRONLY).map_err(failed)?;
     let stat = rustix::fs::fstat(&file).map_err(failed)?;
     target.expect(&stat)?;
-    target.expect_same(old)?;
+    if found.is_some_and(|found| !target.is_same(found)) {
+        return Err(Failed::Changed);
+    }
     // Shortened last: a reader meanwhile sees old bytes behind new ones, never an empty file.
     finish(&file, content).map_err(failed)?;
     rustix::fs::ftruncate(&file, content.len() as u64).map_err(failed)?;
     finish(&file, b"").map_err(failed)?;
-    Ok(Some(
-        "written in place, because its folder does not allow to replace it: a crash could have torn it",
-    ))
+    Ok(Replaced {
+        note: Some(
+            "written in place, because its folder does not allow to replace it: a crash could have torn it",
+        ),
+        tail: Vec::new(),
+    })
 }
 
-/// A new name is only on disk once its folder is.
-fn sync_folder(target: &Target<'_>) {
-    if let Some(dir) = readable_folder(target) {
-        // The file has its content either way.
-        let _ = rustix::fs::fsync(dir);
+pub(super) fn size_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+impl From<ToolError> for Failed {
+    fn from(err: ToolError) -> Self {
+        Self::Told(err)
     }
 }
 
-/// Removes what killed processes left of this very file.
-fn remove_stale(target: &Target<'_>) {
-    let Some(entries) = readable_folder(target).and_then(|dir| Dir::new(dir).ok()) else {
-        return;
-    };
-    let prefix = draft_prefix(target);
-    for entry in entries.take(MOST_ENTRIES).flatten() {
-        let name = entry.file_name();
-        let random = name.to_bytes().strip_prefix(prefix.as_slice());
-        let ours = random.is_some_and(|random| {
-            random.len() == 2 * RANDOM && random.iter().all(u8::is_ascii_hexdigit)
-        });
-        if ours && is_old(&target.dir, name) {
-            // Somebody else may have been quicker.
-            let _ = rustix::fs::unlinkat(&target.dir, name, AtFlags::empty());
-        }
-    }
-}
-
-fn is_old(dir: impl AsFd, name: &std::ffi::CStr) -> bool {
-    let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return false;
-    };
-    let changed = u64::try_from(stat.st_mtime).unwrap_or(0);
-    let age =
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(changed));
-    age.is_ok_and(|age| age > STALE)
-}
-
-/// The folder again, this time to read it. A folder that may not be read is not swept, and not synced.
-fn readable_folder(target: &Target<'_>) -> Option<std::os::fd::OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(&target.dir, ".", flags, Mode::empty()).ok()
-}
-
-fn draft_prefix(target: &Target<'_>) -> Vec<u8> {
-    let name = target.name.as_bytes();
-    // A name has at most 255 bytes, and the dot, the marker and the random part need some of them.
-    [
-        b".",
-        &name[..name.len().min(255 - 1 - MARKER.len() - 2 * RANDOM)],
-        MARKER,
-    ]
-    .concat()
-}
-
-fn draft_name(target: &Target<'_>) -> Result<OsString, Errno> {
-    let mut random = [0; RANDOM];
-    SystemRandom::new()
-        .fill(&mut random)
-        .map_err(|_| Errno::IO)?;
-    let mut name = draft_prefix(target);
-    for byte in random {
-        name.extend(format!("{byte:02x}").bytes());
-    }
-    Ok(OsString::from_vec(name))
-}
-
-const MARKER: &[u8] = b".lmcp-";
-
-/// Random bytes in a draft's name.
-const RANDOM: usize = 6;
-
-/// No write takes this long.
-const STALE: Duration = Duration::from_secs(3600);
-
-/// In a larger folder not every stale draft is found, and no write becomes slow.
-const MOST_ENTRIES: usize = 4096;
+/// Somebody who writes without a lock rarely comes in between twice.
+const MOST_ATTEMPTS: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -386,47 +271,28 @@ mod tests {
     };
 
     #[test]
-    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+    fn a_file_that_somebody_else_made_meanwhile_is_not_replaced_by_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let roots = Roots::open(&[folder.path().into()]).unwrap();
-        let find = |name: &str| {
-            fs::write(folder.path().join(name), "old").unwrap();
-            Target::find(
-                &roots.find(name).unwrap(),
-                Parents::Expect,
-                HardLinks::Refuse,
-            )
-            .unwrap()
-        };
-        let (a, b) = (find("a"), find("b"));
-        let [found_a, found_b] = [&a, &b].map(|target| target.read(99).unwrap().unwrap());
-        fs::write(folder.path().join("b"), "theirs").unwrap();
-        let alone = replace(&b, b"ours", Before::Same(&found_b.stat));
-        assert!(
-            alone
-                .unwrap_err()
-                .to_string()
-                .contains("changed by somebody else")
-        );
-        let both = [
-            (&a, &b"ours"[..], &found_a.stat),
-            (&b, &b"ours"[..], &found_b.stat),
-        ];
-        assert!(replace_all(&both).is_err());
-        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"old");
-        assert_eq!(fs::read(folder.path().join("b")).unwrap(), b"theirs");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        let place = roots.find("a").unwrap();
+        let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
+        fs::write(folder.path().join("a"), "theirs").unwrap();
+        assert!(matches!(create(&target, b"ours"), Err(Failed::Changed)));
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"theirs");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn what_somebody_else_made_meanwhile_is_not_replaced_by_a_new_file() {
+    fn an_addition_that_was_carried_over_is_not_made_twice() {
         let folder = tempfile::tempdir().unwrap();
-        let roots = Roots::open(&[]).unwrap();
-        let path = folder.path().join("a");
-        let place = roots.find(path.to_str().unwrap()).unwrap();
+        let roots = Roots::open(&[folder.path().into()]).unwrap();
+        let place = roots.find("a").unwrap();
         let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
-        fs::write(&path, "theirs").unwrap();
-        assert!(replace(&target, b"ours", Before::Absent).is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"theirs");
+        fs::write(folder.path().join("a"), "one two").unwrap();
+        assert!(is_there(&target, b"two", 4));
+        assert!(is_there(&target, b"one", 0));
+        assert!(is_there(&target, b"two", 0));
+        assert!(!is_there(&target, b"one", 4));
+        assert!(!is_there(&target, b"much longer than all of it", 0));
     }
 }

@@ -1,13 +1,15 @@
 //! One writer at a file at a time, within one server: parallel edits wait for each other and none is lost.
 //!
 //! There is a fixed number of locks and every file has one of them, so nothing grows; two files that share one wait a
-//! little for each other. Other processes are not held back: those are noticed just before a file is replaced.
+//! little for each other. Other processes wait for the lock on the file itself (`hold`).
 
 use std::{
     ffi::OsString,
     hash::{BuildHasher, RandomState},
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use super::hold::Waiting;
 
 /// Which file, whether it exists or not: the device and inode of its folder, and its name there.
 pub(crate) type Key = (u64, u64, OsString);
@@ -16,6 +18,7 @@ pub(crate) type Key = (u64, u64, OsString);
 pub(crate) struct Locks {
     locks: [Mutex<()>; 64],
     hasher: RandomState,
+    waiting: Waiting,
 }
 
 impl Locks {
@@ -23,7 +26,13 @@ impl Locks {
         Self {
             locks: [const { Mutex::new(()) }; 64],
             hasher: RandomState::new(),
+            waiting: Waiting::default(),
         }
+    }
+
+    /// Those who wait for a file that another process holds.
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// Waits until nobody else writes any of these files.

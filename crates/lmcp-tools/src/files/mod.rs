@@ -1,9 +1,12 @@
 //! Tools on files, all of them within the roots.
 
 mod atomic;
+mod draft;
 pub(crate) mod edit;
 mod escape;
+mod exchange;
 mod hash;
+mod hold;
 mod kind;
 pub(crate) mod list;
 pub(crate) mod locks;

@@ -158,16 +158,16 @@ impl<'a> Target<'a> {
     }
 
     /// Does what was found still stand there, unchanged?
-    pub(super) fn expect_same(&self, found: &Stat) -> ToolResult<()> {
+    pub(super) fn is_same(&self, found: &Stat) -> bool {
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        let of = |stat: &Stat| {
-            let time = (stat.st_mtime, stat.st_mtime_nsec);
-            (stat.st_dev, stat.st_ino, stat.st_size, time)
-        };
-        match now {
-            Ok(now) if of(&now) == of(found) => Ok(()),
-            Ok(_) | Err(_) => Err(self.changed()),
-        }
+        let of = |stat: &Stat| (id_of(stat), state_of(stat));
+        now.is_ok_and(|now| of(&now) == of(found))
+    }
+
+    /// Does the name lead to this very file?
+    pub(super) fn leads_to(&self, id: (u64, u64)) -> bool {
+        let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        now.is_ok_and(|now| id_of(&now) == id)
     }
 
     pub(super) fn failed(&self, err: Errno) -> ToolError {
@@ -182,7 +182,7 @@ impl<'a> Target<'a> {
         self.place.failed("write", err)
     }
 
-    fn changed(&self) -> ToolError {
+    pub(super) fn changed(&self) -> ToolError {
         ToolError::new(format!(
             "`{}` was changed by somebody else meanwhile; nothing was written",
             self.place.shown().display()
@@ -207,6 +207,16 @@ impl Found {
         ))
         .hint("read it again"))
     }
+}
+
+/// Which file it is.
+pub(super) fn id_of(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// What changes with the content of a file. A change shortly after another may leave it as it was.
+pub(super) fn state_of(stat: &Stat) -> impl PartialEq + use<> {
+    (stat.st_size, (stat.st_mtime, stat.st_mtime_nsec))
 }
 
 /// Opens a folder, making those that are missing if asked to: below the root, whatever links say.

@@ -12,8 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    atomic::{self, Before, Note},
+    atomic::{self, Failed, Note},
+    exchange::Change,
     hash,
+    hold::Held,
     target::{Found, Parents, Target},
 };
 use crate::{Host, answer::Answer, blocking::blocking};
@@ -118,69 +120,95 @@ impl Writing<'_> {
         };
         let target = Target::find(&place, parents, self.host.hard_links())?;
         let _alone = self.host.locks.lock([target.key()].into_iter());
-        if self.cx.is_cancelled() {
-            return Err(ToolError::new("cancelled; nothing was written"));
-        }
-        match mode {
-            WriteMode::Overwrite => self.overwrite(&target),
-            WriteMode::Append => self.append(&target),
-            WriteMode::Create => self.create(&target),
-        }
+        atomic::undisturbed(self.cx, || {
+            let held = Held::take(&target, &[], self.host.locks.waiting());
+            match mode {
+                WriteMode::Overwrite => self.overwrite(&target, &held),
+                WriteMode::Append => self.append(&target, &held),
+                WriteMode::Create => self.create(&target),
+            }
+        })
     }
 
-    fn create(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
+    fn create(&self, target: &Target<'_>) -> Result<Answer<Written>, Failed> {
         if target.look()?.is_some() {
             let shown = target.place().shown().display();
             return Err(ToolError::new(format!("`{shown}` exists already"))
-                .hint("leave out `create_only` to replace it"));
+                .hint("leave out `create_only` to replace it")
+                .into());
         }
-        let note = atomic::replace(target, &self.content, Before::Absent)?;
-        Ok(self.done(target, true, Some(&self.content), note))
+        let done = atomic::create(target, &self.content)?;
+        Ok(self.done(target, true, Some(&self.content), done.note))
     }
 
-    fn overwrite(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
-        let (stat, note);
+    fn overwrite(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
         if self.args.if_hash.is_some() {
-            let found = self.expected(target, LARGEST_HASHED)?;
-            note = atomic::replace(target, &self.content, Before::Same(&found.stat))?;
-            stat = Some(found.stat);
-        } else {
-            stat = target.look()?;
-            note = atomic::replace(target, &self.content, Before::Any(stat.as_ref()))?;
+            let found = self.expected(target)?;
+            return self.replace(target, held, &found, self.content.clone());
         }
-        Ok(self.done(target, stat.is_none(), Some(&self.content), note))
+        let stat = target.look()?;
+        let done = atomic::overwrite(target, &self.content, stat.as_ref(), held)?;
+        Ok(self.done(target, stat.is_none(), Some(&self.content), done.note))
     }
 
-    fn append(&self, target: &Target<'_>) -> ToolResult<Answer<Written>> {
-        let size = |stat: &Stat| u64::try_from(stat.st_size).unwrap_or(0);
-        let large = target
-            .look()?
-            .is_some_and(|stat| size(&stat) > LARGEST_REWRITTEN);
-        if large {
-            if self.args.if_hash.is_some() {
-                self.expected(target, LARGEST_HASHED)?;
-            }
-            let note = atomic::append_in_place(target, &self.content)?;
-            return Ok(self.done(target, false, None, note));
-        }
+    fn append(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
         let found = if self.args.if_hash.is_some() {
-            Some(self.expected(target, LARGEST_REWRITTEN)?)
+            Some(self.expected(target)?)
         } else {
-            target.read(LARGEST_REWRITTEN)?
+            // Other names of a file keep what they had, so it is replaced.
+            match target.look()? {
+                Some(stat) if stat.st_nlink > 1 => target.read(LARGEST_HASHED)?,
+                Some(stat) => return self.append_in_place(target, &stat),
+                None => None,
+            }
         };
-        let Some(Found { mut bytes, stat }) = found else {
-            // Whatever somebody else makes meanwhile must not be lost.
-            let note = atomic::replace(target, &self.content, Before::Absent)?;
-            return Ok(self.done(target, true, Some(&self.content), note));
+        let Some(found) = found else {
+            let done = atomic::create(target, &self.content)?;
+            return Ok(self.done(target, true, Some(&self.content), done.note));
         };
-        bytes.extend_from_slice(&self.content);
-        let note = atomic::replace(target, &bytes, Before::Same(&stat))?;
-        Ok(self.done(target, false, Some(&bytes), note))
+        let whole = [found.bytes.as_slice(), &self.content].concat();
+        self.replace(target, held, &found, whole)
+    }
+
+    fn append_in_place(&self, target: &Target<'_>, old: &Stat) -> Result<Answer<Written>, Failed> {
+        atomic::append(target, &self.content)?;
+        // It is done, and a file that is too large or may not be read has no hash.
+        let is_small = u64::try_from(old.st_size).is_ok_and(|size| size < LARGEST_HASHED);
+        let whole = if is_small {
+            target.read(LARGEST_HASHED).ok().flatten()
+        } else {
+            None
+        };
+        let whole = whole.as_ref().map(|found| found.bytes.as_slice());
+        Ok(self.done(target, false, whole, None))
+    }
+
+    /// A file that was read gets other content.
+    fn replace(
+        &self,
+        target: &Target<'_>,
+        held: &Held,
+        found: &Found,
+        mut content: Vec<u8>,
+    ) -> Result<Answer<Written>, Failed> {
+        let change = Change {
+            target,
+            found,
+            held,
+            content: &content,
+        };
+        let done = atomic::replace_all(&[change])?;
+        let mut note = None;
+        for mut replaced in done {
+            content.append(&mut replaced.tail);
+            note = replaced.note;
+        }
+        Ok(self.done(target, false, Some(&content), note))
     }
 
     /// The file, if it is the one that `if_hash` means.
-    fn expected(&self, target: &Target<'_>, limit: u64) -> ToolResult<Found> {
-        let found = target.read(limit)?.ok_or_else(|| {
+    fn expected(&self, target: &Target<'_>) -> ToolResult<Found> {
+        let found = target.read(LARGEST_HASHED)?.ok_or_else(|| {
             ToolError::new(format!(
                 "`{}` does not exist, so it cannot have the hash in `if_hash`",
                 target.place().shown().display()
@@ -267,8 +295,5 @@ fn count_lines(bytes: &[u8]) -> usize {
     breaks + usize::from(open)
 }
 
-/// Appending rewrites a file up to this size, so that it is all or nothing; a larger one grows in place.
-const LARGEST_REWRITTEN: u64 = 64 << 20;
-
-/// The largest file whose hash is compared before a write.
+/// The largest file whose hash is compared before a write, or told after one.
 const LARGEST_HASHED: u64 = 64 << 20;

@@ -58,4 +58,5 @@ mod web_search;
 mod write;
 mod write_confined;
 mod write_killed;
+mod write_together;
 mod writing;

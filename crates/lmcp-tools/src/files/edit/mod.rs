@@ -23,7 +23,7 @@ mod replacement;
 
 use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,8 +34,10 @@ use self::{
     plan::{Args, FilePlan},
 };
 use super::{
-    atomic::{self, Before, Note},
+    atomic::{self, Failed, Note},
+    exchange::Change,
     hash,
+    hold::Held,
     target::Found,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
@@ -84,79 +86,98 @@ async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> 
 }
 
 /// A file before and after.
-struct Change<'a> {
-    plan: FilePlan<'a>,
+struct Edit<'a> {
+    plan: &'a FilePlan<'a>,
     found: Found,
     edited: Edited,
+    note: Note,
+}
+
+impl<'a> Edit<'a> {
+    fn of(plan: &'a FilePlan<'a>, fuzzy: bool) -> Result<Self, Failed> {
+        let found = plan.read()?;
+        match plan.apply(&found.bytes, fuzzy) {
+            Ok(edited) => Ok(Self {
+                plan,
+                found,
+                edited,
+                note: None,
+            }),
+            // Half of what somebody is writing there just now, perhaps.
+            Err(_) if !plan.target.is_same(&found.stat) => Err(Failed::Changed),
+            Err(err) => Err(err.into()),
+        }
+    }
 }
 
 fn run(host: &Host, args: &Args, cx: &Cx) -> ToolResult<Answer<Edits>> {
     let plans = args.plan(host)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
-    let mut changes = Vec::with_capacity(plans.len());
-    for plan in plans {
-        expect_wanted(cx)?;
-        let found = plan.read()?;
-        let edited = plan.apply(&found.bytes, args.fuzzy)?;
-        changes.push(Change {
-            plan,
-            found,
-            edited,
-        });
-    }
-    expect_wanted(cx)?;
-    let notes = if args.dry_run {
-        Vec::new()
-    } else {
-        save(&changes)?
-    };
-    Ok(answer(&changes, notes, args.dry_run, &Room::of(cx)))
+    let edits = atomic::undisturbed(cx, || {
+        let held = hold(&plans, host);
+        let mut edits = Vec::with_capacity(plans.len());
+        for plan in &plans {
+            atomic::expect_wanted(cx)?;
+            edits.push(Edit::of(plan, args.fuzzy)?);
+        }
+        atomic::expect_wanted(cx)?;
+        if !args.dry_run {
+            save(&mut edits, &held)?;
+        }
+        Ok(edits)
+    })?;
+    Ok(answer(&edits, args.dry_run, &Room::of(cx)))
 }
 
-fn expect_wanted(cx: &Cx) -> ToolResult<()> {
-    if cx.is_cancelled() {
-        return Err(ToolError::new("cancelled; nothing was written"));
+/// Holds all the files, in an order that is the same for everybody: two that hold one each would wait for each other.
+fn hold(plans: &[FilePlan<'_>], host: &Host) -> Vec<Held> {
+    let mut order: Vec<usize> = (0..plans.len()).collect();
+    order.sort_by_key(|at| plans[*at].target.key());
+    let mut held = Vec::with_capacity(plans.len());
+    for at in &order {
+        let one = Held::take(&plans[*at].target, &held, host.locks.waiting());
+        held.push(one);
+    }
+    let mut in_order: Vec<_> = order.into_iter().zip(held).collect();
+    in_order.sort_by_key(|(at, _)| *at);
+    in_order.into_iter().map(|(_, held)| held).collect()
+}
+
+fn save(edits: &mut [Edit<'_>], held: &[Held]) -> Result<(), Failed> {
+    let changes: Vec<_> = edits
+        .iter()
+        .zip(held)
+        .map(|(edit, held)| Change {
+            target: &edit.plan.target,
+            found: &edit.found,
+            held,
+            content: &edit.edited.bytes,
+        })
+        .collect();
+    let replaced = atomic::replace_all(&changes)?;
+    for (edit, replaced) in edits.iter_mut().zip(replaced) {
+        // Not of this edit, so it stands before and after.
+        edit.found.bytes.extend_from_slice(&replaced.tail);
+        edit.edited.bytes.extend_from_slice(&replaced.tail);
+        edit.note = replaced.note;
     }
     Ok(())
 }
 
-fn save(changes: &[Change<'_>]) -> ToolResult<Vec<Note>> {
-    if let [change] = changes {
-        let before = Before::Same(&change.found.stat);
-        return Ok(vec![atomic::replace(
-            &change.plan.target,
-            &change.edited.bytes,
-            before,
-        )?]);
-    }
-    let changes: Vec<_> = changes
-        .iter()
-        .map(|change| {
-            (
-                &change.plan.target,
-                change.edited.bytes.as_slice(),
-                &change.found.stat,
-            )
-        })
-        .collect();
-    atomic::replace_all(&changes)
-}
-
-fn answer(changes: &[Change<'_>], notes: Vec<Note>, dry_run: bool, room: &Room) -> Answer<Edits> {
-    let room = room.share(changes.len());
-    let mut notes = notes.into_iter();
+fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
+    let room = room.share(edits.len());
     let mut text = String::new();
-    let files = changes.iter().map(|change| {
-        let path = change.plan.target.place().shown().display().to_string();
-        let diff = diff::unified(&path, &change.found.bytes, &change.edited.bytes, &room);
+    let files = edits.iter().map(|edit| {
+        let path = edit.plan.target.place().shown().display().to_string();
+        let diff = diff::unified(&path, &edit.found.bytes, &edit.edited.bytes, &room);
         let file = EditedFile {
-            replacements: change.edited.replacements,
-            matched: change.edited.kind,
-            hash: hash::of(&change.edited.bytes),
+            replacements: edit.edited.replacements,
+            matched: edit.edited.kind,
+            hash: hash::of(&edit.edited.bytes),
             diff: room.structured_copy(&diff.text),
             diff_truncated: diff.truncated,
-            note: notes.next().flatten().map(str::to_owned),
+            note: edit.note.map(str::to_owned),
             path,
         };
         file.tell(&mut text, dry_run, room.in_text.then_some(&diff));

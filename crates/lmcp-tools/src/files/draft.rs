@@ -1,0 +1,314 @@
+//! The new content of a file, under a name of its own beside it: `.name.lmcp-…`.
+//!
+//! It has the mode, owner and attributes of the file that it is for, and is on disk before it takes its place. A killed
+//! process may leave one behind, which a later write to the same file removes.
+
+use std::{
+    ffi::{CStr, OsString},
+    fs::File,
+    io::Write as _,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::{OsStrExt as _, OsStringExt as _},
+    },
+    time::{Duration, SystemTime},
+};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::{
+    fs::{
+        AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags, flock,
+    },
+    io::Errno,
+};
+
+use super::target::{Target, id_of, state_of};
+
+/// What could not be kept as it should be.
+pub(crate) type Note = Option<&'static str>;
+
+/// Removed when dropped, unless it took the file's name for good.
+pub(super) struct Draft<'a> {
+    target: &'a Target<'a>,
+    /// Its own name; after an exchange that of the file which it replaced. Empty if there is nothing to remove.
+    name: OsString,
+    file: File,
+    /// As it was when it was written.
+    stat: Stat,
+    pub(super) note: Note,
+}
+
+impl<'a> Draft<'a> {
+    /// Writes it, in place of what is known of the old file, if there is one.
+    pub(super) fn write(
+        target: &'a Target<'a>,
+        content: &[u8],
+        old: Option<(&Stat, Option<&File>)>,
+    ) -> Result<Self, Errno> {
+        let name = draft_name(target)?;
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        // The umask applies to a new file. What replaces another is for its owner alone until it has the other's mode.
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let file = File::from(rustix::fs::openat(&target.dir, &name, flags, mode)?);
+        // Whoever comes to the new file waits until it is certain that it stays.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let stat = rustix::fs::fstat(&file)?;
+        let note = old.and_then(|old| keep(target, old, &file, &stat));
+        // From here on it is removed if anything fails.
+        let mut draft = Self {
+            target,
+            name,
+            file,
+            stat,
+            note,
+        };
+        finish(&draft.file, content)?;
+        draft.stat = rustix::fs::fstat(&draft.file)?;
+        Ok(draft)
+    }
+
+    /// Takes the name, whatever it led to.
+    pub(super) fn take_name(&mut self) -> Result<(), Errno> {
+        let dir = &self.target.dir;
+        rustix::fs::renameat(dir, &self.name, dir, &self.target.name)?;
+        self.name = OsString::new();
+        Ok(())
+    }
+
+    /// Takes the name, if nothing has it.
+    pub(super) fn take_free_name(&self) -> Result<(), Errno> {
+        let (dir, name) = (&self.target.dir, &self.target.name);
+        // Fails if the name is taken, where a rename would replace what took it.
+        let linked = rustix::fs::linkat(dir, &self.name, dir, name, AtFlags::empty());
+        match linked {
+            // A file system without links.
+            Err(Errno::PERM | Errno::OPNOTSUPP) => {
+                let flags = RenameFlags::NOREPLACE;
+                rustix::fs::renameat_with(dir, &self.name, dir, name, flags)
+            }
+            done => done,
+        }
+    }
+
+    /// Is there nothing to take back?
+    pub(super) fn has_taken_name(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// The draft and what the name leads to change places.
+    pub(super) fn exchange(&self) -> Result<(), Errno> {
+        let dir = &self.target.dir;
+        let flags = RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(dir, &self.name, dir, &self.target.name, flags)
+    }
+
+    /// After an exchange: what the name led to.
+    pub(super) fn displaced(&self) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.target.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// After an exchange: that file, to look at its content.
+    pub(super) fn open_displaced(&self) -> Result<File, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.target.dir, &self.name, flags, Mode::empty()).map(File::from)
+    }
+
+    /// After an exchange: the displaced file gets its name back. Fails if that would take from somebody who
+    /// changed the new file since; the displaced one is then kept, under the name that is returned.
+    pub(super) fn take_back(&mut self) -> Result<(), String> {
+        if self.target.leads_to(id_of(&self.stat)) && self.exchange().is_ok() {
+            let here = |stat: Stat| (id_of(&stat), state_of(&stat));
+            let own = self.displaced().map(here);
+            if own == Ok(here(self.stat)) {
+                return Ok(());
+            }
+            // Somebody was quicker: what they wrote stays.
+            let _ = self.exchange();
+        }
+        let name = std::mem::take(&mut self.name);
+        Err(format!("`{}`", name.display()))
+    }
+
+    /// Adds to the end of what was written, wherever it stands now.
+    pub(super) fn add(&self, tail: &[u8]) -> Result<(), Errno> {
+        finish(&self.file, tail)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.name.is_empty() {
+            // Nothing can be done about one that stays; the next write to this name removes it.
+            let _ = rustix::fs::unlinkat(&self.target.dir, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Gives a draft what the old file had. What it cannot have is never replaced by something that allows more.
+fn keep(
+    target: &Target<'_>,
+    (old, opened): (&Stat, Option<&File>),
+    draft: &File,
+    now: &Stat,
+) -> Note {
+    let mut note = None;
+    // As the kernel does on a write: what the old content was trusted with is not the new one's.
+    let mut mode = old.st_mode & 0o1777;
+    let differs = (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid);
+    let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+    if differs && rustix::fs::fchown(draft, Some(owner), Some(group)).is_err() {
+        note = Some("the owner could not be kept");
+        if rustix::fs::fchown(draft, None, Some(group)).is_err() {
+            note = Some("owner and group could not be kept");
+            // Another group gets no more than everybody.
+            mode = mode & !0o070 | mode & (mode & 0o007) << 3;
+        }
+    }
+    match opened {
+        Some(old) => keep_attributes(old, draft),
+        None => {
+            if let Ok(old) = target.open(OFlags::RDONLY) {
+                keep_attributes(&old, draft);
+            }
+        }
+    }
+    if rustix::fs::fchmod(draft, Mode::from_raw_mode(mode)).is_err() {
+        note = note.or(Some("the mode could not be kept"));
+    }
+    let several = "it had other names, which keep the old content";
+    note.or_else(|| (old.st_nlink > 1).then_some(several))
+}
+
+/// Copies extended attributes and access lists, as far as the file system lets us. None that stand for trust.
+fn keep_attributes(old: &File, draft: &File) {
+    let mut names = vec![0; 16 << 10];
+    let length = rustix::fs::flistxattr(old, names.as_mut_slice()).unwrap_or(0);
+    let mut value = vec![0; if length > 0 { 64 << 10 } else { 0 }];
+    for name in names[..length].split(|byte| *byte == 0) {
+        let wanted = name.starts_with(b"user.")
+            || name == b"system.posix_acl_access"
+            || name == b"security.selinux";
+        if !wanted {
+            continue;
+        }
+        if let Ok(length) = rustix::fs::fgetxattr(old, name, value.as_mut_slice()) {
+            // A file system that refuses has told us that it does not know them.
+            let _ = rustix::fs::fsetxattr(draft, name, &value[..length], XattrFlags::empty());
+        }
+    }
+}
+
+/// Writes, and waits for the disk.
+pub(super) fn finish(mut file: &File, content: &[u8]) -> Result<(), Errno> {
+    let number = |err: std::io::Error| Errno::from_io_error(&err).unwrap_or(Errno::IO);
+    file.write_all(content).map_err(number)?;
+    match rustix::fs::fsync(file) {
+        // A file system that knows no such thing.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        done => done,
+    }
+}
+
+/// The folder of a file, this time to read it. One that may not be read is not synced, and not swept.
+pub(super) struct Folder<'a> {
+    target: &'a Target<'a>,
+    dir: Option<OwnedFd>,
+}
+
+impl<'a> Folder<'a> {
+    pub(super) fn of(target: &'a Target<'a>) -> Self {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&target.dir, ".", flags, Mode::empty()).ok();
+        Self { target, dir }
+    }
+
+    /// A new name is only on disk once its folder is.
+    pub(super) fn sync(&self) {
+        if let Some(dir) = &self.dir {
+            // The file has its content either way.
+            let _ = rustix::fs::fsync(dir);
+        }
+    }
+
+    /// Removes what killed processes left of this very file.
+    pub(super) fn sweep(self) {
+        let Some(entries) = self.dir.and_then(|dir| Dir::new(dir).ok()) else {
+            return;
+        };
+        let dir = &self.target.dir;
+        let prefix = draft_prefix(self.target);
+        for entry in entries.take(MOST_ENTRIES).flatten() {
+            let name = entry.file_name();
+            let random = name.to_bytes().strip_prefix(prefix.as_slice());
+            let ours = random.is_some_and(|random| {
+                random.len() == 2 * RANDOM && random.iter().all(u8::is_ascii_hexdigit)
+            });
+            if ours && is_stale(dir, name) {
+                // Somebody else may have been quicker.
+                let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+            }
+        }
+    }
+}
+
+/// It is old, and nobody holds it: a file that was just displaced is as old as its content, and held.
+fn is_stale(dir: impl AsFd, name: &CStr) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::openat(dir, name, flags, Mode::empty()) else {
+        return false;
+    };
+    let Ok(stat) = rustix::fs::fstat(&file) else {
+        return false;
+    };
+    let is_old = |seconds: i64| {
+        let then = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + then);
+        age.is_ok_and(|age| age > STALE)
+    };
+    is_old(stat.st_mtime)
+        && match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => true,
+            Err(Errno::WOULDBLOCK) => false,
+            // Without locks the time when it got its name must do.
+            Err(_) => is_old(stat.st_ctime),
+        }
+}
+
+fn draft_prefix(target: &Target<'_>) -> Vec<u8> {
+    let name = target.name.as_bytes();
+    // A name has at most 255 bytes, and the dot, the marker and the random part need some of them.
+    [
+        b".",
+        &name[..name.len().min(255 - 1 - MARKER.len() - 2 * RANDOM)],
+        MARKER,
+    ]
+    .concat()
+}
+
+fn draft_name(target: &Target<'_>) -> Result<OsString, Errno> {
+    let mut random = [0; RANDOM];
+    SystemRandom::new()
+        .fill(&mut random)
+        .map_err(|_| Errno::IO)?;
+    let mut name = draft_prefix(target);
+    for byte in random {
+        name.extend(format!("{byte:02x}").bytes());
+    }
+    Ok(OsString::from_vec(name))
+}
+
+const MARKER: &[u8] = b".lmcp-";
+
+/// Random bytes in a draft's name.
+const RANDOM: usize = 6;
+
+/// No write takes this long.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// In a larger folder not every stale draft is found, and no write becomes slow.
+const MOST_ENTRIES: usize = 4096;
