@@ -1,6 +1,7 @@
 //! Tools on files, all of them within the roots.
 
 mod atomic;
+mod charset;
 mod draft;
 pub(crate) mod edit;
 mod escape;

@@ -116,6 +116,7 @@ struct FileRead {
     next: Option<Next>,
     /// How the file writes characters, as far as the content shows if it is larger than 16 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     encoding: Option<Encoding>,
     /// Does it begin with a byte order mark? The content does not.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,23 +1,27 @@
 //! Bytes as text: which encoding, which line endings, and every byte shown one way or another.
 //!
-//! UTF-8, UTF-16 by its mark, and windows-1252 for what is neither. Bytes that are not text in their encoding are shown
-//! as `\xNN`, and counted. Lines end in LF, alone or after CR.
+//! UTF-8, UTF-16 by its mark, and for what is neither the encoding that a detector finds (`charset`). Bytes that are not
+//! text in their encoding are shown as `\xNN`, and counted. Lines end in LF, alone or after CR.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// How a file writes characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    #[serde(rename = "utf-8")]
     Utf8,
-    #[serde(rename = "utf-16le")]
     Utf16Le,
-    #[serde(rename = "utf-16be")]
     Utf16Be,
-    /// One byte, one character: so nothing is ever lost, even where the guess is wrong.
-    #[serde(rename = "windows-1252")]
+    /// One byte, one character.
     Windows1252,
+    /// Any other of the web's. ASCII is ASCII in all of them, and no byte of a longer character is below `0`.
+    Other(&'static encoding_rs::Encoding),
+}
+
+impl Serialize for Encoding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// How lines end.
@@ -55,7 +59,7 @@ impl Encoding {
     /// How many bytes of a newline there are, and of every character at least.
     pub(crate) fn unit(self) -> usize {
         match self {
-            Self::Utf8 | Self::Windows1252 => 1,
+            Self::Utf8 | Self::Windows1252 | Self::Other(_) => 1,
             Self::Utf16Le | Self::Utf16Be => 2,
         }
     }
@@ -66,6 +70,7 @@ impl Encoding {
             Self::Utf16Le => "utf-16le",
             Self::Utf16Be => "utf-16be",
             Self::Windows1252 => "windows-1252",
+            Self::Other(encoding) => encoding.name(),
         }
     }
 
@@ -74,6 +79,7 @@ impl Encoding {
     pub(crate) fn whole(self, bytes: &[u8]) -> usize {
         let end = match self {
             Self::Windows1252 => bytes.len(),
+            Self::Other(encoding) => whole_characters(encoding, bytes),
             Self::Utf8 => bytes.len() - open_utf8(bytes),
             Self::Utf16Le | Self::Utf16Be => {
                 let end = bytes.len() & !1;
@@ -88,7 +94,7 @@ impl Encoding {
             (_, None) => false,
             (Self::Utf16Le, Some(last)) => last == b"\r\0",
             (Self::Utf16Be, Some(last)) => last == b"\0\r",
-            (Self::Utf8 | Self::Windows1252, Some(last)) => last == b"\r",
+            (Self::Utf8 | Self::Windows1252 | Self::Other(_), Some(last)) => last == b"\r",
         };
         if is_return { end - unit } else { end }
     }
@@ -120,6 +126,11 @@ impl Encoding {
                     .iter()
                     .map(|byte| (Piece::Character(windows_1252(*byte)), 1)),
             ),
+            Self::Other(encoding) => Box::new(Legacy {
+                encoding,
+                bytes,
+                second: None,
+            }),
             Self::Utf16Le | Self::Utf16Be => {
                 let odd = &bytes[bytes.len() & !1..];
                 let characters =
@@ -136,10 +147,74 @@ impl Encoding {
         let (pairs, _) = bytes.as_chunks::<2>();
         pairs.iter().map(move |pair| match self {
             Self::Utf16Be => u16::from_be_bytes(*pair),
-            Self::Utf8 | Self::Utf16Le | Self::Windows1252 => u16::from_le_bytes(*pair),
+            Self::Utf8 | Self::Utf16Le | Self::Windows1252 | Self::Other(_) => {
+                u16::from_le_bytes(*pair)
+            }
         })
     }
 }
+
+/// The characters of an encoding that is only known by its tables.
+struct Legacy<'a> {
+    encoding: &'static encoding_rs::Encoding,
+    bytes: &'a [u8],
+    /// A few codes stand for two characters.
+    second: Option<char>,
+}
+
+impl Iterator for Legacy<'_> {
+    type Item = (Piece, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(second) = self.second.take() {
+            return Some((Piece::Character(second), 0));
+        }
+        let first = *self.bytes.first()?;
+        let mut piece = (Piece::Byte(first), 1);
+        if first.is_ascii() {
+            piece.0 = Piece::Character(char::from(first));
+        } else {
+            for length in 1..=self.bytes.len().min(LONGEST_CODE) {
+                let code = &self.bytes[..length];
+                let decode =
+                    encoding_rs::Encoding::decode_without_bom_handling_and_without_replacement;
+                let Some(text) = decode(self.encoding, code) else {
+                    continue;
+                };
+                let mut characters = text.chars();
+                if let Some(character) = characters.next() {
+                    piece = (Piece::Character(character), length);
+                    self.second = characters.next();
+                    break;
+                }
+            }
+        }
+        self.bytes = &self.bytes[piece.1..];
+        Some(piece)
+    }
+}
+
+/// Where a character certainly begins, at or before the end of these bytes, which begin with one.
+pub(crate) fn certain_start(bytes: &[u8]) -> usize {
+    let apart = bytes.iter().rposition(|byte| *byte < b'0');
+    apart.map_or(0, |at| at + 1)
+}
+
+/// How many bytes at the beginning are whole characters.
+fn whole_characters(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> usize {
+    let mut end = certain_start(bytes);
+    for (piece, length) in Encoding::Other(encoding).pieces(&bytes[end..]) {
+        // Perhaps the beginning of one.
+        if matches!(piece, Piece::Byte(_)) && bytes.len() - end < LONGEST_CODE {
+            break;
+        }
+        end += length;
+    }
+    end
+}
+
+/// Bytes of the longest character, in GB 18030.
+const LONGEST_CODE: usize = 4;
 
 /// How many bytes at the end are the beginning of a UTF-8 character that goes on.
 fn open_utf8(bytes: &[u8]) -> usize {
@@ -161,7 +236,7 @@ pub(crate) struct Evidence {
     /// Characters of several bytes.
     long: usize,
     /// Bytes that are not part of any.
-    pub(crate) wrong: usize,
+    wrong: usize,
 }
 
 impl Evidence {
@@ -175,13 +250,9 @@ impl Evidence {
         }
     }
 
-    /// A file in UTF-8 with some damage has more long characters than wrong bytes; one in windows-1252 hardly any.
-    pub(crate) fn encoding(&self) -> Encoding {
-        if self.wrong > self.long {
-            Encoding::Windows1252
-        } else {
-            Encoding::Utf8
-        }
+    /// A file in UTF-8 with some damage has more long characters than wrong bytes; one in another encoding hardly any.
+    pub(crate) fn is_utf8(&self) -> bool {
+        self.wrong <= self.long
     }
 }
 
@@ -321,13 +392,33 @@ mod tests {
 
     #[test]
     fn damaged_utf_8_stays_utf_8_and_latin_does_not_become_it() {
-        let evidence = |bytes: &[u8]| {
+        let is_utf8 = |bytes: &[u8]| {
             let mut evidence = Evidence::default();
             evidence.add(bytes);
-            evidence.encoding()
+            evidence.is_utf8()
         };
-        assert_eq!(evidence("größe € \u{1f600}".as_bytes()), Encoding::Utf8);
-        assert_eq!(evidence(b"gr\xc3\xb6\xc3\x9fe \xff"), Encoding::Utf8);
-        assert_eq!(evidence(b"gr\xf6\xdfe"), Encoding::Windows1252);
+        assert!(is_utf8("größe € \u{1f600}".as_bytes()));
+        assert!(is_utf8(b"gr\xc3\xb6\xc3\x9fe \xff"));
+        assert!(!is_utf8(b"gr\xf6\xdfe"));
+    }
+
+    #[test]
+    fn characters_of_other_encodings_have_their_lengths() {
+        let gb = Encoding::Other(encoding_rs::GBK);
+        // Two bytes, four bytes, one that is no character, one that goes on.
+        let bytes = b"a\xd6\xd0\x81\x30\x81\x30\xff\xd6";
+        let pieces: Vec<_> = gb.pieces(bytes).collect();
+        let expected = [
+            (Piece::Character('a'), 1),
+            (Piece::Character('中'), 2),
+            (Piece::Character('\u{80}'), 4),
+            (Piece::Byte(0xff), 1),
+            (Piece::Byte(0xd6), 1),
+        ];
+        assert_eq!(pieces, expected);
+        assert_eq!(gb.whole(b"ab\xd6\xd0\xd6"), 4);
+        assert_eq!(gb.whole(b"ab \xd6\xd0"), 5);
+        assert_eq!(gb.whole(b"\x81\x30\x81"), 0);
+        assert_eq!(gb.whole(b"a\r"), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! `write_file`: a file gets new content, all of it or none.
 
-use std::sync::Arc;
+use std::{borrow::Cow, fs::File, os::unix::fs::FileExt as _, sync::Arc};
 
 use base64::{
     Engine as _, alphabet,
@@ -13,10 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     atomic::{self, Failed, Note},
+    charset,
     exchange::Change,
     hash,
     hold::Held,
-    target::{Found, Parents, Target},
+    target::{Found, Parents, Target, id_of},
+    text,
 };
 use crate::{Host, answer::Answer, blocking::blocking};
 
@@ -158,7 +160,7 @@ impl Writing<'_> {
             // Other names of a file keep what they had, so it is replaced.
             match target.look()? {
                 Some(stat) if stat.st_nlink > 1 => target.read(LARGEST_HASHED)?,
-                Some(stat) => return self.append_in_place(target, &stat),
+                Some(stat) => return self.append_in_place(target, held, &stat),
                 None => None,
             }
         };
@@ -166,12 +168,48 @@ impl Writing<'_> {
             let done = atomic::create(target, &self.content)?;
             return Ok(self.done(target, true, Some(&self.content), done.note));
         };
-        let whole = [found.bytes.as_slice(), &self.content].concat();
+        let content = self.as_written_in(held.file(id_of(&found.stat)), target)?;
+        let whole = [found.bytes.as_slice(), &content].concat();
         self.replace(target, held, &found, whole)
     }
 
-    fn append_in_place(&self, target: &Target<'_>, old: &Stat) -> Result<Answer<Written>, Failed> {
-        atomic::append(target, &self.content)?;
+    /// The content in the encoding of the file that it is added to.
+    fn as_written_in(&self, file: Option<&File>, target: &Target<'_>) -> ToolResult<Cow<'_, [u8]>> {
+        let Some(file) = file.filter(|_| self.args.encoding != Some(Encoding::Base64)) else {
+            return Ok(self.content.as_slice().into());
+        };
+        let shown = target.place().shown().display();
+        // Plain ASCII is the same everywhere but in UTF-16, which the first bytes tell.
+        let is_ascii = self.content.is_ascii();
+        let mut head = vec![0; if is_ascii { 4 } else { MOST_LOOKED_AT }];
+        let length = file
+            .read_at(&mut head, 0)
+            .map_err(|err| ToolError::new(format!("cannot read `{shown}`")).source(err))?;
+        let whole = text::Encoding::Utf8.whole(&head[..length]);
+        let (encoding, _) = charset::of(&head[..whole]);
+        if encoding == text::Encoding::Utf8 {
+            return Ok(self.content.as_slice().into());
+        }
+        encoding
+            .write(&self.args.content)
+            .map(Cow::Owned)
+            .map_err(|unknown| {
+                ToolError::new(format!(
+                    "`{shown}` is {}, which has no `{unknown}`; nothing was written",
+                    encoding.name()
+                ))
+                .hint("use other characters, or convert the file to UTF-8 first")
+            })
+    }
+
+    fn append_in_place(
+        &self,
+        target: &Target<'_>,
+        held: &Held,
+        old: &Stat,
+    ) -> Result<Answer<Written>, Failed> {
+        let content = self.as_written_in(held.file(id_of(old)), target)?;
+        atomic::append(target, &content)?;
         // It is done, and a file that is too large or may not be read has no hash.
         let is_small = u64::try_from(old.st_size).is_ok_and(|size| size < LARGEST_HASHED);
         let whole = if is_small {
@@ -297,3 +335,6 @@ fn count_lines(bytes: &[u8]) -> usize {
 
 /// The largest file whose hash is compared before a write, or told after one.
 const LARGEST_HASHED: u64 = 64 << 20;
+
+/// How much of a file is read to learn its encoding.
+const MOST_LOOKED_AT: usize = 1 << 20;

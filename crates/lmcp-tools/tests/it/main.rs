@@ -29,6 +29,7 @@
 mod confinement;
 mod edit;
 mod edit_property;
+mod encodings;
 mod ending;
 mod fairness;
 mod fence;

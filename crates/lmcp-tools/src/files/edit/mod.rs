@@ -35,10 +35,12 @@ use self::{
 };
 use super::{
     atomic::{self, Failed, Note},
+    charset::Foreign,
     exchange::Change,
     hash,
     hold::Held,
     target::Found,
+    text::Encoding,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 
@@ -89,6 +91,9 @@ async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> 
 struct Edit<'a> {
     plan: &'a FilePlan<'a>,
     found: Found,
+    /// The text before, if the file is not UTF-8, and its bytes after.
+    foreign: Option<(Encoding, String, Vec<u8>)>,
+    /// In UTF-8.
     edited: Edited,
     note: Note,
 }
@@ -96,17 +101,52 @@ struct Edit<'a> {
 impl<'a> Edit<'a> {
     fn of(plan: &'a FilePlan<'a>, fuzzy: bool) -> Result<Self, Failed> {
         let found = plan.read()?;
-        match plan.apply(&found.bytes, fuzzy) {
-            Ok(edited) => Ok(Self {
-                plan,
-                found,
-                edited,
-                note: None,
-            }),
+        let foreign = Foreign::read(&found.bytes);
+        let before = foreign.as_ref().map(|(_, text)| text.as_bytes());
+        let edited = match plan.apply(before.unwrap_or(&found.bytes), fuzzy) {
             // Half of what somebody is writing there just now, perhaps.
-            Err(_) if !plan.target.is_same(&found.stat) => Err(Failed::Changed),
-            Err(err) => Err(err.into()),
+            Err(_) if !plan.target.is_same(&found.stat) => return Err(Failed::Changed),
+            done => done?,
+        };
+        let foreign = foreign
+            .map(|(foreign, text)| {
+                let after = plan.write(&foreign, &edited.bytes)?;
+                ToolResult::Ok((foreign.encoding, text, after))
+            })
+            .transpose()?;
+        Ok(Self {
+            plan,
+            found,
+            foreign,
+            edited,
+            note: None,
+        })
+    }
+
+    /// The file after it.
+    fn content(&self) -> &[u8] {
+        match &self.foreign {
+            Some((_, _, after)) => after,
+            None => &self.edited.bytes,
         }
+    }
+
+    /// The text before it.
+    fn before(&self) -> &[u8] {
+        match &self.foreign {
+            Some((_, before, _)) => before.as_bytes(),
+            None => &self.found.bytes,
+        }
+    }
+
+    /// What somebody else appended meanwhile is not of this edit, so it stands before and after.
+    fn extend(&mut self, tail: &[u8]) {
+        if let Some((_, _, after)) = &mut self.foreign {
+            after.extend_from_slice(tail);
+            return;
+        }
+        self.found.bytes.extend_from_slice(tail);
+        self.edited.bytes.extend_from_slice(tail);
     }
 }
 
@@ -152,14 +192,12 @@ fn save(edits: &mut [Edit<'_>], held: &[Held]) -> Result<(), Failed> {
             target: &edit.plan.target,
             found: &edit.found,
             held,
-            content: &edit.edited.bytes,
+            content: edit.content(),
         })
         .collect();
     let replaced = atomic::replace_all(&changes)?;
     for (edit, replaced) in edits.iter_mut().zip(replaced) {
-        // Not of this edit, so it stands before and after.
-        edit.found.bytes.extend_from_slice(&replaced.tail);
-        edit.edited.bytes.extend_from_slice(&replaced.tail);
+        edit.extend(&replaced.tail);
         edit.note = replaced.note;
     }
     Ok(())
@@ -170,17 +208,18 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
     let mut text = String::new();
     let files = edits.iter().map(|edit| {
         let path = edit.plan.target.place().shown().display().to_string();
-        let diff = diff::unified(&path, &edit.found.bytes, &edit.edited.bytes, &room);
+        let diff = diff::unified(&path, edit.before(), &edit.edited.bytes, &room);
         let file = EditedFile {
             replacements: edit.edited.replacements,
             matched: edit.edited.kind,
-            hash: hash::of(&edit.edited.bytes),
+            hash: hash::of(edit.content()),
             diff: room.structured_copy(&diff.text),
             diff_truncated: diff.truncated,
             note: edit.note.map(str::to_owned),
             path,
         };
-        file.tell(&mut text, dry_run, room.in_text.then_some(&diff));
+        let encoding = edit.foreign.as_ref().map(|(encoding, ..)| *encoding);
+        file.tell(&mut text, dry_run, encoding, room.in_text.then_some(&diff));
         file
     });
     let files = files.collect();
@@ -189,7 +228,13 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
 
 impl EditedFile {
     /// Adds this file to the text for people and models.
-    fn tell(&self, text: &mut String, dry_run: bool, diff: Option<&Diff>) {
+    fn tell(
+        &self,
+        text: &mut String,
+        dry_run: bool,
+        encoding: Option<Encoding>,
+        diff: Option<&Diff>,
+    ) {
         if !text.is_empty() {
             text.push('\n');
         }
@@ -203,6 +248,9 @@ impl EditedFile {
             "{done} {} {places} in {}",
             self.replacements, self.path
         ));
+        if let Some(encoding) = encoding {
+            text.push_str(&format!(", which is {}", encoding.name()));
+        }
         match self.matched {
             Kind::Exact => {}
             Kind::LineEndings => text.push_str(" (other line endings, kept as they are)"),

@@ -5,7 +5,10 @@ use std::{io, ops::Range};
 use lmcp_core::{Cx, ToolError, ToolResult};
 
 use crate::{
-    files::text::{Encoding, Endings, Evidence, Piece},
+    files::{
+        charset,
+        text::{Encoding, Endings, Piece, certain_start},
+    },
     room::Room,
 };
 
@@ -284,13 +287,9 @@ impl Start {
 
 /// Of a file too large to look at as a whole: what its encoding and line endings seem to be.
 fn look_at(raw: &[u8], mark: Encoding) -> (Encoding, Endings) {
-    let mut evidence = Evidence::default();
-    if mark == Encoding::Utf8 {
-        evidence.add(raw);
-    }
     let encoding = match mark {
-        Encoding::Utf8 => evidence.encoding(),
-        Encoding::Utf16Le | Encoding::Utf16Be | Encoding::Windows1252 => mark,
+        Encoding::Utf8 => charset::of(raw).0,
+        mark => mark,
     };
     let mut endings = Endings::default();
     endings.add(encoding, raw);
@@ -303,13 +302,26 @@ fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64
         Encoding::Windows1252 => 0,
         Encoding::Utf8 => 3,
         Encoding::Utf16Le | Encoding::Utf16Be => 2,
+        Encoding::Other(_) => UNBROKEN_BYTES,
     };
     // UTF-16 keeps step from the beginning of the file.
     let offset = offset - offset % encoding.unit() as u64;
     let from = offset.saturating_sub(back);
     let around = source.between(from, offset + 4)?;
-    let inside = usize::try_from(offset - from).unwrap_or_default();
-    for before in (1..=inside).rev() {
+    let inside = usize::try_from(offset - from)
+        .unwrap_or_default()
+        .min(around.len());
+    if let Encoding::Other(_) = encoding {
+        let mut at = certain_start(&around[..inside]);
+        for (_, length) in encoding.pieces(&around[at..]) {
+            if at + length > inside {
+                break;
+            }
+            at += length;
+        }
+        return Ok(from + at as u64);
+    }
+    for before in (1..=inside).rev().filter(|it| it % encoding.unit() == 0) {
         let character = &around[inside - before..];
         let first = encoding.pieces(character).next();
         // A character that begins before the byte and ends behind it.
@@ -321,6 +333,9 @@ fn align(source: &mut Source, offset: u64, encoding: Encoding) -> io::Result<u64
     }
     Ok(offset)
 }
+
+/// How far back a byte is looked for that is no part of a longer character: a blank, say.
+const UNBROKEN_BYTES: u64 = 1024;
 
 /// What is shown of a file whose last line begins nowhere near its end.
 const ONE_LINE_BYTES: u64 = 4096;

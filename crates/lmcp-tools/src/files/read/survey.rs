@@ -5,6 +5,7 @@ use std::io;
 use lmcp_core::Cx;
 
 use crate::files::{
+    charset::Guess,
     hash,
     text::{Encoding, Endings, Evidence},
 };
@@ -45,7 +46,7 @@ impl Survey {
             };
             let chunk = &chunk[..taken];
             hash.add(chunk);
-            if mark == Encoding::Utf8 {
+            if mark_length == 0 {
                 evidence.add(chunk);
             }
             let before = endings.lines_ended() as u64;
@@ -63,10 +64,10 @@ impl Survey {
             Some(taken)
         })?;
         Ok(Self {
-            encoding: if mark == Encoding::Utf8 {
-                evidence.encoding()
-            } else {
+            encoding: if mark_length > 0 || evidence.is_utf8() {
                 mark
+            } else {
+                guess(source, cx)?
             },
             endings,
             lines: endings.lines_ended() as u64 + u64::from(ends_open),
@@ -74,6 +75,13 @@ impl Survey {
             line_start: line_start.unwrap_or(source.size()),
         })
     }
+}
+
+/// The encoding of a file that has no mark and is not UTF-8.
+fn guess(source: &mut Source, cx: &Cx) -> io::Result<Encoding> {
+    let mut guess = Guess::new();
+    source.walk(0, cx, |_, chunk, _| guess.add(chunk).then_some(chunk.len()))?;
+    Ok(guess.encoding())
 }
 
 /// Where a line begins, counted from 1, in a file too large to look at as a whole.

@@ -1,7 +1,7 @@
 //! The pattern, ready to search with.
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
+use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};
 use lmcp_core::{ToolError, ToolResult};
 
 use crate::room::Room;
@@ -13,6 +13,8 @@ pub(super) struct Query {
     pub(super) mode: Mode,
     pub(super) matcher: RegexMatcher,
     searcher: SearcherBuilder,
+    /// Has it characters that other encodings write otherwise?
+    pub(super) is_foreign: bool,
     /// May a match span lines?
     pub(super) multiline: bool,
     /// Lines of context after a match.
@@ -50,14 +52,22 @@ impl Query {
             .binary_detection(BinaryDetection::quit(0));
         // One match with its context always fits into an answer.
         let width = room.bytes / (2 * (before + after + 1));
+        let is_foreign = args.pattern().is_ok_and(|pattern| !pattern.is_ascii());
         Ok(Self {
             mode: args.mode,
+            is_foreign,
             matcher: matcher(args)?,
             searcher,
             multiline: args.multiline,
             after,
             width: width.clamp(WIDTH.0, WIDTH.1),
         })
+    }
+
+    /// For a file that is not UTF-8.
+    pub(super) fn searcher_for(&self, encoding: &str) -> Option<Searcher> {
+        let encoding = Encoding::new(encoding).ok()?;
+        Some(self.searcher.clone().encoding(Some(encoding)).build())
     }
 
     /// One per thread: it keeps its buffers.

@@ -28,6 +28,8 @@ pub(super) struct Collector<'a> {
     pub(super) count: u64,
     /// Was a NUL byte found?
     pub(super) is_binary: bool,
+    /// Was something found in text that is not UTF-8?
+    pub(super) is_foreign: bool,
     /// No more matches are taken; only the context of the last.
     pub(super) is_full: bool,
     /// Lines before the next match.
@@ -47,6 +49,7 @@ impl<'a> Collector<'a> {
             used: Budget::default(),
             count: 0,
             is_binary: false,
+            is_foreign: false,
             is_full: false,
             before: Vec::new(),
             keeps_context: false,
@@ -70,6 +73,7 @@ impl<'a> Collector<'a> {
         // In a multiline match the column is that in its first line.
         let line_start = text[..at].iter().rposition(|byte| *byte == b'\n');
         let column = at - line_start.map_or(0, |end| end + 1);
+        self.is_foreign |= std::str::from_utf8(text).is_err();
         let (text, clipped) = clip::around(text, at, self.query.width);
         let found = Match {
             path: String::new(),

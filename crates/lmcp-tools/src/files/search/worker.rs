@@ -2,10 +2,13 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Seek as _},
     mem::MaybeUninit,
     ops::Range,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +17,8 @@ use std::{
 
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
+
+use crate::files::{charset, text::Encoding};
 
 use super::{
     args::Mode,
@@ -224,14 +229,24 @@ impl<'a> Worker<'a> {
             ..
         } = self.search;
         let path_bytes = tree.below(&self.path).len() + prefix_bytes;
-        let mut sink = Collector::new(query, after_line, left.minus(&outcome.used), path_bytes);
-        let reader = Watched {
+        let left_now = left.minus(&outcome.used);
+        let mut sink = Collector::new(query, after_line, left_now, path_bytes);
+        let mut reader = Watched {
             file,
             flags: self.flags,
+            looks: query.is_foreign,
+            is_foreign: false,
         };
-        let done = self
+        let mut done = self
             .searcher
-            .search_reader(&self.matcher, reader, &mut sink);
+            .search_reader(&self.matcher, &mut reader, &mut sink);
+        if (sink.is_foreign || reader.is_foreign)
+            && done.is_ok()
+            && let Some(mut searcher) = self.searcher_for(file)
+        {
+            sink = Collector::new(query, after_line, left_now, path_bytes);
+            done = searcher.search_reader(&self.matcher, &mut reader, &mut sink);
+        }
         let stopped = done.is_err() && self.flags.is_set();
         outcome.skipped.binary_files += u64::from(sink.is_binary);
         match done {
@@ -263,6 +278,19 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// For a file that is not UTF-8, from its beginning.
+    fn searcher_for(&self, mut file: &File) -> Option<Searcher> {
+        let mut head = vec![0; HEAD_BYTES];
+        let length = file.read_at(&mut head, 0).ok()?;
+        let whole = Encoding::Utf8.whole(&head[..length]);
+        let (encoding, _) = charset::of(&head[..whole]);
+        if encoding == Encoding::Utf8 {
+            return None;
+        }
+        file.rewind().ok()?;
+        self.search.query.searcher_for(encoding.name())
+    }
+
     fn keep_file(&self, kept: Kept, outcome: &mut Outcome, left: Budget) {
         let file: Arc<[u8]> = self.search.tree.below(&self.path).into();
         outcome
@@ -285,6 +313,10 @@ impl Flags<'_> {
 struct Watched<'a> {
     file: &'a File,
     flags: Flags<'a>,
+    /// Is it of interest whether it is UTF-8?
+    looks: bool,
+    /// It is not.
+    is_foreign: bool,
 }
 
 impl Read for Watched<'_> {
@@ -292,6 +324,17 @@ impl Read for Watched<'_> {
         if self.flags.is_set() {
             return Err(io::Error::other("the search was stopped"));
         }
-        self.file.read(buffer)
+        let length = self.file.read(buffer)?;
+        if self.looks && !self.is_foreign {
+            // The end of a character that began before.
+            let inside = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+            let begun = buffer[..length].iter().take(3).take_while(inside).count();
+            let text = std::str::from_utf8(&buffer[begun..length]);
+            self.is_foreign = text.is_err_and(|err| err.error_len().is_some());
+        }
+        Ok(length)
     }
 }
+
+/// How much of a file is looked at to learn its encoding.
+const HEAD_BYTES: usize = 256 << 10;
