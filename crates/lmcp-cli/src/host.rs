@@ -34,6 +34,7 @@ pub(crate) fn settings(
         ),
         None => None,
     };
+    settings.exit_code_is_error = options.exit_code_is_error.unwrap_or_default();
     let rules = [
         (Decision::Allow, &options.allow),
         (Decision::Ask, &options.ask),

@@ -31,7 +31,7 @@ impl<T> Answer<T> {
         self
     }
 
-    /// The tool did what it could, and that was a failure: a command that exits with 1.
+    /// The tool did what it could, and that was a failure: a command whose time was over.
     pub(crate) fn failed_if(mut self, failed: bool) -> Self {
         self.failed = failed;
         self

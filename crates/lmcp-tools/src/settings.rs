@@ -38,6 +38,9 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// The shell for lines; bash where there is one, else sh.
     pub shell: Option<String>,
+    /// Tells a command that failed as an error, but for exit code 1 of `grep`, `diff`, `test` and their like. False: a command
+    /// that ran is an answer, and only one that could not be run or was ended by the server is an error.
+    pub exit_code_is_error: bool,
     /// The longest a command may ask for. 1 hour: longer work is a job.
     pub most_timeout: Duration,
     /// From asking a command to end to ending it. 2 seconds: enough to tidy up.
@@ -71,6 +74,7 @@ impl Default for Settings {
             state_dir: None,
             rules: Vec::new(),
             shell: None,
+            exit_code_is_error: false,
             most_timeout: Duration::from_secs(60 * 60),
             grace_ms: 2000,
             commands_at_once: 256,

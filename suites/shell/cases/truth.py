@@ -16,7 +16,8 @@ def signals(cx):
         equal(
             (result["signal"], result["exit_code"]), (f"SIG{name}", None), f"(signal, exit code) of `kill -{name} $$`"
         )
-        check(result.refused, f"`kill -{name} $$` is reported as a success")
+        if cx.profile.promises.get("exit_code_is_error"):
+            check(result.refused, f"`kill -{name} $$` is reported as a success")
 
 
 @case("a child's signal is the shell's exit code 128+n, not the command's signal")
@@ -33,6 +34,19 @@ def failure_is_marked(cx):
     for command in ("exit 2", "false", "ls /nonexistent/folder"):
         check(cx.run(command).refused, f"`{command}` is reported as a success")
     check(not cx.run("echo fine; echo noise >&2").refused, "output on stderr alone is reported as an error")
+
+
+@case(
+    "a command that ran is an answer, however it ended, and the exit code comes first",
+    "pydantic-ai gives up after two errors, AutoGen drops what an error says, mcpo answers 500",
+)
+def ran_is_an_answer(cx):
+    cx.profile.promise("exit_code_is_answer")
+    for command, code in (("exit 2", 2), ("false", 1), ("ls /nonexistent/folder", 2), ("echo fine", 0)):
+        result = cx.run(command)
+        equal((result["exit_code"], result.refused), (code, False), f"(exit code, error) of `{command}`")
+        check(result.text.startswith(f"exit code {code}"), f"the text begins with {result.text[:30]!r}")
+    check(not cx.run("kill -SEGV $$").refused, "a command that ended by a signal of its own is an error")
 
 
 @case("exit 1 of grep, diff, cmp and test is an answer, not an error")

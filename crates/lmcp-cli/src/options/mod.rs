@@ -84,6 +84,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROGRAM", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) shell: Option<PathBuf>,
 
+    /// Tell clients of a command that failed as of an error. Without it, only
+    /// a command that could not be run, or was ended by the server, is one.
+    #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) exit_code_is_error: Option<bool>,
+
     /// Where web_search asks: the address of a SearXNG instance.
     /// [env: LMCP_SEARXNG_URL]
     #[arg(long, value_name = "URL", help_heading = TOOLS, verbatim_doc_comment)]
@@ -320,6 +326,7 @@ impl Options {
             deny: [self.deny, below.deny].concat(),
             also_read: or_list(self.also_read, below.also_read),
             shell: self.shell.or(below.shell),
+            exit_code_is_error: self.exit_code_is_error.or(below.exit_code_is_error),
             searxng_url: self.searxng_url.or(below.searxng_url),
             search_backend: self.search_backend.or(below.search_backend),
             fetch_allow: or_list(self.fetch_allow, below.fetch_allow),

@@ -2,11 +2,12 @@
 //! becomes the command.
 //!
 //! What it is told comes in an open file, for others can read command lines; and nothing of the command's environment is
-//! there before the fence is, for a loader runs what its variables name.
+//! there before the fence is, for a loader runs what its variables name. If the command cannot be run, that is written into
+//! the same file, where the guard looks for it.
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, Write as _},
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     process::{Command, ExitCode},
@@ -26,6 +27,9 @@ use super::{
 /// How this program is called for it.
 pub(super) const NAME: &str = "__enter";
 
+/// Stands before the reason, in the file that held the step.
+const NOT_RUN: &str = "not run: ";
+
 #[derive(Serialize, Deserialize)]
 struct Step {
     argv: Vec<String>,
@@ -34,7 +38,7 @@ struct Step {
     fence: Option<Fence>,
 }
 
-/// This program, called to become the command; and what it is to be told, which must stay open until it runs.
+/// This program, called to become the command; and what it is told, which must stay open until it runs.
 pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
     let step = Step {
         argv: order.argv.clone(),
@@ -59,18 +63,21 @@ pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
 
 /// Takes the place and becomes the command; returns only if that fails, with what shells say then.
 pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
-    let step = match descriptor
+    let opened = descriptor
         .ok_or_else(|| io::ErrorKind::InvalidInput.into())
-        .and_then(read)
-    {
+        .and_then(open);
+    let Ok(mut told) = opened else {
+        return ExitCode::from(125);
+    };
+    let step = match read(&mut told) {
         Ok(step) => step,
-        Err(err) => return failed(&format!("cannot tell what to run: {err}"), 125),
+        Err(err) => return failed(told, &format!("cannot tell what to run: {err}"), 125),
     };
     let Some((program, args)) = step.argv.split_first() else {
         return ExitCode::FAILURE;
     };
     if let Err(err) = prepare(&step) {
-        return failed(&format!("cannot confine the command: {err}"), 125);
+        return failed(told, &format!("cannot confine the command: {err}"), 125);
     }
     let err = Command::new(program)
         .args(args)
@@ -82,13 +89,31 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
     } else {
         126
     };
-    failed(&format!("cannot run {program}: {err}"), code)
+    failed(told, &format!("cannot run `{program}`: {err}"), code)
 }
 
-fn read(descriptor: &str) -> io::Result<Step> {
+/// Why the command was never run, if it was not. To be asked once it has ended.
+pub(super) fn why_not_run(mut told: &File) -> Option<String> {
+    let mut words = String::new();
+    told.rewind().ok()?;
+    told.read_to_string(&mut words).ok()?;
+    let why = words.strip_prefix(NOT_RUN)?;
+    Some(why.to_owned())
+}
+
+fn open(descriptor: &str) -> io::Result<File> {
     let descriptor: u32 = descriptor.parse().map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options.open(format!("/proc/self/fd/{descriptor}"))
+}
+
+fn read(told: &mut File) -> io::Result<Step> {
     let mut bytes = Vec::new();
-    File::open(format!("/proc/self/fd/{descriptor}"))?.read_to_end(&mut bytes)?;
+    told.read_to_end(&mut bytes)?;
+    // The guard keeps it open, and need not keep what is in it.
+    told.set_len(0)?;
+    told.rewind()?;
     // The command itself is to find nothing of it.
     close_fds::set_fds_cloexec(3, &[]);
     Ok(serde_json::from_slice(&bytes)?)
@@ -106,8 +131,9 @@ fn prepare(step: &Step) -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-fn failed(words: &str, code: u8) -> ExitCode {
-    // The command's own standard error: it is the one that was to run.
+/// Told twice: to who waits for the command, and on the command's own standard error, for who reads its output later.
+fn failed(mut told: File, words: &str, code: u8) -> ExitCode {
     let _ = io::stderr().write_all(format!("{words}\n").as_bytes());
+    let _ = told.write_all(format!("{NOT_RUN}{words}").as_bytes());
     ExitCode::from(code)
 }

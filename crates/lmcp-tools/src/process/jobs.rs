@@ -179,7 +179,7 @@ pub(super) fn how(state: State, exit_code: Option<i32>, signal: Option<&str>) ->
     match (state, exit_code, signal) {
         (State::Running, ..) => "running".to_owned(),
         (State::Lost, ..) => "lost".to_owned(),
-        (_, Some(code), _) => format!("exit {code}"),
+        (_, Some(code), _) => format!("exit code {code}"),
         (_, None, Some(signal)) => format!("ended by {signal}"),
         (_, None, None) => "ended".to_owned(),
     }

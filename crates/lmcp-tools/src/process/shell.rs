@@ -260,7 +260,10 @@ async fn ended(
 ) -> ToolResult<Answer<Ran>> {
     let id = running.id.clone();
     let shown = read(&running, room)?;
-    let failed = end.timed_out || exit::is_failure(&running.order.shown(), end.exit_code);
+    if let Some(why) = &end.not_run {
+        return Err(ToolError::new(why.clone()));
+    }
+    let failed = is_error(host, &running, &end);
     let omitted = shown.omitted + end.lost;
     let truncated = omitted > 0;
     let status = status(&end);
@@ -269,7 +272,7 @@ async fn ended(
         in_text: room.in_text || failed,
         ..*room
     };
-    let text = render(&room, &shown, &status);
+    let text = render(&room, &shown.both, &status);
     let mut ran = Ran {
         exit_code: end.exit_code,
         signal: end.signal.map(exit::signal_name),
@@ -322,7 +325,7 @@ fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<An
         "still running after {} s, as job {id}: job_output with wait_exit waits for its end, job_stop ends it",
         after.as_secs()
     );
-    let text = render(room, &shown, &status);
+    let text = render(room, &shown.both, &status);
     let ran = Ran {
         exit_code: None,
         signal: None,
@@ -353,24 +356,33 @@ fn read(running: &Running, room: &Room) -> ToolResult<Shown> {
         .map_err(|err| ToolError::new("the output cannot be read").source(err))
 }
 
-/// The output as it came, if it belongs here, and how it ended.
-fn render(room: &Room, shown: &Shown, status: &str) -> String {
-    if !room.in_text || shown.both.is_empty() {
+/// A command that ran is an answer, however it ended. One that we ended is none, and the operator may want failures told
+/// as errors.
+fn is_error(host: &Host, running: &Running, end: &End) -> bool {
+    let failed = host.settings.exit_code_is_error
+        && exit::is_failure(&running.order.shown(), end.exit_code);
+    end.timed_out || end.stopped || failed
+}
+
+/// How it ended, then the output as it came, if it belongs here.
+pub(super) fn render(room: &Room, output: &str, status: &str) -> String {
+    if !room.in_text || output.is_empty() {
         return status.to_owned();
     }
-    let gap = if shown.both.ends_with('\n') { "" } else { "\n" };
-    format!("{}{gap}[{status}]", shown.both)
+    format!("{status}\n{output}")
 }
 
 /// How it ended, in a line.
 pub(super) fn status(end: &End) -> String {
     let mut words = match (end.exit_code, end.signal) {
-        (Some(code), _) => format!("exit {code}"),
+        (Some(code), _) => format!("exit code {code}"),
         (None, Some(number)) => format!("ended by {}", exit::signal_name(number)),
         (None, None) => "ended".to_owned(),
     };
     if end.timed_out {
         words.push_str(", killed because its time was over");
+    } else if end.stopped {
+        words.push_str(", stopped because somebody asked for it");
     }
     words.push_str(&format!(
         ", {:.1} s",

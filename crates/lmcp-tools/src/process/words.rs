@@ -157,6 +157,9 @@ pub(crate) struct End {
     pub(crate) exit_code: Option<i32>,
     /// The number of the signal that ended it.
     pub(crate) signal: Option<i32>,
+    /// It was never run, and why: the last step before it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_run: Option<String>,
     /// It was stopped because its time was over.
     pub(crate) timed_out: bool,
     /// It was stopped because somebody asked for it.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Host, text};
+use crate::support::{Host, settings, start, text};
 
 #[tokio::test]
 async fn all_tools_are_there_and_say_what_they_are() {
@@ -61,17 +61,67 @@ async fn a_process_that_keeps_the_pipe_does_not_keep_the_answer() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_and_no_match_is_none() {
+async fn a_command_that_ran_is_an_answer_and_its_exit_code_comes_first() {
     let host = Host::new();
-    let failed = host
-        .call("shell", json!({"command": "ls /missing-for-sure"}))
-        .await;
-    assert!(failed.is_error, "{}", text(&failed));
-    let unmatched = host
-        .call("shell", json!({"command": "echo a | grep b"}))
-        .await;
-    assert!(!unmatched.is_error);
-    assert_eq!(unmatched.structured_content.unwrap()["exit_code"], 1);
+    for (command, first) in [
+        ("ls /missing-for-sure", "exit code 2, "),
+        ("echo a | grep b", "exit code 1, "),
+        ("echo fine", "exit code 0, "),
+        ("kill -SEGV $$", "ended by SIGSEGV, "),
+    ] {
+        let ran = host.call("shell", json!({ "command": command })).await;
+        assert!(!ran.is_error, "{command}");
+        assert!(text(&ran).starts_with(first), "{}", text(&ran));
+    }
+    let fine = host.call("shell", json!({"command": "echo fine"})).await;
+    assert!(text(&fine).ends_with(" s\nfine\n"), "{}", text(&fine));
+}
+
+#[tokio::test]
+async fn a_command_that_we_ended_or_could_not_run_is_an_error() {
+    let host = Host::new();
+    let late = json!({"command": "echo begun; sleep 60", "timeout": 0.3});
+    let late = host.call("shell", late).await;
+    assert!(
+        late.is_error && text(&late).contains("its time was over") && text(&late).contains("begun"),
+        "{}",
+        text(&late)
+    );
+    let outside = tempfile::tempdir().unwrap();
+    let mut confined = settings(host.state.path());
+    confined.roots = vec![outside.path().to_owned()];
+    let confined = start(confined);
+    // Between the guard and the command stands one more step on a terminal and below a root.
+    for (server, tty) in [(&host.server, false), (&host.server, true), (&confined, false)] {
+        let args = json!({"argv": ["/no/such/program"], "tty": tty});
+        let missing = server.client().call_tool("shell", args).await.unwrap();
+        assert!(
+            missing.is_error && text(&missing).contains("cannot run `/no/such/program`"),
+            "{}",
+            text(&missing)
+        );
+        let args = json!({"command": "exit 127", "tty": tty});
+        let own = server.client().call_tool("shell", args).await.unwrap();
+        assert!(!own.is_error, "{}", text(&own));
+    }
+}
+
+#[tokio::test]
+async fn the_operator_may_want_failures_as_errors() {
+    let state = tempfile::tempdir().unwrap();
+    let mut settings = settings(state.path());
+    settings.exit_code_is_error = true;
+    let server = start(settings);
+    for (command, is_error) in [
+        ("ls /missing-for-sure", true),
+        ("echo a | grep b", false),
+        ("kill -SEGV $$", true),
+        ("true", false),
+    ] {
+        let args = json!({ "command": command });
+        let ran = server.client().call_tool("shell", args).await.unwrap();
+        assert_eq!(ran.is_error, is_error, "{command}");
+    }
 }
 
 #[tokio::test]
@@ -234,7 +284,9 @@ async fn output_is_where_the_client_looks_for_it() {
             "{client}"
         );
         // Of an error some show the text alone.
-        let failed = call("echo to-be-seen; exit 3").await;
+        let args = json!({"command": "echo to-be-seen; sleep 60", "timeout": 0.3});
+        let failed = host.client().named(client).call_tool("shell", args).await;
+        let failed = failed.unwrap();
         assert!(
             failed.is_error && text(&failed).contains("to-be-seen"),
             "{client}"

@@ -20,7 +20,7 @@ use crate::time::{millis, now};
 
 use super::{
     super::{
-        dir, passing,
+        dir, enter, passing,
         remove::remove_tree,
         tree,
         words::{End, Word},
@@ -123,6 +123,7 @@ impl Guard {
         let end = self.end_now(&End {
             exit_code: status.exit_status(),
             signal: status.terminating_signal(),
+            not_run: self.step.as_ref().and_then(enter::why_not_run),
             timed_out: self.timed_out,
             stopped: !matches!(self.stop, Stop::No) && !self.timed_out,
             duration_ms: millis(self.started.elapsed()),

@@ -77,6 +77,8 @@ struct Guard {
     outputs: Vec<(Stream, File)>,
     input: Option<File>,
     terminal: Option<File>,
+    /// Where the last step before the command says why it cannot be run.
+    step: Option<File>,
     /// For its stdin, when it reads.
     feed: Vec<u8>,
     /// Where more of that is read from, a little at a time.
@@ -171,6 +173,7 @@ impl Guard {
             outputs,
             input,
             terminal,
+            step,
         } = {
             // What is blocked here would be blocked in the command, too.
             heard().thread_unblock()?;
@@ -188,6 +191,7 @@ impl Guard {
             outputs,
             input,
             terminal,
+            step,
             feed: Vec::new(),
             feed_ends: feed_file.is_some(),
             feed_file,

@@ -31,22 +31,25 @@ pub(super) struct Started {
     pub(super) input: Option<File>,
     /// The other end of its terminal.
     pub(super) terminal: Option<File>,
+    /// Where the last step before it says so if it cannot be run.
+    pub(super) step: Option<File>,
 }
 
 /// Starts it.
 pub(super) fn start(order: &Order) -> io::Result<Started> {
     // This program again where something must be done just before the command runs, else the command itself.
-    let (mut command, _told) = if order.tty.is_some() || order.fence.is_some() {
-        let (command, told) = enter::command(order)?;
-        (command, Some(told))
+    let (mut command, step) = if order.tty.is_some() || order.fence.is_some() {
+        let (command, step) = enter::command(order)?;
+        (command, Some(step))
     } else {
         (plain(order)?, None)
     };
     command.current_dir(&order.cwd);
-    match order.tty {
+    let started = match order.tty {
         Some(size) => on_terminal(command, size),
         None => on_pipes(command, &order.stdin),
-    }
+    }?;
+    Ok(Started { step, ..started })
 }
 
 fn plain(order: &Order) -> io::Result<Command> {
@@ -87,6 +90,7 @@ fn on_pipes(mut command: Command, stdin: &Stdin) -> io::Result<Started> {
         ],
         input,
         terminal: None,
+        step: None,
     })
 }
 
@@ -110,6 +114,7 @@ fn on_terminal(mut command: Command, size: Size) -> io::Result<Started> {
         outputs: vec![(Stream::Stdout, ours.try_clone()?)],
         input: Some(ours.try_clone()?),
         terminal: Some(ours),
+        step: None,
     })
 }
 
