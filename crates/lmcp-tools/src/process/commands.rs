@@ -17,6 +17,7 @@ use super::{
     follow::{Following, Follows},
     helper::Helper,
     link::Link,
+    long,
     places::{Place, Places},
     remove::remove_tree,
     rights::Rights,
@@ -383,21 +384,23 @@ impl Drop for RecordDir {
 /// The words to run.
 fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
     let refused = |words: &'static str| Err(ToolError::new(words));
-    match (&wanted.command, &wanted.argv) {
-        (Some(_), Some(_)) => refused("give `command` or `argv`, not both"),
+    let words = match (&wanted.command, &wanted.argv) {
+        (Some(_), Some(_)) => return refused("give `command` or `argv`, not both"),
         (None, None) => {
-            refused("give `command`, a line for a shell, or `argv`, a program and its arguments")
+            return refused("give `command`, a line for a shell, or `argv`, a program and its arguments");
         }
-        (Some(line), None) if line.trim().is_empty() => refused("`command` is empty"),
+        (Some(line), None) if line.trim().is_empty() => return refused("`command` is empty"),
         (None, Some(words)) if words.first().is_none_or(String::is_empty) => {
-            refused("`argv` is empty")
+            return refused("`argv` is empty");
         }
         (Some(line), None) => {
             let shell = host.settings.shell.clone().unwrap_or_else(default_shell);
-            Ok(vec![shell, "-c".into(), line.clone()])
+            vec![shell, "-c".into(), line.clone()]
         }
-        (None, Some(words)) => Ok(words.clone()),
-    }
+        (None, Some(words)) => words.clone(),
+    };
+    long::check(&words, wanted.command.is_some())?;
+    Ok(words)
 }
 
 fn default_shell() -> String {

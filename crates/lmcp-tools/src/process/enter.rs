@@ -1,4 +1,4 @@
-//! The last step before a command that has a terminal or a fence: this program again, which takes its place and then
+//! The last step before a command that has a terminal, a fence or a long line: this program again, which takes its place and then
 //! becomes the command.
 //!
 //! What it is told comes in an open file, for others can read command lines; and nothing of the command's environment is
@@ -20,7 +20,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    fence,
+    fence, long,
     words::{Fence, Order},
 };
 
@@ -33,6 +33,8 @@ const NOT_RUN: &str = "not run: ";
 #[derive(Serialize, Deserialize)]
 struct Step {
     argv: Vec<String>,
+    /// The last word is a line that is too long for a command line.
+    is_long_line: bool,
     env: BTreeMap<String, String>,
     terminal: bool,
     fence: Option<Fence>,
@@ -42,6 +44,7 @@ struct Step {
 pub(super) fn command(order: &Order) -> io::Result<(Command, File)> {
     let step = Step {
         argv: order.argv.clone(),
+        is_long_line: long::is_long_line(order),
         env: order.env.clone(),
         terminal: order.tty.is_some(),
         fence: order.fence.clone(),
@@ -69,21 +72,26 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
     let Ok(mut told) = opened else {
         return ExitCode::from(125);
     };
-    let step = match read(&mut told) {
+    let mut step = match read(&mut told) {
         Ok(step) => step,
         Err(err) => return failed(told, &format!("cannot tell what to run: {err}"), 125),
-    };
-    let Some((program, args)) = step.argv.split_first() else {
-        return ExitCode::FAILURE;
     };
     if let Err(err) = prepare(&step) {
         return failed(told, &format!("cannot confine the command: {err}"), 125);
     }
+    let line = match step.shorten() {
+        Ok(line) => line,
+        Err(err) => return failed(told, &format!("cannot pass the command on: {err}"), 125),
+    };
+    let Some((program, args)) = step.argv.split_first() else {
+        return ExitCode::FAILURE;
+    };
     let err = Command::new(program)
         .args(args)
         .env_clear()
         .envs(&step.env)
         .exec();
+    drop(line);
     let code = if err.kind() == io::ErrorKind::NotFound {
         127
     } else {
@@ -117,6 +125,22 @@ fn read(told: &mut File) -> io::Result<Step> {
     // The command itself is to find nothing of it.
     close_fds::set_fds_cloexec(3, &[]);
     Ok(serde_json::from_slice(&bytes)?)
+}
+
+impl Step {
+    /// Puts a line that is too long into a file that the shell reads, and that must stay open until it does.
+    fn shorten(&mut self) -> io::Result<Option<File>> {
+        if !self.is_long_line {
+            return Ok(None);
+        }
+        let shell = self.argv.first().cloned().unwrap_or_default();
+        let Some(line) = self.argv.last_mut() else {
+            return Ok(None);
+        };
+        let (short, file) = long::short_form(&shell, line)?;
+        *line = short;
+        Ok(Some(file))
+    }
 }
 
 fn prepare(step: &Step) -> io::Result<()> {

@@ -25,6 +25,7 @@ pub(crate) mod holders;
 pub(crate) mod input;
 pub(crate) mod jobs;
 mod link;
+mod long;
 pub(crate) mod output;
 mod passing;
 pub(crate) mod peers;

@@ -17,7 +17,7 @@ use super::{
     shell::seconds,
     show,
     spool::{Record, Stream, step_over},
-    store::{Job, State},
+    store::{Job, State, clip},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 
@@ -153,7 +153,9 @@ fn regex(pattern: &str) -> ToolResult<Regex> {
         .dfa_size_limit(1024 * 1024)
         .build();
     built.map_err(|err| {
-        ToolError::new(format!("`{pattern}` is not a regular expression")).source(err)
+        let pattern = clip(pattern);
+        ToolError::new(format!("`{pattern}` is not a regular expression"))
+            .source(io::Error::other(clip(&err.to_string())))
     })
 }
 

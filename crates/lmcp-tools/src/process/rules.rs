@@ -10,6 +10,8 @@ use lmcp_core::{Cx, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::store::clip;
+
 /// What to do with a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -83,7 +85,7 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
         Decision::Allow if !rules.is_empty() && !request.env.is_empty() => Decision::Ask,
         decision => decision,
     };
-    let shown = request.line.shown();
+    let shown = clip(&request.line.shown());
     match decision {
         Decision::Allow => Ok(()),
         Decision::Deny => Err(ToolError::new(format!(

@@ -184,7 +184,7 @@ impl Store {
     /// There is none of that id, it is somebody else's, or it may do more: the three sound the same.
     pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
         let unknown = || {
-            ToolError::new(format!("there is no job `{id}`")).hint("`jobs` lists those there are")
+            ToolError::new(format!("there is no job `{}`", clip(id))).hint("`jobs` lists those there are")
         };
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !is_id {
@@ -344,8 +344,8 @@ impl About {
     }
 }
 
-/// A list is no place for a script.
-fn clip(command: &str) -> String {
+/// A list is no place for a script, nor is an error.
+pub(super) fn clip(command: &str) -> String {
     match command.char_indices().nth(LONGEST_COMMAND) {
         Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
         None => command.to_owned(),

@@ -39,6 +39,7 @@ mod fetch_parts;
 mod fetch_tls;
 mod jobs;
 mod list_dir;
+mod long;
 mod peers;
 mod picture;
 mod read_file;

@@ -1,0 +1,131 @@
+//! Commands that are longer than the kernel takes as an argument.
+
+use std::path::Path;
+
+use lmcp_core::Handle;
+use lmcp_tools::settings::{Decision, Rule};
+use serde_json::{Value, json};
+
+use crate::support::{Host, settings, skipped, start, text};
+
+/// Lines and what is to be seen of them: that they run alike, however long they are.
+const LINES: &[&str] = &[
+    "echo $0 $#; cat; exit 3",
+    "set -e; false; echo no",
+    "set -e\nf() { false; }\nf || echo yes\nf\necho no",
+    "trap 'echo bye' EXIT; exit 4",
+    "cat <<EOF\nx $0\nEOF\n",
+    "ls /proc/self/fd",
+    "exec 3</dev/null; read line <&3; echo $?; echo $LINENO\n\necho $LINENO",
+    "echo 'a'\\''b' \"$(echo \"n $0\")\" `echo old`; (exit 7)",
+    "echo a\\\n",
+    "echo first\nif",
+    "kill -TERM $$",
+];
+
+async fn run(server: &Handle, command: &str) -> Value {
+    let args = json!({"command": command, "stdin": "given\n"});
+    let result = server.client().call_tool("shell", args).await.unwrap();
+    let ran = result.structured_content.unwrap();
+    json!([ran.get("exit_code"), ran.get("signal"), ran["stdout"]])
+}
+
+/// The same line, in so many bytes more.
+fn longer(line: &str, bytes: usize) -> String {
+    format!(": {}; {line}", "x".repeat(bytes))
+}
+
+#[tokio::test]
+async fn a_line_runs_alike_however_long_it_is() {
+    for shell in ["/bin/bash", "/bin/sh", "/bin/dash", "/bin/zsh"] {
+        if !Path::new(shell).exists() {
+            skipped(&format!("there is no {shell}"));
+            continue;
+        }
+        let state = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let mut open = settings(state.path());
+        open.shell = Some(shell.to_owned());
+        let mut confined = open.clone();
+        confined.roots = vec![root.path().to_owned()];
+        for server in [start(open), start(confined)] {
+            for line in LINES {
+                let short = run(&server, line).await;
+                let long = run(&server, &longer(line, 200_000)).await;
+                assert_eq!(long, short, "{shell}: {line}");
+            }
+            let size = run(&server, &longer("echo there", 3_000_000)).await;
+            assert_eq!(size, json!([0, null, "there\n"]), "{shell}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_runs_on_a_terminal_and_as_a_job_and_again() {
+    let host = Host::new();
+    let command = longer("tty >/dev/null && echo on a terminal", 200_000);
+    let ran = host
+        .value("shell", json!({"command": command, "tty": true}))
+        .await;
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+    let command = longer("echo ran; exit 5", 200_000);
+    let started = host.value("shell_bg", json!({ "command": command })).await;
+    let mut id = started["id"].clone();
+    for _ in 0..2 {
+        let args = json!({"id": id, "wait_exit": true});
+        let output = host.value("job_output", args).await;
+        assert_eq!(
+            (&output["exit_code"], &output["output"]),
+            (&json!(5), &json!("ran\n"))
+        );
+        let args = json!({"id": id, "restart": true});
+        id = host.value("job_stop", args).await["restarted_as"].clone();
+    }
+    let listed = host.call("jobs", json!({})).await;
+    assert!(text(&listed).len() < 4000, "{}", text(&listed).len());
+}
+
+#[tokio::test]
+async fn of_long_arguments_an_error_tells_the_beginning() {
+    let state = tempfile::tempdir().unwrap();
+    let mut settings = settings(state.path());
+    settings.rules = vec![Rule::new(Decision::Deny, "rm")];
+    let server = start(settings.clone());
+    settings.rules.clear();
+    settings.shell = Some("/usr/bin/env".to_owned());
+    let other_shell = start(settings);
+    let long = "x".repeat(150_000);
+    let most = "131071";
+    for (server, tool, args, words) in [
+        (&server, "shell", json!({"argv": ["echo", &long]}), most),
+        (&server, "shell", json!({"argv": [&long]}), most),
+        (
+            &server,
+            "shell",
+            json!({"argv": ["/no/such", &long[..100_000]]}),
+            "cannot run `/no/such x",
+        ),
+        (
+            &server,
+            "shell",
+            json!({"command": format!("rm {long}")}),
+            "forbid `rm x",
+        ),
+        (
+            &other_shell,
+            "shell",
+            json!({"command": format!("echo {long}")}),
+            most,
+        ),
+        (&server, "job_output", json!({ "id": long }), "no job `x"),
+    ] {
+        let result = server.client().call_tool(tool, args).await.unwrap();
+        let said = text(&result);
+        assert!(
+            result.is_error && said.contains(words) && said.len() < 1000,
+            "{}: {}",
+            said.len(),
+            &said[..said.len().min(1000)]
+        );
+    }
+}
