@@ -8,7 +8,10 @@ use lmcp_tools::{
     settings::{Decision, Rule, Web},
 };
 
-use crate::{options::Options, report::Failure};
+use crate::{
+    options::Options,
+    report::{self, Failure},
+};
 
 /// What the tools are told. Every option about them ends here.
 pub(crate) fn settings(
@@ -67,6 +70,17 @@ pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> 
         .title("lmcp")
         .about("Tools that work on the machine this server runs on");
     let tools = HostTools::new(settings).map_err(|err| Failure::from(err).code(2))?;
+    let outside: Vec<_> = tools
+        .path_outside()
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    if !outside.is_empty() {
+        report::note(&format!(
+            "commands cannot run what is in {}; --also-read lets them",
+            outside.join(", ")
+        ));
+    }
     Ok(tools.add_to(server))
 }
 

@@ -4,6 +4,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 use tokio::sync::watch;
 
+use crate::random;
+
 /// Who sent a request, as far as the transport knows.
 #[derive(Clone)]
 pub struct Caller(Arc<Inner<dyn Headers>>);
@@ -16,7 +18,16 @@ struct Inner<H: ?Sized> {
     /// True once it is gone for good.
     gone: Option<watch::Receiver<bool>>,
     process: Option<Process>,
+    /// None where requests come one by one, as over HTTP.
+    connection: Option<Arc<Connection>>,
     headers: H,
+}
+
+/// A connection that a caller comes on for as long as it lasts.
+struct Connection {
+    name: String,
+    /// Dropped with the last who knows the caller.
+    open: watch::Sender<()>,
 }
 
 /// A caller that whoever runs the server knows in person: a process it started, say.
@@ -65,6 +76,24 @@ pub enum Transport {
     Unix,
     /// By HTTP.
     Http,
+}
+
+impl Transport {
+    fn has_connections(self) -> bool {
+        match self {
+            Self::Stdio | Self::Unix => true,
+            Self::Memory | Self::Http => false,
+        }
+    }
+}
+
+impl Connection {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            name: random::hex::<8>(),
+            open: watch::channel(()).0,
+        })
+    }
 }
 
 /// The process at the other end of a unix socket, as the kernel says.
@@ -129,6 +158,7 @@ impl Caller {
             identity: None,
             gone: None,
             process,
+            connection: transport.has_connections().then(Connection::new),
             headers,
         }))
     }
@@ -165,6 +195,7 @@ impl Caller {
             identity,
             gone,
             process: self.0.process,
+            connection: self.0.connection.clone(),
             headers: Same(self),
         }))
     }
@@ -186,12 +217,35 @@ impl Caller {
 
     /// Waits until it is gone for good and nobody will come back as it: for ever, unless it is known in person. What goes
     /// on in its name should end then.
-    pub async fn gone(&self) {
-        let Some(mut gone) = self.0.gone.clone() else {
-            return std::future::pending().await;
-        };
-        // Whoever would say it being gone says it too.
-        let _ = gone.wait_for(|gone| *gone).await;
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let gone = self.0.gone.clone();
+        async move {
+            let Some(mut gone) = gone else {
+                return std::future::pending().await;
+            };
+            // Whoever would say it being gone says it too.
+            let _ = gone.wait_for(|gone| *gone).await;
+        }
+    }
+
+    /// The connection it comes on, by a name that no other has. None over HTTP and in memory.
+    pub fn connection(&self) -> Option<&str> {
+        let connection = self.0.connection.as_ref();
+        connection.map(|connection| connection.name.as_str())
+    }
+
+    /// Waits until that connection is closed and its last call has ended: for ever where there is none. To be waited for
+    /// without holding the caller, which is part of the connection.
+    pub fn hung_up(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let open = self.0.connection.as_ref();
+        let open = open.map(|connection| connection.open.subscribe());
+        async move {
+            let Some(mut open) = open else {
+                return std::future::pending().await;
+            };
+            // Nothing is ever sent.
+            let _ = open.changed().await;
+        }
     }
 
     /// The role of its identity.
@@ -257,5 +311,23 @@ impl fmt::Debug for Caller {
             .field("principal", &self.0.principal)
             .field("process", &self.0.process)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_has_a_name_of_its_own_and_ends_with_its_caller() {
+        let caller = Caller::process(0, None);
+        let known = caller.clone().known_as("ann");
+        assert!(caller.connection().is_some());
+        assert_eq!(caller.connection(), known.connection());
+        assert_ne!(caller.connection(), Caller::process(0, None).connection());
+        assert_eq!(Caller::new(Transport::Http).connection(), None);
+        let hung_up = known.hung_up();
+        drop((caller, known));
+        hung_up.await;
     }
 }

@@ -48,6 +48,13 @@ impl Cx {
         self.0.request.caller()
     }
 
+    /// The conversation this request belongs to, by a name that no other has: that of its connection, else of its session.
+    /// None where every request stands alone.
+    pub fn session_name(&self) -> Option<String> {
+        let connection = self.caller().connection().map(str::to_owned);
+        connection.or_else(|| self.0.request.session()?.name())
+    }
+
     /// A header of the request, on transports that have them. Names in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.caller().header(name)

@@ -26,7 +26,7 @@ pub mod settings;
 mod time;
 mod web;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
 use lmcp_wire::RpcError;
@@ -36,7 +36,7 @@ pub use process::helper::Helper;
 pub use settings::Settings;
 
 use files::locks::Locks;
-use process::{commands::Commands, holders::Holders, peers, rights::Rights};
+use process::{commands::Commands, holders::Holders, peers, reach, rights::Rights};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
@@ -83,6 +83,14 @@ impl HostTools {
     /// A root cannot be opened, or this kernel cannot enforce what was asked for.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         Host::new(settings).map(|host| Self { host })
+    }
+
+    /// Folders of PATH that commands cannot run anything from, because they are outside of the roots and of what commands
+    /// may also read. For a word to the operator.
+    pub fn path_outside(&self) -> Vec<PathBuf> {
+        let runs = self.host.commands.is_some();
+        let fence = self.host.rights.fence().filter(|_| runs);
+        fence.map(reach::path_outside).unwrap_or_default()
     }
 
     /// The server, with these tools.

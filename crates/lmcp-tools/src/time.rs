@@ -4,8 +4,13 @@ use std::time::{Duration, SystemTime};
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
+    now_millis() / 1000
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |time| time.as_secs())
+    now.map_or(0, millis)
 }
 
 /// A time in whole milliseconds.

@@ -185,7 +185,16 @@ def nul_bytes(cx):
 
 @case("carriage returns and escape sequences of a plain command come through as written")
 def control_characters(cx):
+    if cx.profile.promises.get("shown_plain"):
+        raise Cannot("escape sequences are left out")
     equal(cx.run("printf 'a\\r\\nb\\033[1mc\\007'")["stdout"], "a\r\nb\033[1mc\a", "stdout")
+
+
+@case("escape sequences are left out, and of a line that is written over the last state is shown")
+def shown_plain(cx):
+    cx.profile.promise("shown_plain")
+    equal(cx.run("printf 'a\\r\\nb\\033[1mc\\007'")["stdout"], "a\r\nbc", "stdout")
+    equal(cx.run("printf '10%%\\r50%%\\r99%%\\ndone\\n'")["stdout"], "99%\ndone\n", "stdout")
 
 
 @case(

@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::support::{folder, lmcp, post, start};
+use crate::support::{folder, lmcp, post, said, start};
 
 fn call(address: &str, headers: &str, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
@@ -82,5 +83,47 @@ fn nothing_hides_from_a_server_whose_guard_was_killed() {
     while processes_with(&variable) > 0 {
         assert!(Instant::now() < until, "orphans are left");
         std::thread::yield_now();
+    }
+}
+
+#[test]
+fn folders_of_path_that_commands_cannot_read_are_named_at_the_start() {
+    let (root, chain) = (folder("path-root"), folder("path-chain"));
+    for folder in [&root, &chain] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", chain.display());
+    let mut command = lmcp(&["serve", "--stdio", "--root", root.to_str().unwrap()]);
+    command.env("PATH", &path);
+    // Standard input ends at once, and so does the server.
+    let (_, words) = said(&command.stdin(Stdio::null()).output().unwrap());
+    let wanted = format!(
+        "commands cannot run what is in {}; --also-read lets them",
+        chain.display()
+    );
+    assert!(words.contains(&wanted), "{words}");
+    command.arg("--also-read").arg(&chain);
+    let (_, words) = said(&command.output().unwrap());
+    assert!(!words.contains("commands cannot run"), "{words}");
+}
+
+#[test]
+fn an_exit_code_is_an_error_where_the_operator_says_so() {
+    for (options, is_error) in [(&[][..], false), (&["--exit-code-is-error"], true)] {
+        let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+        command.args(options);
+        let (_running, address, _) = start(command);
+        let params = json!({ "name": "shell", "arguments": { "command": "exit 3" } });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let (_, answer) = post(&address, "mcp-protocol-version: 2025-11-25\r\n", &message);
+        let result = &answer["result"];
+        assert_eq!(
+            result["isError"].as_bool().unwrap_or_default(),
+            is_error,
+            "{answer}"
+        );
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("exit code 3"), "{text}");
     }
 }

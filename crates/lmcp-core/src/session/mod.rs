@@ -189,6 +189,18 @@ impl Session {
         capabilities
     }
 
+    /// Tells it from all others, where a transport finds it again by its id.
+    pub(crate) fn name(&self) -> Option<String> {
+        match &self.0.state {
+            State::None | State::Own(_) => None,
+            // Half of what is random in it tells sessions apart, and lets nobody in.
+            State::Kept(id, _) => {
+                let half = id.iter().take(id.len() / 2);
+                Some(half.map(|byte| format!("{byte:02x}")).collect())
+            }
+        }
+    }
+
     /// Who the client says it is.
     pub fn client_info(&self) -> Option<Implementation> {
         self.profile().client_info

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    commands::{Input, Wanted},
+    commands::{Input, Keep, Wanted},
     shell::seconds,
     store::State,
     words::Size,
@@ -48,6 +48,9 @@ struct Args {
     timeout: Option<f64>,
     /// A file that gets its output, too, at its end.
     log: Option<String>,
+    /// End it with this session. Without it, it outlives even the server.
+    #[serde(default)]
+    end_with_session: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -84,7 +87,11 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         stdin: Input::Open,
         tty: args.tty.then_some(size),
         timeout_ms: timeout.map(millis),
-        keep: true,
+        keep: if args.end_with_session {
+            Keep::SessionJob
+        } else {
+            Keep::Job
+        },
         log: args.log,
     };
     let running = host.commands()?.start(&host, wanted, &cx).await?;

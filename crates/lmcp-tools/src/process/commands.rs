@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use lmcp_core::{Cx, Error, ToolError, ToolResult};
+use lmcp_core::{CallerTransport, Cx, Error, ToolError, ToolResult};
 use rustix::fs::{Mode, OFlags};
 
 use super::{
@@ -19,10 +19,12 @@ use super::{
     link::Link,
     long,
     places::{Place, Places},
+    reach,
+    reads::Reads,
     remove::remove_tree,
     rights::Rights,
     rules::{self, Line, Request},
-    store::{About, Job, Kept, Store, random_name},
+    store::{About, Job, Kept, Store, Whose, random_name},
     words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
 use crate::{Host, blocking::blocking, settings::Settings};
@@ -42,6 +44,8 @@ pub(crate) struct Commands {
     /// Dropped, they end what they guard, but for jobs.
     guards: Guards,
     follows: Follows,
+    /// Up to where callers have read.
+    pub(crate) reads: Reads,
 }
 
 /// What a caller wants to run.
@@ -54,8 +58,19 @@ pub(crate) struct Wanted {
     pub(crate) stdin: Input,
     pub(crate) tty: Option<Size>,
     pub(crate) timeout_ms: Option<u64>,
-    pub(crate) keep: bool,
+    pub(crate) keep: Keep,
     pub(crate) log: Option<String>,
+}
+
+/// What becomes of a command when nobody waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// It ends.
+    No,
+    /// It is a job, which goes on.
+    Job,
+    /// It is a job, which ends with the conversation it was started in.
+    SessionJob,
 }
 
 /// What a command reads.
@@ -126,6 +141,7 @@ impl Commands {
             job_turn: tokio::sync::Mutex::default(),
             guards,
             follows: Follows::default(),
+            reads: Reads::default(),
         })
     }
 
@@ -145,7 +161,13 @@ impl Commands {
             },
         };
         rules::admit(&host.settings.rules, &request, cx).await?;
-        let place = if wanted.keep {
+        if wanted.keep == Keep::SessionJob && cx.caller().transport() == CallerTransport::Http {
+            let words = "over HTTP nobody can tell when a session ends";
+            return Err(
+                ToolError::new(words).hint("leave out `end_with_session`, and use job_stop")
+            );
+        }
+        let place = if wanted.keep != Keep::No {
             self.job_place(cx).await?
         } else {
             self.places.take(cx)?
@@ -155,7 +177,12 @@ impl Commands {
             Some(path) => open_log(host, path).map(|(file, path)| (Some(file), Some(path)))?,
             None => (None, None),
         };
-        let (id, dir) = self.store.create().map_err(no_record)?;
+        let created = if wanted.keep != Keep::No {
+            self.store.create()
+        } else {
+            self.store.create_if_there_is_room()
+        };
+        let (id, dir) = created.map_err(no_record)?;
         let folder = RecordDir(Some(dir.clone()));
         let (stdin, input) = match wanted.stdin {
             Input::Closed => (Stdin::Closed, None),
@@ -172,8 +199,9 @@ impl Commands {
             tty: wanted.tty,
             timeout_ms: wanted.timeout_ms,
             grace_ms: host.settings.grace_ms,
-            keep: wanted.keep,
-            passing: self.is_passing(cx),
+            keep: wanted.keep != Keep::No,
+            passing: self.is_passing(cx) || wanted.keep == Keep::SessionJob,
+            with_session: wanted.keep == Keep::SessionJob,
             spool_bytes: host.settings.output_bytes_kept,
             rights: Rights::default(),
             fence: None,
@@ -231,7 +259,7 @@ impl Commands {
         let folder = RecordDir(Some(dir.clone()));
         order.dir = dir;
         order.keep = true;
-        order.passing = self.is_passing(cx);
+        order.passing = self.is_passing(cx) || order.with_session;
         order.key = random_name();
         let about = self.about(cx, log_path, &order);
         self.run(id, about, order, (log, None), (folder, place))
@@ -240,8 +268,7 @@ impl Commands {
 
     /// What is recorded of a command: it is the caller's, and has the rights of this server.
     fn about(&self, cx: &Cx, log: Option<PathBuf>, order: &Order) -> About {
-        let owner = cx.caller().owner().into_owned();
-        About::new(owner, self.rights.clone(), log, order)
+        About::new(Whose::of(cx), self.rights.clone(), log, order)
     }
 
     /// Starts a guard, with the log it writes to and the text it gives to the command.
@@ -281,6 +308,19 @@ impl Commands {
         })
     }
 
+    /// What to tell of a command that ended so and wrote this, if it may not have been let to what it needs.
+    pub(crate) fn hint(
+        &self,
+        order: &Order,
+        exit_code: Option<i32>,
+        output: &str,
+    ) -> Option<String> {
+        let fence = self.rights.fence()?;
+        let env = environment::of(&order.env, false);
+        let path = env.get("PATH").map_or("", String::as_str);
+        reach::hint(fence, exit_code, output, path)
+    }
+
     /// Will nobody find it again? A caller that is known in person does not come back as the same.
     fn is_passing(&self, cx: &Cx) -> bool {
         self.store.is_passing() || cx.caller().identity().is_some()
@@ -292,32 +332,33 @@ impl Commands {
         order.rights = self.rights.clone();
         order.env = environment::of(&order.env, order.tty.is_some());
         if let Some(fence) = self.rights.fence() {
-            let scratch = order.dir.join(dir::SCRATCH);
-            dir::create_private(&scratch)?;
-            order
-                .env
-                .insert("TMPDIR".into(), scratch.to_string_lossy().into_owned());
+            let mut fence = fence.clone();
+            if let Some(scratch) = scratch(&order.dir)? {
+                let path = scratch.path.to_string_lossy().into_owned();
+                order.env.insert("TMPDIR".into(), path);
+                fence.write.push(scratch);
+            }
             if rustix::process::geteuid().is_root() {
                 // For root tar restores owners, which nobody can inside of a fence.
                 let options = order.env.entry("TAR_OPTIONS".into());
                 options.or_insert_with(|| "--no-same-owner".into());
             }
-            let mut fence = fence.clone();
-            fence.write.push(Folder::at(&scratch)?);
             order.fence = Some(fence);
         }
         Ok(order)
     }
 
     /// A job goes on without anybody who waits for it. One that nobody could find again is still held, until its caller
-    /// is gone or the server.
+    /// is gone or the server, or the conversation if it is to end with that.
     pub(crate) fn let_go(&self, job: Running, cx: &Cx) {
         if job.order.passing {
-            let (mut link, caller) = (job.link, cx.caller().clone());
+            let (gone, hung_up) = (cx.caller().gone(), cx.caller().hung_up());
+            let (mut link, with_session) = (job.link, job.order.with_session);
             self.guards.hold(async move {
                 tokio::select! {
                     () = async { while link.next().await.is_some() {} } => {}
-                    () = caller.gone() => {}
+                    () = gone => {}
+                    () = hung_up, if with_session => {}
                 }
             });
         } else {
@@ -354,7 +395,8 @@ impl Running {
     }
 
     /// It has ended: what it wrote can still be read.
-    pub(crate) fn keep_record(&self, end: &End) -> io::Result<()> {
+    pub(crate) fn keep_record(&mut self, end: &End) -> io::Result<()> {
+        self.about.is_answered = true;
         self.about.write(&self.order)?;
         dir::write_whole(self.dir(), dir::END, &serde_json::to_vec(end)?)?;
         fs::write(self.dir().join(dir::KEPT), self.pid.to_string())
@@ -363,6 +405,7 @@ impl Running {
     /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all
     /// gone meanwhile.
     pub(crate) async fn list_rest(mut self, commands: &Commands) -> Option<Self> {
+        self.about.is_answered = true;
         let written = self.about.write(&self.order).is_ok();
         if !written || self.link.ask(&Ask::Open).await.is_err() {
             return Some(self);
@@ -381,13 +424,24 @@ impl Drop for RecordDir {
     }
 }
 
+/// A folder for the scratch files of a confined command; none where there is no room for one.
+fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
+    let scratch = dir.join(dir::SCRATCH);
+    match dir::create_private(&scratch) {
+        Err(err) if dir::is_full(&err) => Ok(None),
+        made => made.and_then(|()| Folder::at(&scratch).map(Some)),
+    }
+}
+
 /// The words to run.
 fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
     let refused = |words: &'static str| Err(ToolError::new(words));
     let words = match (&wanted.command, &wanted.argv) {
         (Some(_), Some(_)) => return refused("give `command` or `argv`, not both"),
         (None, None) => {
-            return refused("give `command`, a line for a shell, or `argv`, a program and its arguments");
+            return refused(
+                "give `command`, a line for a shell, or `argv`, a program and its arguments",
+            );
         }
         (Some(line), None) if line.trim().is_empty() => return refused("`command` is empty"),
         (None, Some(words)) if words.first().is_none_or(String::is_empty) => {

@@ -109,13 +109,26 @@ pub(crate) fn read_small(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 /// A file without a name that holds this, open for reading. It is gone with its last reader.
 pub(crate) fn nameless(dir: &Path, content: &[u8]) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mut file = match rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600)) {
-        Ok(file) => File::from(file),
-        // Not every file system has such files.
-        Err(_) => File::from(memfd_create("input", MemfdFlags::CLOEXEC)?),
-    };
-    file.write_all(content)?;
+    let on_disk = rustix::fs::open(dir, flags, Mode::from_raw_mode(0o600))
+        .map_err(io::Error::from)
+        .and_then(|file| holding(file.into(), content));
+    // Not every file system has such files, and it may be full.
+    let file = on_disk.or_else(|_| {
+        let file = memfd_create("input", MemfdFlags::CLOEXEC)?;
+        holding(file.into(), content)
+    })?;
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn holding(mut file: File, content: &[u8]) -> io::Result<File> {
+    file.write_all(content)?;
+    Ok(file)
+}
+
+/// Is there no room for a file? Then a command is run all the same, and not recorded.
+pub(crate) fn is_full(err: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(err.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
 /// Makes a folder that only we can enter.

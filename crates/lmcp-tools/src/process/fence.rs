@@ -100,6 +100,15 @@ const DEVICES: &[&str] = &[
     "/dev/tty",
 ];
 
+/// May commands behind this fence read what is at this path, which has no links in it?
+pub(super) fn lets_read(fence: &Fence, real: &Path) -> bool {
+    let named = fence.write.iter().chain(&fence.read);
+    let is_in = |folder: &Path| real.starts_with(folder);
+    let in_system = |path: &&str| Path::new(path).canonicalize().is_ok_and(|it| is_in(&it));
+    named.map(|folder| folder.path.as_path()).any(is_in)
+        || SYSTEM.iter().chain(DEVICES).any(in_system)
+}
+
 /// Can this kernel confine commands?
 pub(crate) fn is_supported() -> bool {
     ruleset().is_ok()

@@ -8,7 +8,11 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{link::Link, store::Job, words::Word};
+use super::{
+    link::Link,
+    store::Job,
+    words::{Extent, Word},
+};
 
 /// The jobs that somebody follows, by their ids.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +25,8 @@ type Sender = watch::Sender<Option<News>>;
 pub(crate) struct News {
     /// All output so far.
     pub(crate) bytes: u64,
-    /// The part of it that is no longer kept.
-    pub(crate) dropped: Option<(u64, u64)>,
+    /// What of it is kept, and where.
+    pub(crate) extent: Extent,
     /// The command has ended; what it left behind may still run.
     pub(crate) ended: bool,
 }
@@ -97,18 +101,18 @@ impl Follows {
 
 fn tell(news: &mut Option<News>, word: &Word) {
     match word {
-        Word::Grown { bytes, dropped } => {
+        Word::Grown { bytes, extent } => {
             let ended = news.is_some_and(|news| news.ended);
             *news = Some(News {
                 bytes: *bytes,
-                dropped: *dropped,
+                extent: *extent,
                 ended,
             });
         }
         Word::Ended(end) => {
             *news = Some(News {
                 bytes: end.bytes,
-                dropped: end.dropped,
+                extent: end.extent,
                 ended: true,
             });
         }

@@ -10,7 +10,10 @@ use super::{
     exit::signal_number,
     jobs::reach,
     link::Link,
-    store::State,
+    output::{self, Output},
+    search::Watch,
+    store::{Job, State, clip},
+    wait::{self, MOST_WAIT, WAIT, Waited, regex},
     words::{Ask, Size},
 };
 use crate::{Host, answer::Answer};
@@ -23,10 +26,11 @@ pub(crate) fn tool() -> Tool<Host> {
         .title("Type into a job")
         .about(
             "Send text, keys or the end of input to a running job, or resize its terminal. Text is sent as it is: end it \
-             with a newline to enter a line. Read the reaction with job_output.",
+             with a newline to enter a line. With wait_for get what the job wrote since.",
         )
         .destructive()
         .open_world()
+        .deadline(MOST_WAIT + WAIT)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,6 +51,10 @@ struct Args {
     rows: Option<u16>,
     /// The terminal's new columns; with `rows`.
     cols: Option<u16>,
+    /// Then wait until what the job writes matches this regular expression: its next prompt, say.
+    wait_for: Option<String>,
+    /// Seconds to wait at most; 30 by default.
+    wait: Option<f64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -55,18 +63,50 @@ struct Sent {
     id: String,
     /// So much was sent.
     bytes: usize,
+    /// Where the reaction begins: the job's output in bytes when this was sent.
+    offset: u64,
+    /// What the job wrote since, if it was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reaction: Option<Output>,
 }
 
 async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sent>> {
-    let job = host
-        .commands()?
-        .store
-        .find(&args.id, &cx.caller().owner())?;
+    let commands = host.commands()?;
+    let wait_for = args.wait_for.as_deref().map(regex).transpose()?;
+    let wait = wait::time(args.wait)?;
+    let job = commands.store.find(&args.id, &cx.caller().owner())?;
     if job.state != State::Running {
         return Err(ToolError::new(format!("job `{}` has ended", job.id))
             .hint("job_output tells how, job_stop with restart starts it again"));
     }
-    let mut link = reach(&job).await?;
+    let bytes = send_all(&job, &args).await?;
+    let offset = job.output_bytes;
+    let said = format!("sent {bytes} bytes to job {}", args.id);
+    let Some(regex) = wait_for else {
+        let sent = Sent {
+            id: args.id,
+            bytes,
+            offset,
+            reaction: None,
+        };
+        let text = format!("{said}; job_output with offset={offset} reads the reaction");
+        return Ok(Answer::new(sent, text));
+    };
+    let watch = Watch::new(regex, offset);
+    let waited = Waited::until(commands, &job, Some(watch), wait, &cx).await?;
+    let (reaction, text) = output::since(&host, job, offset, waited, &cx).await?;
+    let sent = Sent {
+        id: args.id,
+        bytes,
+        offset,
+        reaction: Some(reaction),
+    };
+    Ok(Answer::new(sent, format!("{said}; {text}")))
+}
+
+/// Resizes, and sends whatever is to be sent. Gives how many bytes that were.
+async fn send_all(job: &Job, args: &Args) -> ToolResult<usize> {
+    let mut link = reach(job).await?;
     let refused = |err| ToolError::new(format!("job `{}` does not take that", args.id)).source(err);
     match (args.rows, args.cols) {
         (Some(rows), Some(cols)) => {
@@ -77,10 +117,12 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
         (None, None) => {}
         _ => return Err(ToolError::new("give `rows` and `cols` together")),
     }
-    let terminal = job.about.tty;
-    let mut parts = vec![Part::Bytes(args.text.unwrap_or_default())];
+    let mut parts = vec![Part::Bytes(args.text.clone().unwrap_or_default())];
     for key in &args.keys {
-        parts.push(part(key, terminal)?);
+        parts.push(part(key, job.about.tty)?);
+    }
+    if args.eof {
+        parts.push(Part::Eof);
     }
     let mut bytes = 0;
     for part in parts {
@@ -98,15 +140,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
         };
         link.ask(&ask).await.map_err(refused)?;
     }
-    if args.eof {
-        let eof = Ask::Input {
-            text: String::new(),
-            eof: true,
-        };
-        link.ask(&eof).await.map_err(refused)?;
-    }
-    let text = format!("sent {bytes} bytes to job {}", args.id);
-    Ok(Answer::new(Sent { id: args.id, bytes }, text))
+    Ok(bytes)
 }
 
 /// Sends a text in pieces, so that a long one is not in memory twice.
@@ -182,9 +216,8 @@ fn part(key: &str, terminal: bool) -> ToolResult<Part> {
         "f11" => "\x1b[23~",
         "f12" => "\x1b[24~",
         _ => {
-            return Err(
-                ToolError::new(format!("`{key}` is not a key")).hint("enter, up, ctrl-c, f1, say")
-            );
+            return Err(ToolError::new(format!("`{}` is not a key", clip(key)))
+                .hint("enter, up, ctrl-c, f1, say"));
         }
     };
     Ok(Part::Bytes(bytes.into()))

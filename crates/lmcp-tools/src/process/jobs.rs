@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use lmcp_core::{Cx, NoArgs, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -22,16 +22,28 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("jobs", jobs)
         .title("List jobs")
         .about(
-            "List your background jobs, running and ended, with state and exit code. For what one of them wrote use \
-             job_output.",
+            "List your jobs, running ones first: those that run, and those of this session that have ended, with state and \
+             exit code. For what one of them wrote use job_output.",
         )
         .read_only()
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// Only jobs in this state.
+    state: Option<State>,
+    /// Also jobs of other sessions that have ended, and commands whose long output is kept.
+    #[serde(default)]
+    all: bool,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Jobs {
-    /// The newest last.
+    /// Those that run first, the newest first.
     jobs: Vec<Listed>,
+    /// So many more are listed with `all`.
+    more: usize,
 }
 
 /// A job.
@@ -68,32 +80,39 @@ pub(super) struct Listed {
     log: Option<PathBuf>,
 }
 
-async fn jobs(host: Arc<Host>, _: NoArgs, cx: Cx) -> ToolResult<Answer<Jobs>> {
-    let owner = cx.caller().owner();
+async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
+    let (owner, session) = (cx.caller().owner(), cx.session_name());
     let found = {
         let host = Arc::clone(&host);
         blocking(move || Ok(host.commands()?.store.list(&owner))).await?
     };
-    let mut jobs = Vec::new();
-    for job in found {
-        jobs.push(Listed::of(fresh(job).await));
+    let wanted = found
+        .into_iter()
+        .filter(|job| args.state.is_none_or(|state| job.state == state));
+    let (mut jobs, mut more) = (Vec::new(), 0);
+    for job in wanted {
+        let job = fresh(job).await;
+        let is_ours = job.about.session == session && !job.about.is_answered;
+        if args.all || is_ours || job.runs() {
+            jobs.push(Listed::of(job));
+        } else {
+            more += 1;
+        }
     }
-    let lines: Vec<_> = jobs.iter().map(Listed::line).collect();
-    let text = if lines.is_empty() {
-        "no jobs".to_owned()
-    } else {
-        lines.join("\n")
-    };
-    Ok(Answer::new(Jobs { jobs }, text))
+    let mut lines: Vec<_> = jobs.iter().map(Listed::line).collect();
+    if lines.is_empty() {
+        lines.push("no jobs".to_owned());
+    }
+    if more > 0 {
+        let words = "ended in other sessions or are kept outputs of commands; all=true lists them";
+        lines.push(format!("{more} more {words}"));
+    }
+    Ok(Answer::new(Jobs { jobs, more }, lines.join("\n")))
 }
 
 /// The job as its guard knows it, if something of it still runs.
 pub(super) async fn fresh(mut job: Job) -> Job {
-    let left = job
-        .end
-        .as_ref()
-        .is_some_and(|end| !end.left_running.is_empty());
-    if !left {
+    if job.state == State::Running || !job.runs() {
         return job;
     }
     if let Ok(Some(end)) = timeout(SOON, ask(&job)).await {
@@ -164,6 +183,7 @@ impl Listed {
         let how = how(self.state, self.exit_code, self.signal.as_deref());
         let left = match self.left_running.len() {
             0 => String::new(),
+            1 => ", 1 process left".to_owned(),
             count => format!(", {count} processes left"),
         };
         let first = self.command.lines().next().unwrap_or_default();

@@ -1,32 +1,23 @@
 //! `job_output`: what a job wrote, by offset, from the end, by searching, or once something has happened.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
-use regex::bytes::{Regex, RegexBuilder};
+use lmcp_core::{Cx, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     commands::Commands,
     exit,
-    follow::News,
     jobs::{how, is_gone},
-    search::{self, Found, Watch},
-    shell::seconds,
+    page::{From, Page, Read, Which},
+    search::{Found, Watch},
+    shell::render,
     show,
-    spool::{Record, Stream, step_over},
-    store::{Job, State, clip},
+    store::{Job, State},
+    wait::{self, MOST_WAIT, Outcome, WAIT, Waited, regex},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
-
-/// How long is waited when nothing is said about it; well before the first client gives up.
-const WAIT: Duration = Duration::from_secs(30);
-/// Longer than anybody waits for an answer.
-const MOST_WAIT: Duration = Duration::from_secs(60 * 60);
-/// A guard answers at once, unless somebody halted it.
-const SOON: Duration = Duration::from_secs(5);
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_output", job_output)
@@ -53,28 +44,23 @@ struct Args {
     /// Of which stream; both by default, as they came.
     #[serde(default)]
     stream: Which,
+    /// With escape sequences and whatever was written over.
+    #[serde(default)]
+    raw: bool,
     /// Only lines that match this regular expression, with their offsets.
     search: Option<String>,
-    /// First wait until the output, from `offset` on, matches this regular expression.
+    /// First wait until new output matches this regular expression: what came after `offset`, or after what you have read.
     wait_for: Option<String>,
     /// First wait until the job has ended.
     #[serde(default)]
     wait_exit: bool,
-    /// How many seconds to wait at most; 30 by default. Then the answer says what there is.
+    /// Seconds to wait at most; 30 by default.
     wait: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Which {
-    #[default]
-    Both,
-    Stdout,
-    Stderr,
-}
-
+/// What a job wrote, and how it is.
 #[derive(Serialize, JsonSchema)]
-struct Output {
+pub(super) struct Output {
     /// The job.
     id: String,
     /// `lost`: its guard was killed, and nobody knows how it ended.
@@ -94,9 +80,12 @@ struct Output {
     next_offset: u64,
     /// All it has written so far.
     total_bytes: u64,
-    /// What `wait_for` matched. Absent if it did not, in time.
+    /// What `wait_for` matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     matched: Option<String>,
+    /// How the wait ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited: Option<Outcome>,
     /// Lines that `search` found.
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<Vec<Found>>,
@@ -106,241 +95,99 @@ struct Output {
 
 async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Output>> {
     let owner = cx.caller().owner();
-    let wait = args
-        .wait
-        .map(|time| seconds("wait", time))
-        .transpose()?
-        .unwrap_or(WAIT)
-        .min(MOST_WAIT);
+    let wait = wait::time(args.wait)?;
     let wait_for = args.wait_for.as_deref().map(regex).transpose()?;
     let search = args.search.as_deref().map(regex).transpose()?;
     let commands = host.commands()?;
-    let store = &commands.store;
-    let job = store.find(&args.id, &owner)?;
-    let mut state = Waited::default();
-    if wait_for.is_some() || args.wait_exit {
-        let until = Instant::now() + wait;
-        let watch = wait_for.map(|regex| Watch::new(regex, args.offset.unwrap_or(0)));
-        state = Waited::until(commands, &job, watch, until, &cx).await?;
-    } else if job.state == State::Running {
-        state.dropped = dropped_now(commands, &job).await;
+    let job = commands.store.find(&args.id, &owner)?;
+    let who = who(&cx);
+    let seen = commands.reads.position(&who, &job.id);
+    let watch = wait_for.map(|regex| match args.offset {
+        Some(offset) => Watch::new(regex, offset),
+        None => Watch::after(regex, seen),
+    });
+    let is_watched = watch.is_some();
+    let mut state = if is_watched || args.wait_exit {
+        Waited::until(commands, &job, watch, wait, &cx).await?
+    } else {
+        Waited::not(commands, &job).await
+    };
+    let job = again(commands, job, &mut state, &owner).await?;
+    let room = Room::of(&cx);
+    let from = match (args.offset, args.tail) {
+        (Some(offset), _) => From::Offset(offset),
+        (None, Some(tail)) => From::Tail(tail),
+        (None, None) if search.is_some() => From::Offset(0),
+        (None, None) if is_watched => From::New(seen),
+        (None, None) => From::Tail(room.bytes as u64),
+    };
+    let page = Page {
+        from,
+        limit: args.limit.unwrap_or(usize::MAX),
+        stream: args.stream,
+        clean: if args.raw {
+            show::lossy
+        } else {
+            show::way(job.about.tty)
+        },
+        room,
+    };
+    let read = {
+        let (dir, cx, extent) = (job.dir.clone(), cx.clone(), state.extent);
+        blocking(move || page.read(&dir, search, extent, &cx)).await?
+    };
+    if read.lines.is_none() {
+        commands.reads.note(&who, &job.id, read.next);
     }
-    // Once more: it may have ended while we waited.
-    if state.guard_gone {
+    let (output, text) = answer(job, read, state, &room);
+    Ok(Answer::new(output, text))
+}
+
+/// What a job wrote since an offset, after a wait for it, and the same as text.
+pub(super) async fn since(
+    host: &Host,
+    job: Job,
+    offset: u64,
+    mut waited: Waited,
+    cx: &Cx,
+) -> ToolResult<(Output, String)> {
+    let commands = host.commands()?;
+    let owner = cx.caller().owner();
+    let job = again(commands, job, &mut waited, &owner).await?;
+    let room = Room::of(cx);
+    let page = Page {
+        from: From::New(offset),
+        limit: usize::MAX,
+        stream: Which::Both,
+        clean: show::way(job.about.tty),
+        room,
+    };
+    let read = {
+        let (dir, cx, extent) = (job.dir.clone(), cx.clone(), waited.extent);
+        blocking(move || page.read(&dir, None, extent, &cx)).await?
+    };
+    commands.reads.note(&who(cx), &job.id, read.next);
+    Ok(answer(job, read, waited, &room))
+}
+
+/// The job once more: it may have ended while we waited.
+async fn again(commands: &Commands, job: Job, waited: &mut Waited, owner: &str) -> ToolResult<Job> {
+    if waited.guard_gone {
         is_gone(&job).await;
     }
-    let job = store.find(&args.id, &owner)?;
-    state.dropped = job.end.as_ref().map_or(state.dropped, |end| end.dropped);
-    let room = Room::of(&cx);
-    let page = Page::of(&args, &room);
-    let shown = {
-        let (dir, cx) = (job.dir.clone(), cx.clone());
-        blocking(move || page.read(&dir, search, state.dropped, &cx)).await?
-    };
-    Ok(answer(job, shown, state.matched, &room))
+    let job = commands.store.find(&job.id, owner)?;
+    let ended = job.end.as_ref();
+    waited.extent = ended.map_or(waited.extent, |end| end.extent);
+    Ok(job)
 }
 
-/// The kept part, as the guard knows it: it moves while the job runs.
-pub(super) async fn dropped_now(commands: &Commands, job: &Job) -> Option<(u64, u64)> {
-    let news = timeout(SOON, async { commands.follow(job).next().await });
-    news.await.ok()??.dropped
+/// Whose readings are remembered together.
+fn who(cx: &Cx) -> String {
+    cx.session_name()
+        .unwrap_or_else(|| cx.caller().owner().into_owned())
 }
 
-fn regex(pattern: &str) -> ToolResult<Regex> {
-    let built = RegexBuilder::new(pattern)
-        .multi_line(true)
-        .size_limit(1024 * 1024)
-        .dfa_size_limit(1024 * 1024)
-        .build();
-    built.map_err(|err| {
-        let pattern = clip(pattern);
-        ToolError::new(format!("`{pattern}` is not a regular expression"))
-            .source(io::Error::other(clip(&err.to_string())))
-    })
-}
-
-/// What came of waiting.
-#[derive(Default)]
-struct Waited {
-    matched: Option<String>,
-    dropped: Option<(u64, u64)>,
-    /// The guard of a job that ran went away.
-    guard_gone: bool,
-}
-
-impl Waited {
-    /// Until the pattern matches, the job ends, or the time is over.
-    async fn until(
-        commands: &Commands,
-        job: &Job,
-        mut watch: Option<Watch>,
-        until: Instant,
-        cx: &Cx,
-    ) -> ToolResult<Self> {
-        let mut waited = Self::default();
-        let progress = cx.open_progress();
-        let mut following = match job.state {
-            State::Running => Some(commands.follow(job)),
-            State::Exited | State::Killed | State::Lost => None,
-        };
-        loop {
-            // Before this look, so that what comes meanwhile is looked at again.
-            let news = match &mut following {
-                Some(following) => timeout_at(until, following.next()).await,
-                None => Ok(None),
-            };
-            let over = !matches!(news, Ok(Some(News { ended: false, .. })));
-            waited.guard_gone = following.is_some() && matches!(news, Ok(None));
-            if let Ok(Some(news)) = news {
-                waited.dropped = news.dropped;
-                progress.step(format!("{} bytes of output", news.bytes));
-            }
-            waited.matched = waited.look(&mut watch, job, until).await?;
-            if over || waited.matched.is_some() {
-                return Ok(waited);
-            }
-        }
-    }
-
-    /// Looks at what is new, off the thread that serves.
-    async fn look(
-        &self,
-        watch: &mut Option<Watch>,
-        job: &Job,
-        until: Instant,
-    ) -> ToolResult<Option<String>> {
-        let Some(mut taken) = watch.take() else {
-            return Ok(None);
-        };
-        let hole = job.end.as_ref().map_or(self.dropped, |end| end.dropped);
-        let (dir, until) = (job.dir.clone(), until.into_std());
-        let (taken, found) = blocking(move || {
-            let found = Record::open(&dir).and_then(|record| taken.look(&record, hole, until));
-            let found =
-                found.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
-            Ok((taken, found))
-        })
-        .await?;
-        *watch = Some(taken);
-        Ok(found)
-    }
-}
-
-/// Which part is wanted.
-struct Page {
-    from: From,
-    limit: usize,
-    stream: Which,
-    room: Room,
-}
-
-enum From {
-    Offset(u64),
-    Tail(u64),
-}
-
-/// What was read.
-struct Read {
-    text: String,
-    lines: Option<Vec<Found>>,
-    offset: u64,
-    next: u64,
-    total: u64,
-    dropped: u64,
-}
-
-impl Page {
-    fn of(args: &Args, room: &Room) -> Self {
-        let searching = args.search.is_some();
-        let from = match (args.offset, args.tail) {
-            (Some(offset), _) => From::Offset(offset),
-            (None, Some(tail)) => From::Tail(tail),
-            (None, None) if searching => From::Offset(0),
-            (None, None) => From::Tail(room.bytes as u64),
-        };
-        Self {
-            from,
-            limit: args.limit.unwrap_or(usize::MAX),
-            stream: args.stream,
-            room: *room,
-        }
-    }
-
-    fn read(
-        &self,
-        dir: &Path,
-        search: Option<Regex>,
-        hole: Option<(u64, u64)>,
-        cx: &Cx,
-    ) -> ToolResult<Read> {
-        let failed = |err: io::Error| ToolError::new("the output cannot be read").source(err);
-        let record = Record::open(dir).map_err(failed)?;
-        let total = record.len().map_err(failed)?;
-        let wanted = match self.from {
-            From::Offset(offset) => offset.min(total),
-            // No more than there is room for, and of that the end.
-            From::Tail(bytes) => {
-                let most = self.limit.min(self.room.bytes) as u64;
-                total.saturating_sub(bytes.min(most))
-            }
-        };
-        // What is no longer kept is stepped over, and counted.
-        let (offset, most) = step_over(hole, wanted);
-        let dropped = offset - wanted;
-        if let Some(regex) = search {
-            let hole = hole.filter(|(start, _)| *start >= offset);
-            let (lines, next) =
-                search::lines(&record, &regex, offset, hole, &self.room, cx).map_err(failed)?;
-            let stepped = hole.filter(|(_, end)| *end <= next);
-            let dropped = dropped + stepped.map_or(0, |(start, end)| end - start);
-            return Ok(Read {
-                text: search::render(&lines),
-                lines: Some(lines),
-                offset: wanted,
-                next,
-                total,
-                dropped,
-            });
-        }
-        let mut bytes = record
-            .read(offset, self.limit.min(self.room.bytes).min(most))
-            .map_err(failed)?;
-        let at_start = match self.from {
-            From::Offset(_) => 0,
-            From::Tail(_) => show::fit_tail(&self.room, &bytes),
-        };
-        let kept = bytes.split_off(at_start);
-        let offset = offset + at_start as u64;
-        let end = show::fit_head(&self.room, &kept);
-        let end = if end == kept.len() && offset + (end as u64) < total {
-            show::whole_characters(&kept)
-        } else {
-            end
-        };
-        let kept = kept.get(..end).unwrap_or_default();
-        let mut next = offset + end as u64;
-        if let Some((start, after)) = hole
-            && next == start
-        {
-            next = after;
-        }
-        let text = match self.stream {
-            Which::Both => show::lossy(kept),
-            Which::Stdout => show::lossy(&record.only(Stream::Stdout, offset, kept)),
-            Which::Stderr => show::lossy(&record.only(Stream::Stderr, offset, kept)),
-        };
-        Ok(Read {
-            text,
-            lines: None,
-            offset,
-            next,
-            total,
-            dropped: dropped + (next - offset - end as u64),
-        })
-    }
-}
-
-fn answer(job: Job, read: Read, matched: Option<String>, room: &Room) -> Answer<Output> {
+fn answer(job: Job, read: Read, waited: Waited, room: &Room) -> (Output, String) {
     let end = job.end.unwrap_or_default();
     let signal = end.signal.map(exit::signal_name);
     let status = how(job.state, end.exit_code, signal.as_deref());
@@ -349,16 +196,19 @@ fn answer(job: Job, read: Read, matched: Option<String>, room: &Room) -> Answer<
     } else {
         String::new()
     };
-    let status = format!(
-        "{status}; bytes {}-{} of {}{more}",
-        read.offset, read.next, read.total
-    );
-    let text = if room.in_text && !read.text.is_empty() {
-        let gap = if read.text.ends_with('\n') { "" } else { "\n" };
-        format!("{}{gap}[{status}]", read.text)
-    } else {
-        status
+    let lost = match &end.not_recorded {
+        Some(why) => format!("; {} bytes could not be recorded: {why}", end.lost),
+        None => String::new(),
     };
+    let expired = waited.words().map(|words| format!("; {words}"));
+    let status = format!(
+        "{status}{}; bytes {}-{} of {}{more}{lost}",
+        expired.unwrap_or_default(),
+        read.offset,
+        read.next,
+        read.total
+    );
+    let text = render(room, &read.text, &status);
     let output = Output {
         id: job.id,
         state: job.state,
@@ -370,9 +220,10 @@ fn answer(job: Job, read: Read, matched: Option<String>, room: &Room) -> Answer<
         offset: read.offset,
         next_offset: read.next,
         total_bytes: read.total,
-        matched,
+        matched: waited.matched,
+        waited: waited.outcome,
         lines: read.lines.filter(|_| room.in_structured),
         dropped_bytes: read.dropped,
     };
-    Answer::new(output, text)
+    (output, text)
 }

@@ -6,9 +6,9 @@ use lmcp_core::{Cx, Resource, ToolError, ToolResult};
 use serde::Deserialize;
 
 use super::{
-    output::dropped_now,
     show,
     spool::{Record, step_over},
+    wait::extent_now,
 };
 use crate::{Host, blocking::blocking};
 
@@ -37,14 +37,14 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
         .store
         .find(&args.id, &cx.caller().owner())
         .map_err(|_| ToolError::not_found())?;
-    let hole = match &job.end {
-        Some(end) => end.dropped,
-        None => dropped_now(host.commands()?, &job).await,
+    let extent = match &job.end {
+        Some(end) => end.extent,
+        None => extent_now(host.commands()?, &job).await,
     };
     blocking(move || {
-        let (offset, most) = step_over(hole, args.offset.unwrap_or(0));
+        let (offset, most) = step_over(extent.dropped, args.offset.unwrap_or(0));
         let most = args.limit.unwrap_or(MOST).min(MOST).min(most);
-        let page = Record::open(&job.dir).and_then(|record| record.read(offset, most));
+        let page = Record::open(&job.dir, extent).and_then(|record| record.read(offset, most));
         let bytes = page.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
         let whole = show::whole_characters(&bytes);
         Ok(show::lossy(bytes.get(..whole).unwrap_or_default()))

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    show,
+    plain, show,
     spool::{Record, step_over},
 };
 use crate::room::Room;
@@ -17,6 +17,8 @@ use crate::room::Room;
 const CHUNK: usize = 256 * 1024;
 /// What matches may be spread over so much, however it came.
 const LONGEST_MATCH: usize = 64 * 1024;
+/// Of a line that was read when it had only begun, so much is looked at again.
+const BEGUN_LINE: u64 = 4 * 1024;
 /// Of a line that does not end, so much is looked at together.
 const LONGEST_LINE: usize = 64 * 1024;
 /// Of a matching line, so much is shown.
@@ -27,6 +29,8 @@ const SHOWN_LINE: usize = 512;
 pub(super) struct Watch {
     regex: Regex,
     offset: u64,
+    /// What matches must not end before this.
+    seen: u64,
     /// The end of what was looked at.
     rest: Vec<u8>,
 }
@@ -36,7 +40,16 @@ impl Watch {
         Self {
             regex,
             offset,
+            seen: offset,
             rest: Vec::new(),
+        }
+    }
+
+    /// For what comes after this, together with the beginning of the line that it goes on.
+    pub(super) fn after(regex: Regex, seen: u64) -> Self {
+        Self {
+            seen,
+            ..Self::new(regex, seen.saturating_sub(BEGUN_LINE))
         }
     }
 
@@ -57,8 +70,8 @@ impl Watch {
             }
             self.offset += new.len() as u64;
             self.rest.extend_from_slice(&new);
-            if let Some(found) = self.regex.find(&self.rest) {
-                return Ok(Some(show::lossy(found.as_bytes())));
+            if let Some(found) = self.find() {
+                return Ok(Some(found));
             }
             let old = self.rest.len().saturating_sub(LONGEST_MATCH);
             self.rest.drain(..old);
@@ -66,6 +79,30 @@ impl Watch {
                 return Ok(None);
             }
         }
+    }
+}
+
+impl Watch {
+    /// What matches in what was looked at last and is new, as it came or as it is shown.
+    fn find(&self) -> Option<String> {
+        let seen = (self.seen + self.rest.len() as u64).saturating_sub(self.offset);
+        let seen = usize::try_from(seen).map_or(self.rest.len(), |at| at.min(self.rest.len()));
+        let new = self.rest.get(seen..).unwrap_or_default();
+        let old = self.rest.get(..seen).unwrap_or_default();
+        let line = old.iter().rposition(|byte| *byte == b'\n');
+        let begun = line.map_or(0, |end| end + 1);
+        let looked_at = self.rest.get(begun..).unwrap_or_default();
+        let mut found = self.regex.find_iter(looked_at);
+        let raw = found.find(|found| begun + found.end() > seen);
+        if let Some(found) = raw {
+            return Some(show::lossy(found.as_bytes()));
+        }
+        if plain::is_plain(new) {
+            return None;
+        }
+        let plain = plain::terminal_text(new);
+        let found = self.regex.find(plain.as_bytes())?;
+        Some(show::lossy(found.as_bytes()))
     }
 }
 
@@ -109,15 +146,18 @@ pub(super) fn lines(
             if !ended {
                 break;
             }
-            if regex.is_match(line.strip_suffix(b"\n").unwrap_or(line)) {
-                let shown = line.get(..SHOWN_LINE).unwrap_or(line);
+            let text = line.strip_suffix(b"\n").unwrap_or(line);
+            let plain = plain::text(text);
+            if regex.is_match(text) || regex.is_match(plain.as_bytes()) {
+                let shown = plain.get(..plain.floor_char_boundary(SHOWN_LINE));
+                let shown = shown.unwrap_or(&plain);
                 cost += shown.len() + 32;
                 if cost > room.bytes || found.len() >= room.lines {
                     return Ok((found, start));
                 }
                 found.push(Found {
                     offset: start,
-                    line: show::lossy(shown).trim_end().to_owned(),
+                    line: shown.trim_end().to_owned(),
                 });
             }
             start += line.len() as u64;

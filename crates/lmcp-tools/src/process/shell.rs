@@ -1,6 +1,6 @@
 //! `shell`: runs a command, and answers when it has ended, or when it takes too long for the client to wait.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use lmcp_core::{Cx, Progress, Tool, ToolError, ToolResult};
 use lmcp_wire::{Content, resource::Resource, task};
@@ -10,11 +10,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{
     attend::AFTER_KILL,
-    commands::{Input, Running, Wanted},
+    commands::{Input, Keep, Running, Wanted},
     exit,
     show::{self, Shown},
     spool::Record,
-    words::{End, Size, Word},
+    words::{End, Extent, Size, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
 
@@ -91,6 +91,9 @@ struct Ran {
     /// A resource with all of it; job_output reads and searches it, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
+    /// Why the output could not be recorded. What of it is kept is here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_recorded: Option<String>,
     /// Processor time of the command and what it waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ms: Option<u64>,
@@ -99,6 +102,9 @@ struct Ran {
     peak_memory_bytes: Option<u64>,
     /// Processes it left running. They end with the server.
     left_running: Vec<i32>,
+    /// What may have been in its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
     /// It still runs, as this job: see job_output, job_input, job_stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<String>,
@@ -115,7 +121,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
         stdin: args.stdin.map_or(Input::Closed, Input::Text),
         tty: args.tty.then_some(Size { rows: 24, cols: 80 }),
         timeout_ms: times.timeout.map(millis),
-        keep: false,
+        keep: Keep::No,
         log: None,
     };
     let began = Instant::now();
@@ -130,7 +136,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
         tokio::select! {
             word = running.link.next() => match word {
                 Some(Word::Ended(end)) => return ended(&host, running, end, &room).await,
-                Some(Word::Grown { bytes, .. }) => signs.grown(&running, bytes),
+                Some(Word::Grown { bytes, extent }) => signs.grown(&running, bytes, extent),
                 Some(_) => {}
                 None => return Err(ToolError::new(
                     "the guard of the command was killed or halted, and the command was ended with it; nobody knows how it went",
@@ -242,12 +248,14 @@ impl Signs {
     }
 
     /// Tells what is new, or the end of it.
-    fn grown(&mut self, running: &Running, bytes: u64) {
+    fn grown(&mut self, running: &Running, bytes: u64, extent: Extent) {
         let from = self.told.max(bytes.saturating_sub(NEWS_BYTES as u64));
         self.told = bytes;
-        let read = Record::open(running.dir()).and_then(|record| record.read(from, NEWS_BYTES));
+        let read =
+            Record::open(running.dir(), extent).and_then(|record| record.read(from, NEWS_BYTES));
         if let Ok(news) = read {
-            self.progress.step(show::lossy(&news));
+            let clean = show::way(running.order.tty.is_some());
+            self.progress.step(clean(&news));
         }
     }
 }
@@ -259,14 +267,26 @@ async fn ended(
     room: &Room,
 ) -> ToolResult<Answer<Ran>> {
     let id = running.id.clone();
-    let shown = read(&running, room)?;
+    let shown = read_all(&running, &end, room);
+    let commands = host.commands()?;
     if let Some(why) = &end.not_run {
-        return Err(ToolError::new(why.clone()));
+        let failed = ToolError::new(why.clone());
+        return Err(match commands.hint(&running.order, Some(126), why) {
+            Some(hint) => failed.hint(hint),
+            None => failed,
+        });
     }
+    let hint = match end.exit_code {
+        Some(0) | None => None,
+        failed => commands.hint(&running.order, failed, &shown.both),
+    };
     let failed = is_error(host, &running, &end);
-    let omitted = shown.omitted + end.lost;
+    let omitted = shown.omitted;
     let truncated = omitted > 0;
-    let status = status(&end);
+    let mut status = status(&end);
+    if let Some(hint) = &hint {
+        status.push_str(&format!("\nhint: {hint}"));
+    }
     // Of an error some clients show nothing but the text, also those that show structured results otherwise.
     let room = Room {
         in_text: room.in_text || failed,
@@ -284,21 +304,24 @@ async fn ended(
         truncated,
         omitted_bytes: omitted,
         output: truncated.then(|| uri(&id)),
+        not_recorded: end.not_recorded.clone(),
         cpu_ms: Some(end.cpu_ms),
         peak_memory_bytes: Some(end.peak_memory_bytes),
         left_running: end.left_running.clone(),
+        hint,
         job: None,
     };
     let unlisted = if end.left_running.is_empty() {
         Some(running)
     } else {
-        running.list_rest(host.commands()?).await
+        running.list_rest(commands).await
     };
     let listed = unlisted.is_none();
-    let kept = match unlisted.filter(|_| truncated) {
+    let truncated_on_disk = truncated && end.not_recorded.is_none();
+    let kept = match unlisted.filter(|_| truncated_on_disk) {
         // Where even that fails, the disk is full: what is known is answered all the same.
-        Some(running) => running.keep_record(&end).is_ok(),
-        None => listed && truncated,
+        Some(mut running) => running.keep_record(&end).is_ok(),
+        None => listed && truncated_on_disk,
     };
     if !kept {
         ran.output = None;
@@ -320,7 +343,8 @@ async fn ended(
 
 fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<Answer<Ran>> {
     let id = running.id.clone();
-    let shown = read(running, &room.share(4))?;
+    let shown = read(running, Extent::default(), &room.share(4))
+        .map_err(|err| ToolError::new("the output cannot be read").source(err))?;
     let status = format!(
         "still running after {} s, as job {id}: job_output with wait_exit waits for its end, job_stop ends it",
         after.as_secs()
@@ -337,30 +361,41 @@ fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<An
         truncated: shown.omitted > 0,
         omitted_bytes: shown.omitted,
         output: Some(uri(&id)),
+        not_recorded: None,
         cpu_ms: None,
         peak_memory_bytes: None,
         left_running: Vec::new(),
+        hint: None,
         job: Some(id),
     };
     Ok(Answer::new(ran, text))
 }
 
-fn read(running: &Running, room: &Room) -> ToolResult<Shown> {
-    let note = |omitted| {
-        format!(
-            "[… {omitted} bytes left out; job_output with id={} reads them …]",
-            running.id
-        )
+/// What is there of the output of a command that has ended. Nothing about the record makes the command a failure.
+fn read_all(running: &Running, end: &End, room: &Room) -> Shown {
+    let mut shown = read(running, end.extent, room).unwrap_or_else(|_| Shown {
+        omitted: end.bytes,
+        ..Shown::default()
+    });
+    shown.omitted = shown.omitted.max(end.lost);
+    shown
+}
+
+fn read(running: &Running, extent: Extent, room: &Room) -> io::Result<Shown> {
+    let id = &running.id;
+    let note = |omitted| match extent.memory {
+        Some(_) => format!("[… {omitted} bytes left out, which could not be recorded …]"),
+        None => format!("[… {omitted} bytes left out; job_output with id={id} reads them …]"),
     };
-    show::output(running.dir(), room, note)
-        .map_err(|err| ToolError::new("the output cannot be read").source(err))
+    let clean = show::way(running.order.tty.is_some());
+    show::output((running.dir(), extent), clean, room, note)
 }
 
 /// A command that ran is an answer, however it ended. One that we ended is none, and the operator may want failures told
 /// as errors.
 fn is_error(host: &Host, running: &Running, end: &End) -> bool {
-    let failed = host.settings.exit_code_is_error
-        && exit::is_failure(&running.order.shown(), end.exit_code);
+    let failed =
+        host.settings.exit_code_is_error && exit::is_failure(&running.order.shown(), end.exit_code);
     end.timed_out || end.stopped || failed
 }
 
@@ -388,11 +423,8 @@ pub(super) fn status(end: &End) -> String {
         ", {:.1} s",
         Duration::from_millis(end.duration_ms).as_secs_f64()
     ));
-    if end.lost > 0 {
-        words.push_str(&format!(
-            ", {} bytes of output could not be recorded",
-            end.lost
-        ));
+    if let Some(why) = &end.not_recorded {
+        words.push_str(&format!(", the output could not be recorded: {why}"));
     }
     if !end.left_running.is_empty() {
         let pids: Vec<_> = end.left_running.iter().map(ToString::to_string).collect();

@@ -1,8 +1,12 @@
-//! As much of a command's output as a client can take: all of it, or its beginning and its end.
+//! As much of a command's output as a client can take, as a person would see it: all of it, or its beginning and its end.
 
 use std::{io, path::Path};
 
-use super::spool::{Record, Stream};
+use super::{
+    plain,
+    spool::{Record, Stream},
+    words::Extent,
+};
 use crate::room::Room;
 
 /// Output, ready to be shown.
@@ -16,25 +20,48 @@ pub(crate) struct Shown {
     pub(crate) omitted: u64,
 }
 
+/// Output in which lines are written over may be shown in much less room than it takes. Of so much it is found out.
+const MOST_CLEANED: usize = 4 * 1024 * 1024;
+
+/// How what was written becomes what is shown.
+pub(crate) type Clean = fn(&[u8]) -> String;
+
+/// The way for a command with a terminal, or without.
+pub(crate) fn way(has_terminal: bool) -> Clean {
+    if has_terminal {
+        plain::terminal_text
+    } else {
+        plain::text
+    }
+}
+
 /// What a command wrote: all of it if there is room, else the beginning and the end of each stream.
-pub(crate) fn output(dir: &Path, room: &Room, note: impl Fn(u64) -> String) -> io::Result<Shown> {
-    let record = Record::open(dir)?;
-    let total = record.len()?;
-    let whole = record.read(0, room.bytes.saturating_add(1))?;
-    if whole.len() as u64 == total && fit_head(room, &whole) == whole.len() {
-        return Ok(Shown {
-            both: lossy(&whole),
-            stdout: lossy(&record.only(Stream::Stdout, 0, &whole)),
-            stderr: lossy(&record.only(Stream::Stderr, 0, &whole)),
-            omitted: 0,
-        });
+pub(crate) fn output(
+    (dir, extent): (&Path, Extent),
+    clean: Clean,
+    room: &Room,
+    note: impl Fn(u64) -> String,
+) -> io::Result<Shown> {
+    let record = Record::open(dir, extent)?;
+    if let Some(shown) = whole(&record, clean, room)? {
+        return Ok(shown);
     }
     let stdout_bytes = record.stream_len(Stream::Stdout)?;
     let stderr_bytes = record.stream_len(Stream::Stderr)?;
-    let (stdout, stdout_omitted) =
-        excerpt(&record, Stream::Stdout, &beside(room, stderr_bytes), &note)?;
-    let (stderr, stderr_omitted) =
-        excerpt(&record, Stream::Stderr, &beside(room, stdout_bytes), &note)?;
+    let (stdout, stdout_omitted) = excerpt(
+        &record,
+        Stream::Stdout,
+        clean,
+        &beside(room, stderr_bytes),
+        &note,
+    )?;
+    let (stderr, stderr_omitted) = excerpt(
+        &record,
+        Stream::Stderr,
+        clean,
+        &beside(room, stdout_bytes),
+        &note,
+    )?;
     let both = if stderr.is_empty() {
         stdout.clone()
     } else if stdout.is_empty() {
@@ -49,6 +76,30 @@ pub(crate) fn output(dir: &Path, room: &Room, note: impl Fn(u64) -> String) -> i
         stderr,
         omitted: stdout_omitted + stderr_omitted,
     })
+}
+
+/// All of it, if it fits.
+fn whole(record: &Record, clean: Clean, room: &Room) -> io::Result<Option<Shown>> {
+    let total = record.len()?;
+    if !record.is_whole() || total > MOST_CLEANED as u64 {
+        return Ok(None);
+    }
+    let bytes = record.read(0, room.bytes.saturating_add(1))?;
+    let bytes = if bytes.len() as u64 == total {
+        bytes
+    } else if plain::is_plain(&bytes) {
+        return Ok(None);
+    } else {
+        record.read(0, MOST_CLEANED)?
+    };
+    let both = clean(&bytes);
+    let fits = fit_head(room, both.as_bytes()) == both.len();
+    Ok(fits.then(|| Shown {
+        both,
+        stdout: clean(&record.only(Stream::Stdout, 0, &bytes)),
+        stderr: clean(&record.only(Stream::Stderr, 0, &bytes)),
+        omitted: 0,
+    }))
 }
 
 /// What one stream may have of the room: half, or what the other does not need.
@@ -70,13 +121,14 @@ fn beside(room: &Room, other_bytes: u64) -> Room {
 fn excerpt(
     record: &Record,
     stream: Stream,
+    clean: Clean,
     room: &Room,
     note: &impl Fn(u64) -> String,
 ) -> io::Result<(String, u64)> {
     let total = record.stream_len(stream)?;
     let whole = record.stream_head(stream, room.bytes.saturating_add(1))?;
     if whole.len() as u64 == total && fit_head(room, &whole) == whole.len() {
-        return Ok((lossy(&whole), 0));
+        return Ok((clean(&whole), 0));
     }
     let half = room.share(2);
     let head = whole.get(..fit_head(&half, &whole)).unwrap_or_default();
@@ -84,13 +136,16 @@ fn excerpt(
     let tail = record.stream_tail(stream, half.bytes.min(rest))?;
     let tail = tail.get(fit_tail(&half, &tail)..).unwrap_or_default();
     let omitted = total - head.len() as u64 - tail.len() as u64;
-    let mut text = lossy(head);
+    if omitted == 0 {
+        return Ok((clean(&[head, tail].concat()), 0));
+    }
+    let mut text = clean(head);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     text.push_str(&note(omitted));
     text.push('\n');
-    text.push_str(&lossy(tail));
+    text.push_str(&clean(tail));
     Ok((text, omitted))
 }
 

@@ -2,18 +2,28 @@
 //! stream changes.
 //!
 //! Offsets are those of the whole output for ever: when there is too much, the middle is given back to the file system as
-//! a hole. A reader needs nothing but the two files.
+//! a hole. A reader needs nothing but the two files. When the disk is full, the command goes on: its output is kept in two
+//! files in memory, with the same offsets and a larger hole, for as long as its guard lives.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
-    path::Path,
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{FileExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
 };
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::{
+    fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create},
+    process::getpid,
+};
 
-use super::dir;
+use super::{
+    dir,
+    words::{Extent, InMemory},
+};
 
 /// The bytes.
 pub(crate) const OUTPUT: &str = "output";
@@ -21,8 +31,14 @@ pub(crate) const OUTPUT: &str = "output";
 const MARKS: &str = "marks";
 /// More changes than this are not told apart any more: a megabyte of them.
 const MOST_MARKS: usize = 128 * 1024;
+/// Bytes of one change in the list.
+const MARK: usize = 8;
 /// Holes are made in steps, so that not every write makes one.
 const STEP: u64 = 1024 * 1024;
+/// The same in memory.
+const MEMORY_STEP: u64 = 64 * 1024;
+/// Kept in memory where nothing can be recorded, a quarter of it of the beginning: more than any client takes.
+const MEMORY: u64 = 4 * MEMORY_STEP;
 
 /// Which of a command's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,40 +50,83 @@ pub(crate) enum Stream {
 /// The writing end; one per command, in its guard.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    output: File,
-    marks: File,
+    files: Files,
     mark_count: usize,
     last: Option<Stream>,
     bytes: u64,
     limit: u64,
+    step: u64,
+    hole: Hole,
+    /// Output that is in no file.
+    lost: u64,
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Files {
+    output: File,
+    marks: File,
+}
+
+/// Nothing can be recorded any more.
+#[derive(Debug)]
+struct Failure {
+    why: String,
+    /// The file that was recorded in: its lock is still ours. None if nothing ever was.
+    output: Option<File>,
+    /// What is in it.
+    bytes: u64,
     hole: Hole,
 }
 
 /// What was not kept, from the first offset to before the second.
-type Hole = Option<(u64, u64)>;
+pub(crate) type Hole = Option<(u64, u64)>;
 
 impl Spool {
     /// Begins a record in this folder.
     pub(crate) fn create(dir: &Path, limit: u64) -> io::Result<Self> {
         let open = |name: &str| {
             let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600);
+            options.read(true).write(true).create_new(true).mode(0o600);
             options.open(dir.join(name))
         };
-        Ok(Self {
+        let files = Files {
             output: open(OUTPUT)?,
             marks: open(MARKS)?,
+        };
+        Ok(Self::over(files, limit, STEP))
+    }
+
+    /// Begins one in memory, because this happened on disk.
+    pub(crate) fn in_memory(why: &io::Error) -> io::Result<Self> {
+        let mut spool = Self::over(Files::in_memory()?, MEMORY, MEMORY_STEP);
+        spool.failure = Some(Failure {
+            why: why.to_string(),
+            output: None,
+            bytes: 0,
+            hole: None,
+        });
+        Ok(spool)
+    }
+
+    fn over(files: Files, limit: u64, step: u64) -> Self {
+        Self {
+            files,
             mark_count: 0,
             last: None,
             bytes: 0,
-            limit: limit.max(4 * STEP),
+            limit: limit.max(4 * step),
+            step,
             hole: None,
-        })
+            lost: 0,
+            failure: None,
+        }
     }
 
     /// The file of bytes. Its lock says that the record still grows.
     pub(crate) fn output(&self) -> &File {
-        &self.output
+        let on_disk = self.failure.as_ref().and_then(|it| it.output.as_ref());
+        on_disk.unwrap_or(&self.files.output)
     }
 
     /// All output so far.
@@ -75,36 +134,119 @@ impl Spool {
         self.bytes
     }
 
-    /// What of it is no longer there.
-    pub(crate) fn dropped(&self) -> Hole {
-        self.hole
+    /// Of all output, that which is in no file.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
     }
 
-    /// Records some more.
-    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+    /// What of it is there, and where.
+    pub(crate) fn extent(&self) -> Extent {
+        let memory = InMemory {
+            guard: getpid().as_raw_pid(),
+            output: self.files.output.as_raw_fd(),
+            marks: self.files.marks.as_raw_fd(),
+        };
+        Extent {
+            dropped: self.hole,
+            memory: self.failure.is_some().then_some(memory),
+        }
+    }
+
+    /// Why not all of it is recorded.
+    pub(crate) fn why_not_recorded(&self) -> Option<&str> {
+        self.failure.as_ref().map(|failure| failure.why.as_str())
+    }
+
+    /// What is not in the file on disk, and what of that file is no longer kept.
+    pub(crate) fn on_disk(&self) -> (u64, Hole) {
+        match &self.failure {
+            Some(failure) => (self.bytes.saturating_sub(failure.bytes), failure.hole),
+            None => (self.lost, self.hole),
+        }
+    }
+
+    /// Records some more, on disk or else in memory. A full disk must not stop the command.
+    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
+        let written = match self.try_write(stream, bytes) {
+            Err(err) if self.failure.is_none() => self
+                .go_on_in_memory(&err)
+                .and_then(|()| self.try_write(stream, bytes)),
+            written => written,
+        };
+        if written.is_err() {
+            self.lost += bytes.len() as u64;
+        }
+        self.bytes += bytes.len() as u64;
+        if let Err(err) = self.make_hole()
+            && self.failure.is_none()
+        {
+            // A file system that cannot give anything back. If even memory fails, all of it stays.
+            let _ = self.go_on_in_memory(&err);
+        }
+    }
+
+    fn try_write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         if self.last != Some(stream) && self.mark_count < MOST_MARKS {
             let mark = self.bytes << 1 | u64::from(stream == Stream::Stderr);
-            self.marks.write_all(&mark.to_le_bytes())?;
+            self.files.marks.write_all(&mark.to_le_bytes())?;
             self.mark_count += 1;
             self.last = Some(stream);
         }
-        self.output.write_all_at(bytes, self.bytes)?;
-        self.bytes += bytes.len() as u64;
-        self.make_hole()
+        self.files.output.write_all_at(bytes, self.bytes)
+    }
+
+    /// From here on in memory, together with the beginning of what there is.
+    fn go_on_in_memory(&mut self, why: &io::Error) -> io::Result<()> {
+        let mut memory = Files::in_memory()?;
+        let head = self.bytes.min(MEMORY / 4);
+        let beginning = read_at(&self.files.output, 0, usize::try_from(head).unwrap_or(0))?;
+        memory.output.write_all_at(&beginning, 0)?;
+        let marks = read_at(&self.files.marks, 0, self.mark_count * MARK)?;
+        memory.marks.write_all(&marks)?;
+        let recorded = std::mem::replace(&mut self.files, memory);
+        // Of what could not be written, the beginning may be there.
+        let bytes = recorded.output.metadata().map_or(0, |output| output.len());
+        self.failure = Some(Failure {
+            why: why.to_string(),
+            output: Some(recorded.output),
+            bytes: bytes.max(self.bytes),
+            hole: self.hole,
+        });
+        self.hole = (head < self.bytes).then_some((head, self.bytes));
+        (self.limit, self.step) = (MEMORY, MEMORY_STEP);
+        Ok(())
     }
 
     /// Keeps a quarter of the limit from the beginning, and the rest of it from the end.
     fn make_hole(&mut self) -> io::Result<()> {
         let start = self.limit / 4;
-        let end = self.bytes.saturating_sub(self.limit - start) / STEP * STEP;
-        let done = self.hole.map_or(start, |(_, end)| end);
+        let end = self.bytes.saturating_sub(self.limit - start) / self.step * self.step;
+        let (from, done) = self.hole.unwrap_or((start, start));
         if end <= done {
             return Ok(());
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.output, flags, done, end - done)?;
-        self.hole = Some((start, end));
+        fallocate(&self.files.output, flags, done, end - done)?;
+        self.hole = Some((from, end));
         Ok(())
+    }
+}
+
+impl Files {
+    fn in_memory() -> io::Result<Self> {
+        let make = || memfd_create("output", MemfdFlags::CLOEXEC).map(File::from);
+        Ok(Self {
+            output: make()?,
+            marks: make()?,
+        })
+    }
+}
+
+impl InMemory {
+    /// As another process of this user finds them, while the guard lives.
+    fn paths(&self) -> (PathBuf, PathBuf) {
+        let path = |file: i32| format!("/proc/{}/fd/{file}", self.guard).into();
+        (path(self.output), path(self.marks))
     }
 }
 
@@ -114,16 +256,20 @@ pub(crate) struct Record {
     output: File,
     /// Offsets at which a stream begins, in order.
     marks: Vec<(u64, Stream)>,
+    hole: Hole,
 }
 
 impl Record {
-    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
-        let path = dir.join(OUTPUT);
-        let output = dir::insist(&path, || File::open(&path))?;
+    /// The record of a command in this folder, as far as it is there.
+    pub(crate) fn open(dir: &Path, extent: Extent) -> io::Result<Self> {
+        let (output, marks) = match extent.memory {
+            Some(memory) => memory.paths(),
+            None => (dir.join(OUTPUT), dir.join(MARKS)),
+        };
+        let output = dir::insist(&output, || File::open(&output))?;
         let mut bytes = Vec::new();
-        let most = MOST_MARKS as u64 * 8;
-        let path = dir.join(MARKS);
-        dir::insist(&path, || File::open(&path))?
+        let most = (MOST_MARKS * MARK) as u64;
+        dir::insist(&marks, || File::open(&marks))?
             .take(most)
             .read_to_end(&mut bytes)?;
         let marks = bytes.as_chunks().0.iter().map(|mark| {
@@ -136,7 +282,11 @@ impl Record {
             (mark >> 1, stream)
         });
         let marks = marks.collect();
-        Ok(Self { output, marks })
+        Ok(Self {
+            output,
+            marks,
+            hole: extent.dropped,
+        })
     }
 
     /// All output so far.
@@ -144,27 +294,22 @@ impl Record {
         Ok(self.output.metadata()?.len())
     }
 
+    /// Is all of it there?
+    pub(crate) fn is_whole(&self) -> bool {
+        self.hole.is_none()
+    }
+
     /// Both streams, from an offset. Fewer bytes than asked for only at the end.
     pub(crate) fn read(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         let there = self.len()?.saturating_sub(offset);
-        let mut bytes = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(most)];
-        let mut filled = 0;
-        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.output.read_at(rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                Err(err) => return Err(err),
-            }
-        }
-        bytes.truncate(filled);
-        Ok(bytes)
+        let most = usize::try_from(there).unwrap_or(usize::MAX).min(most);
+        read_at(&self.output, offset, most)
     }
 
     /// Of some bytes that were read at an offset, those of one stream.
     pub(crate) fn only(&self, stream: Stream, offset: u64, bytes: &[u8]) -> Vec<u8> {
         let end = offset + bytes.len() as u64;
-        let parts = self.parts(stream, end).filter_map(|(from, to)| {
+        let parts = self.parts(stream, 0, end).filter_map(|(from, to)| {
             let at = |position: u64| {
                 usize::try_from(position.saturating_sub(offset)).unwrap_or(usize::MAX)
             };
@@ -173,16 +318,20 @@ impl Record {
         parts.flatten().copied().collect()
     }
 
-    /// How much of the output is of one stream.
+    /// How much of the output is of one stream, kept or not.
     pub(crate) fn stream_len(&self, stream: Stream) -> io::Result<u64> {
-        let lengths = self.parts(stream, self.len()?).map(|(from, to)| to - from);
-        Ok(lengths.sum())
+        let parts = self.parts(stream, 0, self.len()?);
+        Ok(parts.map(|(from, to)| to - from).sum())
     }
 
-    /// The first bytes of one stream.
+    /// The first bytes of one stream, up to where the output is no longer kept.
     pub(crate) fn stream_head(&self, stream: Stream, most: usize) -> io::Result<Vec<u8>> {
+        let end = match self.hole {
+            Some((start, _)) => start,
+            None => self.len()?,
+        };
         let mut head = Vec::new();
-        for (from, to) in self.parts(stream, self.len()?) {
+        for (from, to) in self.parts(stream, 0, end) {
             let length = usize::try_from(to - from).unwrap_or(usize::MAX);
             head.extend(self.read(from, length.min(most - head.len()))?);
             if head.len() == most {
@@ -192,9 +341,10 @@ impl Record {
         Ok(head)
     }
 
-    /// The last bytes of one stream.
+    /// The last bytes of one stream, from where the output is kept again.
     pub(crate) fn stream_tail(&self, stream: Stream, most: usize) -> io::Result<Vec<u8>> {
-        let parts: Vec<_> = self.parts(stream, self.len()?).collect();
+        let start = self.hole.map_or(0, |(_, end)| end);
+        let parts: Vec<_> = self.parts(stream, start, self.len()?).collect();
         let (mut tails, mut left) = (Vec::new(), most as u64);
         for (from, to) in parts.into_iter().rev() {
             let from = from.max(to.saturating_sub(left));
@@ -208,14 +358,30 @@ impl Record {
         Ok(tails.concat())
     }
 
-    /// Where the bytes of one stream are, up to an offset.
-    fn parts(&self, stream: Stream, end: u64) -> impl Iterator<Item = (u64, u64)> {
+    /// Where the bytes of one stream are, between two offsets.
+    fn parts(&self, stream: Stream, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let ends = self.marks.iter().skip(1).map(|(mark, _)| *mark);
         let parts = self.marks.iter().zip(ends.chain([u64::MAX]));
         parts
-            .filter(move |((from, of), _)| *of == stream && *from < end)
-            .map(move |((from, _), to)| (*from, to.min(end)))
+            .filter(move |((from, of), to)| *of == stream && *from < end && *to > start)
+            .map(move |((from, _), to)| ((*from).max(start), to.min(end)))
     }
+}
+
+/// Bytes of a file from an offset, fewer only if it ends.
+fn read_at(file: &File, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; most];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(err),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Where to read instead of an offset, and how far, when a part is no longer kept.
@@ -244,9 +410,9 @@ mod tests {
             (Stream::Stderr, "X"),
             (Stream::Stdout, "c"),
         ] {
-            spool.write(stream, text.as_bytes()).unwrap();
+            spool.write(stream, text.as_bytes());
         }
-        let record = Record::open(dir.path()).unwrap();
+        let record = Record::open(dir.path(), spool.extent()).unwrap();
         let all = record.read(0, 100).unwrap();
         assert_eq!(all, b"abXc");
         assert_eq!(record.only(Stream::Stdout, 0, &all), b"abc");
@@ -264,13 +430,41 @@ mod tests {
         let mut spool = Spool::create(dir.path(), 4 * STEP).unwrap();
         let chunk = vec![b'x'; STEP as usize];
         for _ in 0..16 {
-            spool.write(Stream::Stdout, &chunk).unwrap();
+            spool.write(Stream::Stdout, &chunk);
         }
         assert_eq!(spool.bytes(), 16 * STEP);
-        assert_eq!(spool.dropped(), Some((STEP, 13 * STEP)));
-        let record = Record::open(dir.path()).unwrap();
+        assert_eq!(spool.extent().dropped, Some((STEP, 13 * STEP)));
+        let record = Record::open(dir.path(), spool.extent()).unwrap();
         assert_eq!(record.len().unwrap(), 16 * STEP);
         assert_eq!(record.read(STEP - 1, 2).unwrap(), b"x\0");
         assert_eq!(record.read(13 * STEP - 1, 2).unwrap(), b"\0x");
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_is_kept_in_memory_beginning_and_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(dir.path(), 0).unwrap();
+        spool.write(Stream::Stdout, &[b'a'; 100_000]);
+        spool.write(Stream::Stderr, b"early");
+        spool
+            .go_on_in_memory(&io::ErrorKind::StorageFull.into())
+            .unwrap();
+        let chunk = [b'x'; 1000];
+        for _ in 0..10_000 {
+            spool.write(Stream::Stdout, &chunk);
+        }
+        spool.write(Stream::Stderr, b"late");
+        let record = Record::open(dir.path(), spool.extent()).unwrap();
+        assert_eq!(record.len().unwrap(), spool.bytes());
+        assert!(!record.is_whole() && spool.lost() == 0);
+        assert_eq!(record.stream_len(Stream::Stderr).unwrap(), 9);
+        let head = record.stream_head(Stream::Stdout, 1_000_000).unwrap();
+        assert_eq!(head, vec![b'a'; 64 * 1024]);
+        let tail = record.stream_tail(Stream::Stdout, 1_000_000).unwrap();
+        assert!(tail.len() > 128 * 1024 && tail.iter().all(|byte| *byte == b'x'));
+        assert_eq!(record.stream_tail(Stream::Stderr, 9).unwrap(), b"late");
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&record.output.metadata().unwrap());
+        assert!(blocks * 512 <= MEMORY + MEMORY_STEP, "{blocks}");
+        assert_eq!(spool.on_disk(), (10_000_004, None));
     }
 }

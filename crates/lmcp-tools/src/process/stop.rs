@@ -14,7 +14,7 @@ use super::{
     jobs::{Listed, fresh, how, is_gone, reach},
     link::Link,
     shell::seconds,
-    store::{Job, State},
+    store::{Job, State, clip},
     words::Ask,
 };
 use crate::{Host, answer::Answer, time::millis};
@@ -59,7 +59,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     let owner = cx.caller().owner();
     let number = match &args.signal {
         Some(name) => signal_number(name).ok_or_else(|| {
-            ToolError::new(format!("`{name}` is not a signal")).hint("TERM, INT, KILL, say")
+            ToolError::new(format!("`{}` is not a signal", clip(name))).hint("TERM, INT, KILL, say")
         })?,
         None => 15,
     };
@@ -70,13 +70,9 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
     // What cannot be started again is not stopped for it.
     let order = args.restart.then(|| job.order()).transpose()?;
-    let had_ended = job.state != State::Running;
-    let left = job
-        .end
-        .as_ref()
-        .is_some_and(|end| !end.left_running.is_empty());
+    let was_over = !job.runs();
     match number {
-        _ if had_ended && !left => {}
+        _ if was_over => {}
         9 => end(commands, &job, Duration::ZERO).await?,
         15 => end(commands, &job, grace).await?,
         number => signal(&job, number).await?,
@@ -104,7 +100,7 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
             listed.id,
             listed.pid.unwrap_or_default()
         )
-    } else if had_ended && !left {
+    } else if was_over {
         format!("job {} had ended: {state}", listed.id)
     } else {
         format!("job {}: {state}", listed.id)

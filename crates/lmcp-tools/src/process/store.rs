@@ -4,6 +4,7 @@
 //! this one. Whether a job still runs is told by a lock that its guard holds, never by a process number.
 
 use std::{
+    cmp::Reverse,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Error, ToolError, ToolResult};
+use lmcp_core::{Cx, Error, ToolError, ToolResult};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ use super::{
     spool::OUTPUT,
     words::{End, Order, Size, Stdin},
 };
-use crate::time::now;
+use crate::time::now_millis;
 
 /// Characters of a command in a list.
 const LONGEST_COMMAND: usize = 300;
@@ -66,6 +67,9 @@ pub(crate) struct About {
     pub(crate) command: String,
     /// Seconds since 1970.
     pub(crate) started: u64,
+    /// The same in milliseconds, for their order.
+    #[serde(default)]
+    started_ms: u64,
     pub(crate) log: Option<PathBuf>,
     /// What whoever comes to its guard's socket must know.
     #[serde(default)]
@@ -73,6 +77,12 @@ pub(crate) struct About {
     /// Has it a terminal?
     #[serde(default)]
     pub(crate) tty: bool,
+    /// The conversation in which it was started; none where requests stand alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
+    /// It was no job while it ran: it is kept because its output was too long for its answer, or for what it left running.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) is_answered: bool,
     /// Where the first servers kept the key.
     #[serde(default, skip_serializing)]
     order: Option<Earlier>,
@@ -82,6 +92,23 @@ pub(crate) struct About {
 struct Earlier {
     key: String,
     tty: Option<Size>,
+}
+
+/// Who starts a command, and in which conversation.
+#[derive(Debug)]
+pub(crate) struct Whose {
+    pub(crate) owner: String,
+    pub(crate) session: Option<String>,
+}
+
+impl Whose {
+    /// The caller's.
+    pub(crate) fn of(cx: &Cx) -> Self {
+        Self {
+            owner: cx.caller().owner().into_owned(),
+            session: cx.session_name(),
+        }
+    }
 }
 
 /// A command that was found.
@@ -98,7 +125,7 @@ pub(crate) struct Job {
 }
 
 /// What has become of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
     /// It runs.
@@ -160,21 +187,40 @@ impl Store {
 
     /// A folder for a new command.
     pub(crate) fn create(&self) -> io::Result<(String, PathBuf)> {
-        let id = random_name();
-        let dir = self.dir.join(&id);
+        let (id, dir) = self.name();
         dir::put_right(&self.dir)?;
         dir::create_private(&dir)?;
         Ok((id, dir))
     }
 
-    /// The jobs of an owner that have no more rights than this server, the newest last.
+    /// A folder for a new command that nobody needs to find again. Where there is no room for one, it is only named, and the
+    /// command goes unrecorded.
+    pub(crate) fn create_if_there_is_room(&self) -> io::Result<(String, PathBuf)> {
+        match self.create() {
+            Err(err) if dir::is_full(&err) => Ok(self.name()),
+            created => created,
+        }
+    }
+
+    fn name(&self) -> (String, PathBuf) {
+        let id = random_name();
+        let dir = self.dir.join(&id);
+        (id, dir)
+    }
+
+    /// The jobs of an owner that have no more rights than this server: those that run first, the newest first.
     pub(crate) fn list(&self, owner: &str) -> Vec<Job> {
         let mut jobs: Vec<_> = self
             .folders()
             .filter_map(|(id, _)| self.read(id).ok())
             .collect();
         jobs.retain(|job| self.is_open_to(job, owner));
-        jobs.sort_by(|a, b| (a.about.started, &a.id).cmp(&(b.about.started, &b.id)));
+        let order = |job: &Job| {
+            let is_over = job.state != State::Running;
+            let started = (job.about.started, job.about.started_ms);
+            (is_over, Reverse(started), job.id.clone())
+        };
+        jobs.sort_by_cached_key(order);
         jobs
     }
 
@@ -184,7 +230,8 @@ impl Store {
     /// There is none of that id, it is somebody else's, or it may do more: the three sound the same.
     pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
         let unknown = || {
-            ToolError::new(format!("there is no job `{}`", clip(id))).hint("`jobs` lists those there are")
+            ToolError::new(format!("there is no job `{}`", clip(id)))
+                .hint("`jobs` lists those there are")
         };
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !is_id {
@@ -301,6 +348,12 @@ impl Job {
         }
     }
 
+    /// Does it run, or something that it left behind?
+    pub(crate) fn runs(&self) -> bool {
+        let left = |end: &End| !end.left_running.is_empty();
+        self.state == State::Running || self.end.as_ref().is_some_and(left)
+    }
+
     /// Does its guard still watch over it?
     pub(crate) fn is_guarded(&self) -> bool {
         is_locked(&self.dir)
@@ -313,12 +366,16 @@ impl Job {
 
 impl About {
     /// What is recorded of a command that starts now.
-    pub(crate) fn new(owner: String, rights: Rights, log: Option<PathBuf>, order: &Order) -> Self {
+    pub(crate) fn new(whose: Whose, rights: Rights, log: Option<PathBuf>, order: &Order) -> Self {
+        let started_ms = now_millis();
         Self {
-            owner,
+            owner: whose.owner,
+            session: whose.session,
+            is_answered: false,
             rights,
             command: clip(&order.shown()),
-            started: now(),
+            started: started_ms / 1000,
+            started_ms,
             log,
             key: order.key.clone(),
             tty: order.tty.is_some(),
@@ -386,4 +443,8 @@ pub(crate) fn random_name() -> String {
         .filter_map(|byte| LETTERS.get(usize::from(byte % 32)))
         .map(|letter| char::from(*letter))
         .collect()
+}
+
+fn is_false(it: &bool) -> bool {
+    !it
 }

@@ -32,6 +32,9 @@ pub(crate) struct Order {
     /// Ends with the server even if it is a job: nobody could find it again, and its record goes with it.
     #[serde(default)]
     pub(crate) passing: bool,
+    /// Ends with the conversation it was started in, even if it is a job.
+    #[serde(default)]
+    pub(crate) with_session: bool,
     /// How much output is recorded; of more, the beginning and the end.
     pub(crate) spool_bytes: u64,
     /// What the command may do, for those who come to the guard's socket. Not recorded with the order.
@@ -137,10 +140,11 @@ pub(crate) enum Word {
     Failed {
         error: String,
     },
-    /// There are so many bytes of output, and these of them are no longer kept.
+    /// There are so many bytes of output, kept like this.
     Grown {
         bytes: u64,
-        dropped: Option<(u64, u64)>,
+        #[serde(flatten)]
+        extent: Extent,
     },
     Ended(End),
     /// What was asked is done.
@@ -173,11 +177,35 @@ pub(crate) struct End {
     pub(crate) left_running: Vec<i32>,
     /// All output, recorded or not.
     pub(crate) bytes: u64,
-    /// The part of it that was not kept.
-    pub(crate) dropped: Option<(u64, u64)>,
-    /// How much could not be recorded at all: the disk is full, say.
+    #[serde(flatten)]
+    pub(crate) extent: Extent,
+    /// How much of it is kept nowhere, because it could not be recorded.
     #[serde(default)]
     pub(crate) lost: u64,
+    /// Why not all of it could be recorded: the disk is full, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) not_recorded: Option<String>,
     /// Seconds since 1970.
     pub(crate) ended_at: u64,
+}
+
+/// What of a command's output is kept, and where.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Extent {
+    /// What is not kept, from the first offset to before the second.
+    pub(crate) dropped: Option<(u64, u64)>,
+    /// It is not in the command's folder, because it could not be recorded there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<InMemory>,
+}
+
+/// Files in memory that the guard of a command has open.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct InMemory {
+    /// The guard's process.
+    pub(crate) guard: i32,
+    /// The number of the open file with the output,
+    pub(crate) output: i32,
+    /// and of that with the changes of the stream.
+    pub(crate) marks: i32,
 }

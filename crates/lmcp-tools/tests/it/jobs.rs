@@ -158,7 +158,7 @@ async fn a_pattern_may_span_what_came_at_different_times() {
     let id = job(&host, "echo one; read line; echo two; sleep 60").await;
     host.value("job_output", json!({"id": id, "wait_for": "one"}))
         .await;
-    let waiting = json!({"id": id, "wait_for": "one\\s+two"});
+    let waiting = json!({"id": id, "offset": 0, "wait_for": "one\\s+two"});
     let (client, ready) = (host.client(), host.client());
     let wait = client.call_tool("job_output", waiting);
     let feed = ready.call_tool("job_input", json!({"id": id, "text": "x\n"}));

@@ -53,7 +53,7 @@ async fn start_job(server: &Handle) -> String {
 }
 
 async fn sees(server: &Handle, id: &str) -> bool {
-    let listed = value(server, "jobs", json!({})).await;
+    let listed = value(server, "jobs", json!({"all": true})).await;
     let jobs = listed["jobs"].as_array().unwrap();
     jobs.iter().any(|job| job["id"] == id)
 }

@@ -92,7 +92,11 @@ async fn a_command_that_we_ended_or_could_not_run_is_an_error() {
     confined.roots = vec![outside.path().to_owned()];
     let confined = start(confined);
     // Between the guard and the command stands one more step on a terminal and below a root.
-    for (server, tty) in [(&host.server, false), (&host.server, true), (&confined, false)] {
+    for (server, tty) in [
+        (&host.server, false),
+        (&host.server, true),
+        (&confined, false),
+    ] {
         let args = json!({"argv": ["/no/such/program"], "tty": tty});
         let missing = server.client().call_tool("shell", args).await.unwrap();
         assert!(

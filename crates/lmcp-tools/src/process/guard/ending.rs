@@ -23,7 +23,7 @@ use super::{
         dir, enter, passing,
         remove::remove_tree,
         tree,
-        words::{End, Word},
+        words::{End, Extent, Word},
     },
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
 };
@@ -157,14 +157,25 @@ impl Guard {
                 .map(Pid::as_raw_pid)
                 .collect(),
             bytes: self.spool.bytes(),
-            dropped: self.spool.dropped(),
-            lost: self.lost,
+            extent: self.spool.extent(),
+            lost: self.spool.lost(),
+            not_recorded: self.spool.why_not_recorded().map(Into::into),
             ..end.clone()
         }
     }
 
+    /// Writes down how it ended, for who reads it when this process and what it keeps in memory are gone.
     pub(super) fn write_end(&self, end: &End) -> io::Result<()> {
-        dir::write_whole(&self.order.dir, dir::END, &serde_json::to_vec(end)?)
+        let (lost, dropped) = self.spool.on_disk();
+        let end = End {
+            lost,
+            extent: Extent {
+                dropped,
+                memory: None,
+            },
+            ..end.clone()
+        };
+        dir::write_whole(&self.order.dir, dir::END, &serde_json::to_vec(&end)?)
     }
 
     /// Does the server still need the record of a command that nobody keeps?

@@ -108,8 +108,6 @@ struct Guard {
     told: u64,
     /// When to look for the record again.
     look_at: Instant,
-    /// Output that could not be recorded.
-    lost: u64,
 }
 
 /// Are we ending everything?
@@ -160,7 +158,11 @@ impl Guard {
     }
 
     fn start(order: Order, signals: SignalFd) -> io::Result<Self> {
-        let spool = Spool::create(&order.dir, order.spool_bytes)?;
+        let spool = match Spool::create(&order.dir, order.spool_bytes) {
+            // A job without a record could be found by nobody.
+            Err(err) if !order.keep => Spool::in_memory(&err)?,
+            created => created?,
+        };
         flock(spool.output(), FlockOperation::NonBlockingLockExclusive)?;
         let log = if order.log {
             Some(File::from(io::stdout().as_fd().try_clone_to_owned()?))
@@ -211,7 +213,6 @@ impl Guard {
             news_at: started,
             told: 0,
             look_at: started + STILL_THERE,
-            lost: 0,
             order,
         })
     }
@@ -323,10 +324,7 @@ impl Guard {
                     }
                     Ok(count) => {
                         let bytes = chunk.get(..count).unwrap_or_default();
-                        // A full disk must not stop the command; what was lost is told at its end.
-                        if self.spool.write(*stream, bytes).is_err() {
-                            self.lost += count as u64;
-                        }
+                        self.spool.write(*stream, bytes);
                         if let Some(log) = &mut self.log {
                             let _ = log.write_all(bytes);
                         }
@@ -390,7 +388,7 @@ impl Guard {
     fn growth(&self) -> Word {
         Word::Grown {
             bytes: self.spool.bytes(),
-            dropped: self.spool.dropped(),
+            extent: self.spool.extent(),
         }
     }
 
@@ -576,7 +574,14 @@ struct Ready {
 
 /// What the loop hears of.
 fn heard() -> SigSet {
-    [Kind::SIGCHLD, Kind::SIGTERM, Kind::SIGINT, Kind::SIGHUP]
-        .into_iter()
-        .collect()
+    [
+        Kind::SIGCHLD,
+        Kind::SIGTERM,
+        Kind::SIGINT,
+        Kind::SIGHUP,
+        // A limit on the size of files is like a full disk, and no reason to end.
+        Kind::SIGXFSZ,
+    ]
+    .into_iter()
+    .collect()
 }

@@ -38,8 +38,7 @@ pub(super) struct Started {
 /// Starts it.
 pub(super) fn start(order: &Order) -> io::Result<Started> {
     // This program again where something must be done just before the command runs, else the command itself.
-    let is_prepared =
-        order.tty.is_some() || order.fence.is_some() || long::is_long_line(order);
+    let is_prepared = order.tty.is_some() || order.fence.is_some() || long::is_long_line(order);
     let (mut command, step) = if is_prepared {
         let (command, step) = enter::command(order)?;
         (command, Some(step))

@@ -1,0 +1,129 @@
+//! A part of a job's output: by offset, from its end, what is new, or lines that match.
+
+use std::{io, path::Path};
+
+use lmcp_core::{Cx, ToolError, ToolResult};
+use regex::bytes::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    search::{self, Found},
+    show::{self, Clean},
+    spool::{Record, Stream, step_over},
+    words::Extent,
+};
+use crate::room::Room;
+
+/// Of which stream.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Which {
+    #[default]
+    Both,
+    Stdout,
+    Stderr,
+}
+
+/// Which part is wanted.
+pub(super) struct Page {
+    pub(super) from: From,
+    pub(super) limit: usize,
+    pub(super) stream: Which,
+    pub(super) clean: Clean,
+    pub(super) room: Room,
+}
+
+/// Where it begins.
+pub(super) enum From {
+    Offset(u64),
+    /// So many bytes before the end.
+    Tail(u64),
+    /// What came after this offset, or the end of that.
+    New(u64),
+}
+
+/// What was read.
+pub(super) struct Read {
+    pub(super) text: String,
+    pub(super) lines: Option<Vec<Found>>,
+    pub(super) offset: u64,
+    pub(super) next: u64,
+    pub(super) total: u64,
+    pub(super) dropped: u64,
+}
+
+impl Page {
+    pub(super) fn read(
+        &self,
+        dir: &Path,
+        search: Option<Regex>,
+        extent: Extent,
+        cx: &Cx,
+    ) -> ToolResult<Read> {
+        let hole = extent.dropped;
+        let failed = |err: io::Error| ToolError::new("the output cannot be read").source(err);
+        let record = Record::open(dir, extent).map_err(failed)?;
+        let total = record.len().map_err(failed)?;
+        let most = self.limit.min(self.room.bytes) as u64;
+        let wanted = match self.from {
+            From::Offset(offset) => offset.min(total),
+            // No more than there is room for, and of that the end.
+            From::Tail(bytes) => total.saturating_sub(bytes.min(most)),
+            From::New(offset) => offset.max(total.saturating_sub(most)).min(total),
+        };
+        // What is no longer kept is stepped over, and counted.
+        let (offset, most) = step_over(hole, wanted);
+        let dropped = offset - wanted;
+        if let Some(regex) = search {
+            let hole = hole.filter(|(start, _)| *start >= offset);
+            let (lines, next) =
+                search::lines(&record, &regex, offset, hole, &self.room, cx).map_err(failed)?;
+            let stepped = hole.filter(|(_, end)| *end <= next);
+            let dropped = dropped + stepped.map_or(0, |(start, end)| end - start);
+            return Ok(Read {
+                text: search::render(&lines),
+                lines: Some(lines),
+                offset: wanted,
+                next,
+                total,
+                dropped,
+            });
+        }
+        let mut bytes = record
+            .read(offset, self.limit.min(self.room.bytes).min(most))
+            .map_err(failed)?;
+        let at_start = match self.from {
+            From::Offset(_) => 0,
+            From::Tail(_) | From::New(_) => show::fit_tail(&self.room, &bytes),
+        };
+        let kept = bytes.split_off(at_start);
+        let offset = offset + at_start as u64;
+        let end = show::fit_head(&self.room, &kept);
+        let end = if end == kept.len() && offset + (end as u64) < total {
+            show::whole_characters(&kept)
+        } else {
+            end
+        };
+        let kept = kept.get(..end).unwrap_or_default();
+        let mut next = offset + end as u64;
+        if let Some((start, after)) = hole
+            && next == start
+        {
+            next = after;
+        }
+        let text = match self.stream {
+            Which::Both => (self.clean)(kept),
+            Which::Stdout => (self.clean)(&record.only(Stream::Stdout, offset, kept)),
+            Which::Stderr => (self.clean)(&record.only(Stream::Stderr, offset, kept)),
+        };
+        Ok(Read {
+            text,
+            lines: None,
+            offset,
+            next,
+            total,
+            dropped: dropped + (next - offset - end as u64),
+        })
+    }
+}

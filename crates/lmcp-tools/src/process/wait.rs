@@ -1,0 +1,178 @@
+//! Waiting for a job: for a pattern in its output, for its end, and not longer than somebody wants to wait.
+
+use std::{io, time::Duration};
+
+use lmcp_core::{Cx, ToolError, ToolResult};
+use regex::bytes::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    commands::Commands,
+    follow::News,
+    search::Watch,
+    shell::seconds,
+    spool::Record,
+    store::{Job, State, clip},
+    words::Extent,
+};
+use crate::blocking::blocking;
+
+/// How long is waited when nothing is said about it; well before the first client gives up.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+/// Longer than anybody waits for an answer.
+pub(super) const MOST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// A guard answers at once, unless somebody halted it.
+const SOON: Duration = Duration::from_secs(5);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// The pattern came.
+    Matched,
+    /// The job has ended.
+    Ended,
+    /// The time was over before either.
+    Expired,
+}
+
+/// What came of waiting.
+#[derive(Default)]
+pub(super) struct Waited {
+    pub(super) matched: Option<String>,
+    pub(super) extent: Extent,
+    /// None if nobody wanted to wait.
+    pub(super) outcome: Option<Outcome>,
+    /// The guard of a job that ran went away.
+    pub(super) guard_gone: bool,
+    /// For how long was waited, at most.
+    wait: Duration,
+    has_pattern: bool,
+}
+
+/// How long to wait.
+pub(super) fn time(wait: Option<f64>) -> ToolResult<Duration> {
+    let wait = wait.map(|time| seconds("wait", time)).transpose()?;
+    Ok(wait.unwrap_or(WAIT).min(MOST_WAIT))
+}
+
+/// A pattern for output.
+pub(super) fn regex(pattern: &str) -> ToolResult<Regex> {
+    let built = RegexBuilder::new(pattern)
+        .multi_line(true)
+        .size_limit(1024 * 1024)
+        .dfa_size_limit(1024 * 1024)
+        .build();
+    built.map_err(|err| {
+        let pattern = clip(pattern);
+        ToolError::new(format!("`{pattern}` is not a regular expression"))
+            .source(io::Error::other(clip(&err.to_string())))
+    })
+}
+
+/// What is kept, as the guard knows it: it moves while the job runs.
+pub(super) async fn extent_now(commands: &Commands, job: &Job) -> Extent {
+    let news = timeout(SOON, async { commands.follow(job).next().await });
+    let news = news.await.ok().flatten();
+    news.map(|news| news.extent).unwrap_or_default()
+}
+
+impl Waited {
+    /// Nobody waits.
+    pub(super) async fn not(commands: &Commands, job: &Job) -> Self {
+        let mut waited = Self::default();
+        if job.state == State::Running {
+            waited.extent = extent_now(commands, job).await;
+        }
+        waited
+    }
+
+    /// Until the pattern matches, the job ends, or the time is over.
+    pub(super) async fn until(
+        commands: &Commands,
+        job: &Job,
+        mut watch: Option<Watch>,
+        wait: Duration,
+        cx: &Cx,
+    ) -> ToolResult<Self> {
+        let until = Instant::now() + wait;
+        let mut waited = Self {
+            wait,
+            has_pattern: watch.is_some(),
+            ..Self::default()
+        };
+        let progress = cx.open_progress();
+        let mut following = match job.state {
+            State::Running => Some(commands.follow(job)),
+            State::Exited | State::Killed | State::Lost => None,
+        };
+        loop {
+            // Before this look, so that what comes meanwhile is looked at again.
+            let news = match &mut following {
+                Some(following) => timeout_at(until, following.next()).await,
+                None => Ok(None),
+            };
+            let outcome = match news {
+                Ok(Some(News { ended: false, .. })) => None,
+                Ok(_) => Some(Outcome::Ended),
+                Err(_) => Some(Outcome::Expired),
+            };
+            waited.guard_gone = following.is_some() && matches!(news, Ok(None));
+            if let Ok(Some(news)) = news {
+                waited.extent = news.extent;
+                progress.step(format!("{} bytes of output", news.bytes));
+            }
+            waited.matched = waited.look(&mut watch, job, until).await?;
+            waited.outcome = waited
+                .matched
+                .as_ref()
+                .map_or(outcome, |_| Some(Outcome::Matched));
+            if waited.outcome.is_some() {
+                return Ok(waited);
+            }
+        }
+    }
+
+    /// What the answer says of it, if it did not come to what was waited for.
+    pub(super) fn words(&self) -> Option<String> {
+        match self.outcome? {
+            Outcome::Expired => {
+                let nothing = if self.has_pattern {
+                    " and nothing new matched"
+                } else {
+                    ""
+                };
+                let seconds = self.wait.as_secs_f64();
+                Some(format!("the wait of {seconds} s is over{nothing}"))
+            }
+            Outcome::Ended if self.has_pattern => Some("it ended before anything matched".into()),
+            Outcome::Ended | Outcome::Matched => None,
+        }
+    }
+
+    /// Looks at what is new, off the thread that serves.
+    async fn look(
+        &self,
+        watch: &mut Option<Watch>,
+        job: &Job,
+        until: Instant,
+    ) -> ToolResult<Option<String>> {
+        let Some(mut taken) = watch.take() else {
+            return Ok(None);
+        };
+        let extent = job.end.as_ref().map_or(self.extent, |end| end.extent);
+        let (dir, until) = (job.dir.clone(), until.into_std());
+        let (taken, found) = blocking(move || {
+            let found = Record::open(&dir, extent)
+                .and_then(|record| taken.look(&record, extent.dropped, until));
+            let found =
+                found.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
+            Ok((taken, found))
+        })
+        .await?;
+        *watch = Some(taken);
+        Ok(found)
+    }
+}
