@@ -7,7 +7,7 @@
 //! | `at_hand` | which files can be read without waiting |
 //! | `room` | how much a client can take, and where it looks for it |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
-//! | `files` | `read_file`, `write_file`, `edit_file`, `list_dir`, `search_files` |
+//! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files` |
 //! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
 //! | `web` | `fetch`, `web_search` |
 //! | `image` | which pictures clients can show |
@@ -35,14 +35,15 @@ use rustix::process::Pid;
 pub use process::helper::Helper;
 pub use settings::Settings;
 
-use files::locks::Locks;
+use files::{history::History, locks::Locks};
 use process::{commands::Commands, holders::Holders, peers, reach, rights::Rights};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "edit_file",
     "fetch",
+    "file_history",
     "job_input",
     "job_output",
     "job_stop",
@@ -71,6 +72,8 @@ pub(crate) struct Host {
     /// What all of that lets tools and commands do.
     rights: Rights,
     pub(crate) locks: Locks,
+    /// None without a folder to keep it in, and where nothing may be changed.
+    pub(crate) history: Option<History>,
     pub(crate) web: web::State,
     /// None without a helper program, and where nothing may be changed.
     commands: Option<Commands>,
@@ -111,7 +114,10 @@ impl HostTools {
             .tool(web::fetch::tool())
             .tool(web::search::tool());
         if writes {
-            set = set.tool(files::write::tool()).tool(files::edit::tool());
+            set = set
+                .tool(files::write::tool())
+                .tool(files::edit::tool())
+                .tool(files::history::tool());
         }
         if runs {
             set = set
@@ -139,12 +145,14 @@ impl Host {
         let commands = helper
             .map(|helper| Commands::new(helper, &settings, &paths, rights.clone()))
             .transpose()?;
+        let history = History::for_settings(&settings, &paths, &rights);
         Ok(Self {
             web: web::State::new(&settings.web),
             settings,
             rights,
             roots,
             locks: Locks::new(),
+            history,
             commands,
         })
     }

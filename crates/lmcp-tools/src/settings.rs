@@ -32,7 +32,8 @@ pub struct Settings {
     /// of their own, because every child that is no guard is taken for such an orphan. False: orphans are then found by
     /// their session alone, which a command can leave.
     pub adopt_orphans: bool,
-    /// Where jobs are kept, so that they and their output outlive the server. Without it they end with it.
+    /// Where jobs are kept, so that they and their output outlive the server. Without it they end with it, and no history of
+    /// changed files is kept.
     pub state_dir: Option<PathBuf>,
     /// Which commands may run. None: all.
     pub rules: Vec<Rule>,
@@ -59,6 +60,11 @@ pub struct Settings {
     pub job_bytes_kept: u64,
     /// And for how long. 7 days.
     pub jobs_kept_for: Duration,
+    /// Changes of files that can be undone. 500, of all callers together; of more, the oldest are forgotten. 0: none.
+    pub changes_kept: usize,
+    /// Their content, together, in bytes. 64 MiB; of more, the oldest are forgotten, and a change of more than a fourth of it
+    /// is not kept.
+    pub change_bytes_kept: u64,
 }
 
 impl Default for Settings {
@@ -83,6 +89,8 @@ impl Default for Settings {
             jobs_kept: 64,
             job_bytes_kept: 1024 * 1024 * 1024,
             jobs_kept_for: Duration::from_secs(7 * 24 * 60 * 60),
+            changes_kept: 500,
+            change_bytes_kept: 64 * 1024 * 1024,
         }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod edit;
 mod escape;
 mod exchange;
 mod hash;
+pub(crate) mod history;
 mod hold;
 mod kind;
 pub(crate) mod list;

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    atomic::{self, Failed, Note},
+    atomic::{self, Failed, Note, size_of},
     charset,
     exchange::Change,
     hash,
@@ -112,6 +112,15 @@ struct Writing<'a> {
     cx: &'a Cx,
 }
 
+/// What was done to a file.
+#[derive(Clone, Copy, Debug)]
+enum Done {
+    /// There was none before.
+    Made,
+    /// So many bytes are new.
+    Written(usize),
+}
+
 impl Writing<'_> {
     fn run(self, mode: WriteMode) -> ToolResult<Answer<Written>> {
         let place = self.host.roots.find(&self.args.path)?;
@@ -139,18 +148,38 @@ impl Writing<'_> {
                 .hint("leave out `create_only` to replace it")
                 .into());
         }
+        self.make(target)
+    }
+
+    fn make(&self, target: &Target<'_>) -> Result<Answer<Written>, Failed> {
         let done = atomic::create(target, &self.content)?;
-        Ok(self.done(target, true, Some(&self.content), done.note))
+        self.remember(target, None, &self.content);
+        Ok(self.done(target, Done::Made, Some(&self.content), done.note))
     }
 
     fn overwrite(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
         if self.args.if_hash.is_some() {
             let found = self.expected(target)?;
-            return self.replace(target, held, &found, self.content.clone());
+            return self.replace(target, held, &found, (0, self.content.clone()));
         }
         let stat = target.look()?;
+        let old = match &stat {
+            Some(stat) if self.host.remembers(size_of(stat)) => {
+                target.read(size_of(stat)).ok().flatten()
+            }
+            _ => None,
+        };
         let done = atomic::overwrite(target, &self.content, stat.as_ref(), held)?;
-        Ok(self.done(target, stat.is_none(), Some(&self.content), done.note))
+        let old = old.as_ref().map(|found| found.bytes.as_slice());
+        // One that could not be read cannot be had back.
+        if old.is_some() || stat.is_none() {
+            self.remember(target, old, &self.content);
+        }
+        let made = match stat {
+            Some(_) => Done::Written(self.content.len()),
+            None => Done::Made,
+        };
+        Ok(self.done(target, made, Some(&self.content), done.note))
     }
 
     fn append(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
@@ -165,12 +194,11 @@ impl Writing<'_> {
             }
         };
         let Some(found) = found else {
-            let done = atomic::create(target, &self.content)?;
-            return Ok(self.done(target, true, Some(&self.content), done.note));
+            return self.make(target);
         };
         let content = self.as_written_in(held.file(id_of(&found.stat)), target)?;
         let whole = [found.bytes.as_slice(), &content].concat();
-        self.replace(target, held, &found, whole)
+        self.replace(target, held, &found, (found.bytes.len(), whole))
     }
 
     /// The content in the encoding of the file that it is added to.
@@ -211,23 +239,29 @@ impl Writing<'_> {
         let content = self.as_written_in(held.file(id_of(old)), target)?;
         atomic::append(target, &content)?;
         // It is done, and a file that is too large or may not be read has no hash.
-        let is_small = u64::try_from(old.st_size).is_ok_and(|size| size < LARGEST_HASHED);
-        let whole = if is_small {
+        let whole = if size_of(old) < LARGEST_HASHED {
             target.read(LARGEST_HASHED).ok().flatten()
         } else {
             None
         };
         let whole = whole.as_ref().map(|found| found.bytes.as_slice());
-        Ok(self.done(target, false, whole, None))
+        // Nobody else added anything, which would not be ours to undo.
+        if let Some(whole) = whole
+            && let Some(before) = whole.strip_suffix(&*content)
+            && before.len() as u64 == size_of(old)
+        {
+            self.remember(target, Some(before), whole);
+        }
+        Ok(self.done(target, Done::Written(content.len()), whole, None))
     }
 
-    /// A file that was read gets other content.
+    /// A file that was read gets other content, whose first bytes it had already.
     fn replace(
         &self,
         target: &Target<'_>,
         held: &Held,
         found: &Found,
-        mut content: Vec<u8>,
+        (kept, mut content): (usize, Vec<u8>),
     ) -> Result<Answer<Written>, Failed> {
         let change = Change {
             target,
@@ -236,12 +270,17 @@ impl Writing<'_> {
             content: &content,
         };
         let done = atomic::replace_all(&[change])?;
-        let mut note = None;
+        let written = content.len().saturating_sub(kept);
+        let (mut note, mut old) = (None, Cow::from(&found.bytes));
         for mut replaced in done {
+            if !replaced.tail.is_empty() {
+                old.to_mut().extend_from_slice(&replaced.tail);
+            }
             content.append(&mut replaced.tail);
             note = replaced.note;
         }
-        Ok(self.done(target, false, Some(&content), note))
+        self.remember(target, Some(&old), &content);
+        Ok(self.done(target, Done::Written(written), Some(&content), note))
     }
 
     /// The file, if it is the one that `if_hash` means.
@@ -258,17 +297,26 @@ impl Writing<'_> {
         Ok(found)
     }
 
+    /// Keeps what was done, for file_history.
+    fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) {
+        let contents = [old, Some(new)];
+        self.host.remember(self.cx, "write_file", target, contents);
+    }
+
     fn done(
         &self,
         target: &Target<'_>,
-        created: bool,
+        done: Done,
         whole: Option<&[u8]>,
         note: Note,
     ) -> Answer<Written> {
         let written = Written {
             path: target.place().shown().display().to_string(),
-            bytes_written: self.content.len(),
-            created,
+            bytes_written: match done {
+                Done::Made => self.content.len(),
+                Done::Written(bytes) => bytes,
+            },
+            created: matches!(done, Done::Made),
             hash: whole.map(hash::of),
             lines: whole.map(count_lines),
             note: note.map(str::to_owned),
@@ -277,7 +325,7 @@ impl Writing<'_> {
             "Written {} bytes to {}",
             written.bytes_written, written.path
         );
-        if created {
+        if written.created {
             text.push_str(" (new file)");
         }
         if let Some(hash) = &written.hash {

@@ -6,7 +6,7 @@
 mod attend;
 pub(crate) mod background;
 pub(crate) mod commands;
-mod dir;
+pub(crate) mod dir;
 mod enter;
 mod environment;
 mod exit;
@@ -43,7 +43,7 @@ pub(crate) mod shell;
 mod show;
 mod spool;
 pub(crate) mod stop;
-mod store;
+pub(crate) mod store;
 mod tree;
 mod wait;
 mod words;

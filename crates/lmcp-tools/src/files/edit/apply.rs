@@ -203,7 +203,7 @@ fn places(file: &[u8], found: &[Match]) -> String {
 }
 
 /// The largest file that is edited, and the largest that an edit makes.
-pub(super) const MOST_BYTES: u64 = 32 << 20;
+pub(in crate::files) const MOST_BYTES: u64 = 32 << 20;
 const MOST_MATCHES: usize = 100_000;
 const SHOWN: usize = 10;
 const SHOWN_CHARS: usize = 120;

@@ -11,13 +11,13 @@ use crate::room::Room;
 
 /// A diff, and whether it is only its beginning.
 #[derive(Debug)]
-pub(super) struct Diff {
-    pub(super) text: String,
-    pub(super) truncated: bool,
+pub(in crate::files) struct Diff {
+    pub(in crate::files) text: String,
+    pub(in crate::files) truncated: bool,
 }
 
 /// Compares what lies between the first line that differs and the last one: the rest of a large file costs little.
-pub(super) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room) -> Diff {
+pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room) -> Diff {
     if old == new {
         return Diff {
             text: String::new(),

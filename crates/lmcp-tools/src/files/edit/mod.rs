@@ -13,7 +13,7 @@
 //! | `diff` | what has changed |
 
 mod apply;
-mod diff;
+pub(super) mod diff;
 mod indent;
 mod lines;
 mod matching;
@@ -43,6 +43,8 @@ use super::{
     text::Encoding,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+
+pub(super) use apply::MOST_BYTES;
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("edit_file", edit)
@@ -141,12 +143,11 @@ impl<'a> Edit<'a> {
 
     /// What somebody else appended meanwhile is not of this edit, so it stands before and after.
     fn extend(&mut self, tail: &[u8]) {
-        if let Some((_, _, after)) = &mut self.foreign {
-            after.extend_from_slice(tail);
-            return;
-        }
         self.found.bytes.extend_from_slice(tail);
-        self.edited.bytes.extend_from_slice(tail);
+        match &mut self.foreign {
+            Some((_, _, after)) => after.extend_from_slice(tail),
+            None => self.edited.bytes.extend_from_slice(tail),
+        }
     }
 }
 
@@ -167,6 +168,12 @@ fn run(host: &Host, args: &Args, cx: &Cx) -> ToolResult<Answer<Edits>> {
         }
         Ok(edits)
     })?;
+    if !args.dry_run {
+        for edit in &edits {
+            let contents = [Some(edit.found.bytes.as_slice()), Some(edit.content())];
+            host.remember(cx, "edit_file", &edit.plan.target, contents);
+        }
+    }
     Ok(answer(&edits, args.dry_run, &Room::of(cx)))
 }
 

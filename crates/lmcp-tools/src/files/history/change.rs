@@ -1,0 +1,162 @@
+//! What a write did to a file, kept so that it can be taken back: the bytes between the first and the last that differ,
+//! and a little of what stands around them. A small edit of a large file is small.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::hash;
+
+/// A change of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Change {
+    /// Did the file exist before, and after?
+    pub(super) existed: [bool; 2],
+    /// The hash of the whole file afterwards.
+    hash: String,
+    /// Where the bytes begin that differ.
+    at: usize,
+    /// The parts that follow each other in `bytes`: those before, those after, what stands in front of both, and behind.
+    lengths: [usize; 4],
+    #[serde(skip)]
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Why a change cannot be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stuck {
+    /// What it wrote is not there any more.
+    Gone,
+    /// What it wrote is there several times by now.
+    Several,
+}
+
+impl Change {
+    /// From one content to another; `None` where there is no file.
+    pub(super) fn new(old: Option<&[u8]>, new: Option<&[u8]>) -> Self {
+        let existed = [old.is_some(), new.is_some()];
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let at = same(old.iter(), new.iter());
+        let (old_rest, new_rest) = (&old[at..], &new[at..]);
+        let behind = same(old_rest.iter().rev(), new_rest.iter().rev());
+        let (old_part, tail) = old_rest.split_at(old_rest.len() - behind);
+        let new_part = &new_rest[..new_rest.len() - behind];
+        let front = &new[at.saturating_sub(AROUND)..at];
+        let back = &tail[..tail.len().min(AROUND)];
+        Self {
+            existed,
+            hash: hash::of(new),
+            at,
+            lengths: [old_part, new_part, front, back].map(<[u8]>::len),
+            bytes: [old_part, new_part, front, back].concat(),
+        }
+    }
+
+    /// Is it all there?
+    pub(super) fn is_whole(&self) -> bool {
+        self.bytes.len() == self.lengths.iter().sum::<usize>()
+    }
+
+    /// The bytes that were there before.
+    pub(super) fn old(&self) -> &[u8] {
+        self.part(0)
+    }
+
+    /// Those that stand in their place.
+    pub(super) fn new_bytes(&self) -> &[u8] {
+        self.part(1)
+    }
+
+    /// The content before the change, of a file as it is now: what else was changed since stays.
+    pub(super) fn take_back(&self, now: &[u8]) -> Result<Vec<u8>, Stuck> {
+        let range = self.place(now)?;
+        Ok([&now[..range.start], self.old(), &now[range.end..]].concat())
+    }
+
+    /// Is the file as it was left?
+    pub(super) fn is_last(&self, now: &[u8]) -> bool {
+        hash::of(now) == self.hash
+    }
+
+    /// Where the bytes are now that were written.
+    fn place(&self, now: &[u8]) -> Result<Range<usize>, Stuck> {
+        let length = self.lengths[1];
+        if self.is_last(now) {
+            return Ok(self.at..self.at + length);
+        }
+        let (front, back) = (self.part(2), self.part(3));
+        let known = [front, self.new_bytes(), back].concat();
+        if known.is_empty() || !self.existed[0] {
+            return Err(Stuck::Gone);
+        }
+        let mut found = memchr::memmem::find_iter(now, &known);
+        let start = found.next().ok_or(Stuck::Gone)? + front.len();
+        // What stood at the beginning or the end of the file still must.
+        let at_edge = (self.at > 0 || start == front.len())
+            && (back.len() == AROUND || start + length + back.len() == now.len());
+        match (found.next(), at_edge) {
+            (Some(_), _) => Err(Stuck::Several),
+            (None, false) => Err(Stuck::Gone),
+            (None, true) => Ok(start..start + length),
+        }
+    }
+
+    fn part(&self, number: usize) -> &[u8] {
+        let start: usize = self.lengths.iter().take(number).sum();
+        let end = start.saturating_add(self.lengths[number]);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+}
+
+/// How many of the first elements are equal.
+fn same<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
+    one.zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
+}
+
+/// Bytes kept of what stands around a change.
+const AROUND: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn taken_back(old: &str, new: &str, now: &str) -> Result<String, Stuck> {
+        let change = Change::new(Some(old.as_bytes()), Some(new.as_bytes()));
+        let back = change.take_back(now.as_bytes())?;
+        Ok(String::from_utf8(back).unwrap())
+    }
+
+    #[test]
+    fn a_change_is_undone_around_others() {
+        let lines: Vec<String> = (0..40).map(|n| format!("line {n}\n")).collect();
+        let old = lines.concat();
+        let new = old.replace("line 20\n", "edited\nand more\n");
+        let since = new.replace("line 0\n", "first\n").replace("line 39\n", "");
+        let expected = old.replace("line 0\n", "first\n").replace("line 39\n", "");
+        assert_eq!(taken_back(&old, &new, &since), Ok(expected));
+        let other = new.replace("edited", "changed");
+        assert_eq!(taken_back(&old, &new, &other), Err(Stuck::Gone));
+        assert_eq!(taken_back(&old, &new, &new.repeat(2)), Err(Stuck::Several));
+        // Nothing stands behind it, so nothing may have come there.
+        assert_eq!(taken_back("a\n", "a\nb\n", "a\nb\nc\n"), Err(Stuck::Gone));
+    }
+
+    #[test]
+    fn a_file_that_was_made_is_not_unmade_when_it_has_changed() {
+        let change = Change::new(None, Some(b"new"));
+        assert_eq!(change.take_back(b"new"), Ok(Vec::new()));
+        assert_eq!(change.take_back(b"new and more"), Err(Stuck::Gone));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_written_is_taken_back(old in "[ab\n]{0,200}", new in "[ab\n]{0,200}") {
+            let back = taken_back(&old, &new, &new);
+            prop_assert_eq!(back, Ok(old));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `file_history`: the last edits and writes of a caller, and how they are taken back.
+//!
+//! Taking back is a change like any other, and is kept too, so it can be taken back itself.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `change` | what a write did to a file, as little as can be |
+//! | `store` | where changes are kept, for whom, and how many |
+//! | `undo` | a change is taken back, around what was changed since |
+
+mod change;
+mod store;
+mod undo;
+
+use std::{os::fd::AsRawFd as _, sync::Arc};
+
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::{change::Change, store::Entry};
+use super::target::Target;
+use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::rfc3339};
+
+pub(crate) use store::History;
+
+pub(crate) fn tool() -> Tool<Host> {
+    Tool::new("file_history", history)
+        .title("Show and undo file changes")
+        .about(
+            "Lists your last edit_file and write_file changes, newest first, or undoes one, keeping what was changed \
+             since elsewhere in the file. An undo is a change too. Not for changes made by commands.",
+        )
+        .destructive()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// Only changes of this file.
+    path: Option<String>,
+    /// Take back the change with this id; `last` for the newest that is not undone.
+    undo: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Changes {
+    /// The newest first; with `undo` the one that was made.
+    changes: Vec<Listed>,
+    /// What an undo changed, as a unified diff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
+    /// How many older ones there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<usize>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Listed {
+    /// For `undo`.
+    id: String,
+    path: String,
+    /// When, in UTC.
+    time: String,
+    tool: String,
+    /// What changed.
+    about: String,
+    /// Was it taken back?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    undone: bool,
+}
+
+async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Changes>> {
+    blocking(move || {
+        let history = host.history.as_ref().ok_or_else(|| {
+            ToolError::new("this server keeps no history of changes")
+                .hint("it needs a state folder, `--state-dir`, outside of its roots")
+        })?;
+        match &args.undo {
+            Some(id) => undo::undo(&host, history, id, args.path.as_deref(), &cx),
+            None => list(&host, history, args.path.as_deref(), &cx),
+        }
+    })
+    .await
+}
+
+fn list(
+    host: &Host,
+    history: &History,
+    path: Option<&str>,
+    cx: &Cx,
+) -> ToolResult<Answer<Changes>> {
+    let entries = of_path(host, history, path, cx)?;
+    let undone = undo::undone(&entries);
+    let room = Room::of(cx);
+    let (mut text, mut changes, mut used) = (String::new(), Vec::new(), 0);
+    for entry in &entries {
+        let listed = Listed::of(entry, undone.contains(&entry.id));
+        let line = listed.line();
+        used += line.len() + listed.path.len() + LISTED_BYTES;
+        if changes.len() >= MOST_LISTED || used > room.bytes {
+            break;
+        }
+        text.push_str(&line);
+        changes.push(listed);
+    }
+    let more = Some(entries.len() - changes.len()).filter(|more| *more > 0);
+    if changes.is_empty() {
+        text.push_str("No changes are kept.");
+    }
+    if let Some(more) = more {
+        text.push_str(&format!(
+            "and {more} older ones; `path` shows those of one file"
+        ));
+    }
+    let value = Changes {
+        changes,
+        diff: None,
+        more,
+    };
+    Ok(Answer::new(value, text))
+}
+
+/// The caller's changes, those of one file if it is named.
+fn of_path(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResult<Vec<Entry>> {
+    let mut entries = history.list(&cx.caller().owner());
+    if let Some(path) = path {
+        let target = undo::target(host, path)?;
+        let real = real_path(&target)
+            .ok_or_else(|| ToolError::new(format!("cannot tell where `{path}` is")))?;
+        entries.retain(|entry| entry.path == real);
+    }
+    Ok(entries)
+}
+
+impl Listed {
+    fn of(entry: &Entry, undone: bool) -> Self {
+        Self {
+            id: entry.id.clone(),
+            path: entry.path.clone(),
+            time: rfc3339(i64::try_from(entry.time).unwrap_or_default(), 0),
+            tool: entry.tool.clone(),
+            about: entry.about.clone(),
+            undone,
+        }
+    }
+
+    fn line(&self) -> String {
+        let undone = if self.undone { " (undone)" } else { "" };
+        format!(
+            "{} {} {} {}: {}{undone}\n",
+            self.id, self.time, self.tool, self.path, self.about
+        )
+    }
+}
+
+impl Host {
+    /// Is a change of this many bytes kept?
+    pub(crate) fn remembers(&self, bytes: u64) -> bool {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.history
+            .as_ref()
+            .is_some_and(|history| history.takes(bytes))
+    }
+
+    /// Keeps what was done to a file, from one content to another. It is done, whether that can be kept or not.
+    pub(crate) fn remember(
+        &self,
+        cx: &Cx,
+        tool: &str,
+        target: &Target<'_>,
+        [old, new]: [Option<&[u8]>; 2],
+    ) {
+        let Some(history) = &self.history else {
+            return;
+        };
+        let change = Change::new(old, new);
+        if let Some(path) = real_path(target).filter(|_| history.takes(change.bytes.len())) {
+            let about = about(&change);
+            let mut entry = history.entry(&cx.caller().owner(), path, tool, change);
+            entry.about = about;
+            let _ = history.add(entry);
+        }
+    }
+}
+
+/// What changed, in a line.
+fn about(change: &Change) -> String {
+    let (old, new) = (change.old(), change.new_bytes());
+    match change.existed {
+        [false, _] => return format!("new file, {} bytes", new.len()),
+        [_, false] => return format!("removed, {} bytes", old.len()),
+        [true, true] => {}
+    }
+    let lines = |bytes: &[u8]| {
+        let ends = memchr::memchr_iter(b'\n', bytes).count();
+        ends + usize::from(bytes.last().is_some_and(|last| *last != b'\n'))
+    };
+    let shown = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * SHOWN_CHARACTERS)]);
+        let line = text.trim().lines().next().unwrap_or_default().to_owned();
+        let cut: String = line.chars().take(SHOWN_CHARACTERS).collect();
+        let cut = cut.replace(|character: char| character.is_control(), " ");
+        let rest = if lines(bytes) > 1 || cut.len() < line.len() {
+            "…"
+        } else {
+            ""
+        };
+        format!("`{cut}{rest}`")
+    };
+    match (old.is_empty(), new.is_empty()) {
+        (true, _) => format!("added {}", shown(new)),
+        (_, true) => format!("removed {}", shown(old)),
+        _ => format!("{} became {}", shown(old), shown(new)),
+    }
+}
+
+/// The file's path, free of links.
+fn real_path(target: &Target<'_>) -> Option<String> {
+    let folder = format!("/proc/self/fd/{}", target.dir.as_raw_fd());
+    let folder = std::fs::read_link(folder).ok()?;
+    Some(folder.join(&target.name).to_str()?.to_owned())
+}
+
+const MOST_LISTED: usize = 50;
+const SHOWN_CHARACTERS: usize = 40;
+
+/// What an entry takes besides its words, about.
+const LISTED_BYTES: usize = 100;

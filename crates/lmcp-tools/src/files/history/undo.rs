@@ -1,0 +1,161 @@
+//! A change is taken back, around what was changed since.
+
+use std::collections::HashSet;
+
+use lmcp_core::{Cx, ToolError, ToolResult};
+use rustix::fs::AtFlags;
+
+use super::{
+    Changes, Listed, about,
+    change::{Change as Kept, Stuck},
+    store::{Entry, History},
+};
+use crate::{
+    Host,
+    answer::Answer,
+    files::{
+        atomic::{self, Failed},
+        edit::{MOST_BYTES, diff},
+        exchange::Change,
+        hold::Held,
+        target::{Parents, Target},
+    },
+    room::Room,
+};
+
+/// Takes back the change with this id, or the last one.
+pub(super) fn undo(
+    host: &Host,
+    history: &History,
+    id: &str,
+    path: Option<&str>,
+    cx: &Cx,
+) -> ToolResult<Answer<Changes>> {
+    let id = match id {
+        "last" => last(host, history, path, cx)?,
+        id => id.to_owned(),
+    };
+    let entry = history.find(&id, &cx.caller().owner())?;
+    let target = target(host, &entry.path)?;
+    let _alone = host.locks.lock([target.key()].into_iter());
+    let [before, after] = atomic::undisturbed(cx, || {
+        let held = Held::take(&target, &[], host.locks.waiting());
+        take_back(&entry, &target, &held)
+    })?;
+    let change = Kept::new(before.as_deref(), after.as_deref());
+    let about = format!("undo of {}: {}", entry.id, about(&change));
+    let owner = cx.caller().owner();
+    let mut made = history.entry(&owner, entry.path.clone(), "file_history", change);
+    made.undoes = Some(entry.id.clone());
+    made.about = about;
+    // It is done, whether that can be kept or not.
+    made.id = history.add(made.clone()).unwrap_or_default();
+    let room = Room::of(cx);
+    let [before, after] = [&before, &after].map(|bytes| bytes.as_deref().unwrap_or_default());
+    let diff = diff::unified(&entry.path, before, after, &room);
+    let mut text = format!("Undone in {}: {}\n", entry.path, entry.about);
+    if !made.id.is_empty() {
+        text.push_str(&format!("to take that back: undo {}\n", made.id));
+    }
+    if room.in_text {
+        text.push_str(&diff.text);
+    }
+    let value = Changes {
+        changes: vec![Listed::of(&made, false)],
+        diff: room.structured_copy(&diff.text),
+        more: None,
+    };
+    Ok(Answer::new(value, text))
+}
+
+/// The changes that were taken back, by an undo that was not taken back itself. The newest come first.
+pub(super) fn undone(entries: &[Entry]) -> HashSet<String> {
+    let mut undone = HashSet::new();
+    for entry in entries {
+        if let Some(earlier) = &entry.undoes
+            && !undone.contains(&entry.id)
+        {
+            undone.insert(earlier.clone());
+        }
+    }
+    undone
+}
+
+/// The file of a change.
+pub(super) fn target<'a>(host: &'a Host, path: &str) -> ToolResult<Target<'a>> {
+    let place = host.roots.find(path)?;
+    Target::find(&place, Parents::Expect, host.hard_links())
+}
+
+/// The newest change that is neither an undo nor undone.
+fn last(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResult<String> {
+    let entries = super::of_path(host, history, path, cx)?;
+    let undone = undone(&entries);
+    let mut own = entries
+        .iter()
+        .filter(|entry| entry.undoes.is_none() && !undone.contains(&entry.id));
+    let last = own.next().map(|entry| entry.id.clone());
+    last.ok_or_else(|| ToolError::new("there is no change left to undo"))
+}
+
+/// The file before and after.
+type Contents = [Option<Vec<u8>>; 2];
+
+fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Contents, Failed> {
+    let kept = &entry.change;
+    let Some(found) = target.read(MOST_BYTES)? else {
+        if kept.existed[1] {
+            return Err(ToolError::new(format!("`{}` does not exist any more", entry.path)).into());
+        }
+        atomic::create(target, kept.old())?;
+        return Ok([None, Some(kept.old().to_vec())]);
+    };
+    if !kept.existed[1] {
+        return Err(ToolError::new(format!("`{}` exists again", entry.path)).into());
+    }
+    let content = kept
+        .take_back(&found.bytes)
+        .map_err(|stuck| refused(entry, stuck))?;
+    if !kept.existed[0] {
+        if !target.is_same(&found.stat) {
+            return Err(Failed::Changed);
+        }
+        rustix::fs::unlinkat(&target.dir, &target.name, AtFlags::empty())
+            .map_err(|err| target.failed(err))?;
+        return Ok([Some(found.bytes), None]);
+    }
+    let change = Change {
+        target,
+        found: &found,
+        held,
+        content: &content,
+    };
+    atomic::replace_all(&[change])?;
+    Ok([Some(found.bytes), Some(content)])
+}
+
+/// What was to be taken back, and is not there as it was left.
+fn refused(entry: &Entry, stuck: Stuck) -> ToolError {
+    let why = match stuck {
+        Stuck::Gone => "was changed since, at this very place",
+        Stuck::Several => "has this text several times by now",
+    };
+    let mut told = String::new();
+    for (sign, bytes) in [('-', entry.change.new_bytes()), ('+', entry.change.old())] {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_TOLD)]);
+        for line in text.lines() {
+            told.push_str(&format!("\n{sign}{line}"));
+        }
+        if bytes.len() > MOST_TOLD {
+            told.push('…');
+        }
+    }
+    ToolError::new(format!(
+        "`{}` {why}; nothing was undone. It would have been:{told}",
+        entry.path
+    ))
+    .hint("undo later changes first, or put it back with edit_file")
+}
+
+/// Bytes shown of what was to be taken back, and as many of what was to come.
+const MOST_TOLD: usize = 1000;
