@@ -28,6 +28,8 @@ pub(crate) const END: &str = "end.json";
 pub(crate) const KEPT: &str = "kept";
 /// Where a confined command puts its scratch files; removed with the command.
 pub(crate) const SCRATCH: &str = "tmp";
+/// The size of a job's terminal, if it was changed.
+pub(crate) const SIZE: &str = "size.json";
 /// Where the guard of a job can be reached.
 pub(crate) const SOCKET: &str = "guard";
 

@@ -116,6 +116,10 @@ fn tell(news: &mut Option<News>, word: &Word) {
                 ended: true,
             });
         }
-        Word::Started { .. } | Word::Failed { .. } | Word::Done | Word::Refused { .. } => {}
+        Word::Started { .. }
+        | Word::Failed { .. }
+        | Word::Looks { .. }
+        | Word::Done
+        | Word::Refused { .. } => {}
     }
 }

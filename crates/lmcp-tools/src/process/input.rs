@@ -110,9 +110,9 @@ async fn send_all(job: &Job, args: &Args) -> ToolResult<usize> {
     let refused = |err| ToolError::new(format!("job `{}` does not take that", args.id)).source(err);
     match (args.rows, args.cols) {
         (Some(rows), Some(cols)) => {
-            link.ask(&Ask::Resize(Size { rows, cols }))
-                .await
-                .map_err(refused)?;
+            let size = Size { rows, cols };
+            link.ask(&Ask::Resize(size)).await.map_err(refused)?;
+            job.note_size(size);
         }
         (None, None) => {}
         _ => return Err(ToolError::new("give `rows` and `cols` together")),

@@ -11,7 +11,7 @@ use super::{
     exit,
     link::Link,
     store::{Job, State},
-    words::{End, Word},
+    words::{End, Waits, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
 
@@ -64,6 +64,9 @@ pub(super) struct Listed {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signal: Option<String>,
+    /// Does it wait for somebody to type on its terminal?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for_input: Option<Waits>,
     /// It was killed because its time was over.
     timed_out: bool,
     /// When it was started.
@@ -94,7 +97,11 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
         let job = fresh(job).await;
         let is_ours = job.about.session == session && !job.about.is_answered;
         if args.all || is_ours || job.runs() {
-            jobs.push(Listed::of(job));
+            let waits_for_input = waits(&job).await;
+            jobs.push(Listed {
+                waits_for_input,
+                ..Listed::of(job)
+            });
         } else {
             more += 1;
         }
@@ -123,6 +130,15 @@ pub(super) async fn fresh(mut job: Job) -> Job {
         end.left_running.clear();
     }
     job
+}
+
+/// Does a job wait for somebody to type on its terminal?
+pub(super) async fn waits(job: &Job) -> Option<Waits> {
+    if !job.about.tty || job.state != State::Running {
+        return None;
+    }
+    let looked = timeout(SOON, async { Link::find(job).await.ok()?.look().await });
+    looked.await.ok().flatten()
 }
 
 /// The guard of a job.
@@ -169,6 +185,7 @@ impl Listed {
             pid: job.pid,
             exit_code,
             signal: signal.map(exit::signal_name),
+            waits_for_input: None,
             timed_out,
             started: time(job.about.started),
             ended,
@@ -186,9 +203,10 @@ impl Listed {
             1 => ", 1 process left".to_owned(),
             count => format!(", {count} processes left"),
         };
+        let waits = Waits::words(self.waits_for_input);
         let first = self.command.lines().next().unwrap_or_default();
         format!(
-            "{}  {how}{left}  {} bytes  {}  {first}",
+            "{}  {how}{waits}{left}  {} bytes  {}  {first}",
             self.id, self.output_bytes, self.started
         )
     }

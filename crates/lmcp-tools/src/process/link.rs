@@ -18,7 +18,7 @@ use super::{
     dir,
     helper::Helper,
     store::Job,
-    words::{Ask, Order, Word},
+    words::{Ask, Order, Waits, Word},
 };
 
 /// A guard answers at once, unless somebody halted it.
@@ -152,6 +152,18 @@ impl Link {
             io::Error::new(io::ErrorKind::TimedOut, words)
         };
         timeout(SOON, answered).await.map_err(late)?
+    }
+
+    /// Whether the command waits for input, as far as its guard can tell.
+    pub(crate) async fn look(&mut self) -> Option<Waits> {
+        self.ask(&Ask::Look).await.ok()?;
+        let looks = |word: &Word| match word {
+            Word::Looks { waits } => Some(*waits),
+            _ => None,
+        };
+        let found = self.heard.iter().rev().find_map(looks);
+        self.heard.retain(|word| looks(word).is_none());
+        found?
     }
 
     async fn read(&mut self) -> Option<Word> {

@@ -38,6 +38,7 @@ mod remove;
 pub(crate) mod resource;
 pub(crate) mod rights;
 pub(crate) mod rules;
+mod screen;
 mod search;
 pub(crate) mod shell;
 mod show;

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolResult};
+use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     commands::Commands,
     exit,
-    jobs::{how, is_gone},
+    jobs::{how, is_gone, waits},
     page::{From, Page, Read, Which},
     search::{Found, Watch},
     shell::render,
     show,
     store::{Job, State},
     wait::{self, MOST_WAIT, Outcome, WAIT, Waited, regex},
+    words::Waits,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 
@@ -44,9 +45,9 @@ struct Args {
     /// Of which stream; both by default, as they came.
     #[serde(default)]
     stream: Which,
-    /// With escape sequences and whatever was written over.
-    #[serde(default)]
-    raw: bool,
+    /// `raw`: with escape sequences. `screen`: what its terminal shows; the default with `tty`, unless other words say what
+    /// to read.
+    view: Option<View>,
     /// Only lines that match this regular expression, with their offsets.
     search: Option<String>,
     /// First wait until new output matches this regular expression: what came after `offset`, or after what you have read.
@@ -56,6 +57,14 @@ struct Args {
     wait_exit: bool,
     /// Seconds to wait at most; 30 by default.
     wait: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum View {
+    Text,
+    Screen,
+    Raw,
 }
 
 /// What a job wrote, and how it is.
@@ -71,6 +80,9 @@ pub(super) struct Output {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
+    /// Does it wait for somebody to type on its terminal?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for_input: Option<Waits>,
     /// What it wrote there. Bytes that are no text are shown as U+FFFD.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
@@ -121,25 +133,38 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         (None, None) if is_watched => From::New(seen),
         (None, None) => From::Tail(room.bytes as u64),
     };
+    let is_plain = args.offset.is_none() && args.tail.is_none() && search.is_none() && !is_watched;
+    let view = match args.view {
+        Some(View::Screen) if !job.about.tty => {
+            return Err(ToolError::new(format!("job `{}` has no terminal", job.id)));
+        }
+        Some(view) => view,
+        None if job.about.tty && is_plain => View::Screen,
+        None => View::Text,
+    };
     let page = Page {
         from,
         limit: args.limit.unwrap_or(usize::MAX),
         stream: args.stream,
-        clean: if args.raw {
-            show::lossy
-        } else {
-            show::way(job.about.tty)
+        clean: match view {
+            View::Raw => show::lossy,
+            View::Text | View::Screen => show::way(job.about.tty),
         },
         room,
     };
     let read = {
-        let (dir, cx, extent) = (job.dir.clone(), cx.clone(), state.extent);
-        blocking(move || page.read(&dir, search, extent, &cx)).await?
+        let (job, cx, extent) = (job.clone(), cx.clone(), state.extent);
+        blocking(move || match view {
+            View::Screen => page.screen(&job, extent),
+            View::Text | View::Raw => page.read(&job.dir, search, extent, &cx),
+        })
+        .await?
     };
     if read.lines.is_none() {
         commands.reads.note(&who, &job.id, read.next);
     }
-    let (output, text) = answer(job, read, state, &room);
+    let waits = waits(&job).await;
+    let (output, text) = answer(job, read, (state, waits), &room);
     Ok(Answer::new(output, text))
 }
 
@@ -167,7 +192,8 @@ pub(super) async fn since(
         blocking(move || page.read(&dir, None, extent, &cx)).await?
     };
     commands.reads.note(&who(cx), &job.id, read.next);
-    Ok(answer(job, read, waited, &room))
+    let waits = waits(&job).await;
+    Ok(answer(job, read, (waited, waits), &room))
 }
 
 /// The job once more: it may have ended while we waited.
@@ -187,7 +213,12 @@ fn who(cx: &Cx) -> String {
         .unwrap_or_else(|| cx.caller().owner().into_owned())
 }
 
-fn answer(job: Job, read: Read, waited: Waited, room: &Room) -> (Output, String) {
+fn answer(
+    job: Job,
+    read: Read,
+    (waited, waits): (Waited, Option<Waits>),
+    room: &Room,
+) -> (Output, String) {
     let end = job.end.unwrap_or_default();
     let signal = end.signal.map(exit::signal_name);
     let status = how(job.state, end.exit_code, signal.as_deref());
@@ -201,12 +232,14 @@ fn answer(job: Job, read: Read, waited: Waited, room: &Room) -> (Output, String)
         None => String::new(),
     };
     let expired = waited.words().map(|words| format!("; {words}"));
+    let place = match &read.screen {
+        Some(screen) => format!("{screen}, after {} bytes", read.total),
+        None => format!("bytes {}-{} of {}", read.offset, read.next, read.total),
+    };
     let status = format!(
-        "{status}{}; bytes {}-{} of {}{more}{lost}",
+        "{status}{}{}; {place}{more}{lost}",
+        Waits::words(waits),
         expired.unwrap_or_default(),
-        read.offset,
-        read.next,
-        read.total
     );
     let text = render(room, &read.text, &status);
     let output = Output {
@@ -214,6 +247,7 @@ fn answer(job: Job, read: Read, waited: Waited, room: &Room) -> (Output, String)
         state: job.state,
         exit_code: end.exit_code,
         signal,
+        waits_for_input: waits,
         output: room
             .structured_copy(&read.text)
             .filter(|_| read.lines.is_none()),

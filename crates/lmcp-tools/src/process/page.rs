@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    screen,
     search::{self, Found},
     show::{self, Clean},
     spool::{Record, Stream, step_over},
-    words::Extent,
+    store::Job,
+    words::{Extent, Size},
 };
 use crate::room::Room;
 
@@ -51,6 +53,8 @@ pub(super) struct Read {
     pub(super) next: u64,
     pub(super) total: u64,
     pub(super) dropped: u64,
+    /// If this is what a terminal shows: its size, and where it writes next.
+    pub(super) screen: Option<String>,
 }
 
 impl Page {
@@ -88,6 +92,7 @@ impl Page {
                 next,
                 total,
                 dropped,
+                screen: None,
             });
         }
         let mut bytes = record
@@ -124,6 +129,30 @@ impl Page {
             next,
             total,
             dropped: dropped + (next - offset - end as u64),
+            screen: None,
+        })
+    }
+
+    /// What the job's terminal shows, instead.
+    pub(super) fn screen(&self, job: &Job, extent: Extent) -> ToolResult<Read> {
+        let failed = |err: io::Error| ToolError::new("the output cannot be read").source(err);
+        let record = Record::open(&job.dir, extent).map_err(failed)?;
+        let size = job.size();
+        let mut screen = screen::render(&record, extent.dropped, size).map_err(failed)?;
+        let fits = show::fit_head(&self.room, screen.text.as_bytes());
+        screen.text.truncate(fits);
+        let Size { rows, cols } = size;
+        let (row, col) = (screen.row, screen.col);
+        let words =
+            format!("screen of {rows} rows and {cols} columns, cursor in row {row}, column {col}");
+        Ok(Read {
+            text: screen.text,
+            lines: None,
+            offset: screen.bytes,
+            next: screen.bytes,
+            total: screen.bytes,
+            dropped: 0,
+            screen: Some(words),
         })
     }
 }

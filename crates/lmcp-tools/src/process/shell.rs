@@ -14,7 +14,7 @@ use super::{
     exit,
     show::{self, Shown},
     spool::Record,
-    words::{End, Extent, Size, Word},
+    words::{End, Extent, Size, Waits, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
 
@@ -153,7 +153,8 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
                     // The client asks for the result itself, whenever it likes.
                     cx.detach().await;
                 } else if let Ok(_place) = commands.job_place(&cx).await && running.keep().await.is_ok() {
-                    let answer = handed_over(&running, began.elapsed(), &room);
+                    let waits = running.link.look().await;
+                    let answer = handed_over(&running, began.elapsed(), waits, &room);
                     host.commands()?.let_go(running, &cx);
                     return answer;
                 }
@@ -341,13 +342,19 @@ async fn ended(
     Ok(answer)
 }
 
-fn handed_over(running: &Running, after: Duration, room: &Room) -> ToolResult<Answer<Ran>> {
+fn handed_over(
+    running: &Running,
+    after: Duration,
+    waits: Option<Waits>,
+    room: &Room,
+) -> ToolResult<Answer<Ran>> {
     let id = running.id.clone();
     let shown = read(running, Extent::default(), &room.share(4))
         .map_err(|err| ToolError::new("the output cannot be read").source(err))?;
     let status = format!(
-        "still running after {} s, as job {id}: job_output with wait_exit waits for its end, job_stop ends it",
-        after.as_secs()
+        "still running after {} s, as job {id}{}: job_output with wait_exit waits for its end, job_stop ends it",
+        after.as_secs(),
+        Waits::words(waits)
     );
     let text = render(room, &shown.both, &status);
     let ran = Ran {

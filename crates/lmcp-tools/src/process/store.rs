@@ -348,6 +348,24 @@ impl Job {
         }
     }
 
+    /// The size of its terminal, as it was set last.
+    pub(crate) fn size(&self) -> Size {
+        let read = |name: &str| dir::read_small(&self.dir.join(name), MOST_ORDER).ok();
+        let set = read(dir::SIZE).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let first = || {
+            let order: Order = serde_json::from_slice(&read(dir::ORDER)?).ok()?;
+            order.tty
+        };
+        set.or_else(first).unwrap_or(Size { rows: 24, cols: 80 })
+    }
+
+    /// Its terminal has this size now. If that cannot be written down, its screen is shown in the old one.
+    pub(crate) fn note_size(&self, size: Size) {
+        if let Ok(bytes) = serde_json::to_vec(&size) {
+            let _ = dir::write_whole(&self.dir, dir::SIZE, &bytes);
+        }
+    }
+
     /// Does it run, or something that it left behind?
     pub(crate) fn runs(&self) -> bool {
         let left = |end: &End| !end.left_running.is_empty();

@@ -69,6 +69,9 @@ pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Option<Pid>,
     pub(super) session: Option<Pid>,
+    group: Option<Pid>,
+    /// The group that its terminal gives its keys to.
+    front: Option<Pid>,
     /// When it was started, in ticks since the system was.
     pub(super) started: u64,
     state: char,
@@ -83,15 +86,30 @@ impl Process {
         let mut words = rest.split_ascii_whitespace();
         let state = words.next()?.chars().next()?;
         let parent = words.next().and_then(number);
-        let session = words.nth(1).and_then(number);
-        let started = words.nth(15)?.parse().ok()?;
+        let group = words.next().and_then(number);
+        let session = words.next().and_then(number);
+        // Between the two is the number of its terminal.
+        let front = words.nth(1).and_then(number);
+        let started = words.nth(13)?.parse().ok()?;
         Some(Self {
             pid,
             parent,
             session,
+            group,
+            front,
             started,
             state,
         })
+    }
+
+    /// It gets what is typed on its terminal.
+    pub(super) fn is_in_front(&self) -> bool {
+        self.group.is_some() && self.group == self.front
+    }
+
+    /// It waits for something.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.state == 'S'
     }
 
     /// It waits for its parent to take note, and does nothing any more.
@@ -127,6 +145,8 @@ fn has_no_lists() -> bool {
     fs::metadata("/proc/thread-self/children").is_err()
 }
 
+/// Of a process without a terminal, the group in front of it is -1.
 fn number(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
+    let number = text.parse().ok().filter(|number| *number > 0)?;
+    Pid::from_raw(number)
 }

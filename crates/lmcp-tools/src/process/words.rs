@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rights::Rights;
@@ -123,6 +124,8 @@ pub(crate) enum Ask {
         grace_ms: u64,
     },
     Resize(Size),
+    /// Say whether it waits for input.
+    Look,
     /// Let other servers in, and be listed.
     Open,
     /// That, and go on when the server is gone.
@@ -147,12 +150,37 @@ pub(crate) enum Word {
         extent: Extent,
     },
     Ended(End),
+    /// Whether it waits for input on its terminal.
+    Looks {
+        waits: Option<Waits>,
+    },
     /// What was asked is done.
     Done,
     /// It is not, and why.
     Refused {
         why: String,
     },
+}
+
+/// Does a command wait for somebody to type?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Waits {
+    /// It sleeps in reading its terminal.
+    Yes,
+    /// It sleeps, and its terminal is set for keys.
+    Maybe,
+}
+
+impl Waits {
+    /// For the line that says how a job is.
+    pub(crate) fn words(waits: Option<Self>) -> &'static str {
+        match waits {
+            None => "",
+            Some(Self::Yes) => ", waits for input",
+            Some(Self::Maybe) => ", may be waiting for input",
+        }
+    }
 }
 
 /// How a command ended.

@@ -59,6 +59,7 @@ mod shell;
 mod site;
 mod support;
 mod systeminfo;
+mod terminal;
 mod waiting;
 mod web_search;
 mod write;

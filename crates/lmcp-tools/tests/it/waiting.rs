@@ -133,7 +133,7 @@ async fn what_is_written_over_is_shown_once_and_recorded_whole() {
     let output = host.value("job_output", args).await;
     assert_eq!(output["output"], "100%\ndone\na\r\nb\r\n");
     let raw = host
-        .value("job_output", json!({"id": id, "raw": true}))
+        .value("job_output", json!({"id": id, "view": "raw"}))
         .await;
     assert_eq!(
         raw["output"],

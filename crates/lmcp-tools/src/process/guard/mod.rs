@@ -5,8 +5,10 @@
 //! it by its socket. Nothing here is asynchronous and there is one thread: a loop over what is ready.
 
 mod ending;
+mod feed;
 mod peer;
 mod start;
+mod waiting;
 
 use std::{
     fs::{self, File},
@@ -53,10 +55,6 @@ const STILL_THERE: Duration = Duration::from_secs(30);
 const MOST_PEERS: usize = 32;
 /// Longest between TERM and KILL.
 const MOST_GRACE: Duration = Duration::from_secs(600);
-/// Input that the command has not taken yet.
-const MOST_INPUT: usize = 16 * 1024 * 1024;
-/// Of a file with input, so much is read at once: what a pipe holds.
-const FEED: u64 = 64 * 1024;
 
 /// Reads the order from standard input and sees it through.
 pub(super) fn run() -> ExitCode {
@@ -344,37 +342,6 @@ impl Guard {
         }
     }
 
-    /// Gives the command what it can take.
-    fn give_input(&mut self) {
-        loop {
-            self.read_feed();
-            let Some(input) = self.input.as_mut().filter(|_| !self.feed.is_empty()) else {
-                break;
-            };
-            match input.write(&self.feed) {
-                Ok(count) => drop(self.feed.drain(..count)),
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => return,
-                // It does not read any more.
-                Err(_) => self.input = None,
-            }
-        }
-        if self.feed_ends && self.feed.is_empty() {
-            self.input = None;
-        }
-    }
-
-    /// Reads the next part of the input that was given in a file.
-    fn read_feed(&mut self) {
-        let Some(file) = self.feed_file.as_mut().filter(|_| self.feed.is_empty()) else {
-            return;
-        };
-        match file.take(FEED).read_to_end(&mut self.feed) {
-            Ok(0) | Err(_) => self.feed_file = None,
-            Ok(_) => {}
-        }
-    }
-
     fn tell_growth(&mut self) {
         let (bytes, now) = (self.spool.bytes(), Instant::now());
         if bytes == self.told || now < self.news_at {
@@ -474,6 +441,12 @@ impl Guard {
                 }
                 _ => {}
             }
+            if matches!(ask, Ask::Look) {
+                let waits = self.waits();
+                if let Some(peer) = self.peers.get_mut(at) {
+                    peer.say(&Word::Looks { waits });
+                }
+            }
             let answer = match self.on_ask(ask) {
                 Ok(()) => Word::Done,
                 Err(err) => Word::Refused {
@@ -488,7 +461,7 @@ impl Guard {
 
     fn on_ask(&mut self, ask: Ask) -> io::Result<()> {
         match ask {
-            Ask::Hello { .. } => Ok(()),
+            Ask::Hello { .. } | Ask::Look => Ok(()),
             Ask::Input { text, eof } => self.take_input(&text, eof),
             Ask::Signal { number } => {
                 let signal = Signal::from_named_raw(number)
@@ -515,24 +488,6 @@ impl Guard {
                 Ok(())
             }
         }
-    }
-
-    fn take_input(&mut self, text: &str, eof: bool) -> io::Result<()> {
-        if self.input.is_none() || self.feed_ends {
-            return Err(io::Error::other("its standard input is closed"));
-        }
-        if self.feed.len() + text.len() > MOST_INPUT {
-            return Err(io::Error::other("it has not read what it was sent before"));
-        }
-        self.feed.extend_from_slice(text.as_bytes());
-        if eof && self.terminal.is_some() {
-            // A terminal does not close; this is its word for the end.
-            self.feed.push(4);
-        } else {
-            self.feed_ends = eof;
-        }
-        self.give_input();
-        Ok(())
     }
 
     /// From now on it is listed, and other servers can come in.
