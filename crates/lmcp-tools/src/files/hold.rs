@@ -15,11 +15,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{FileType, FlockOperation, OFlags, flock},
+    fs::{AtFlags, FileType, FlockOperation, OFlags, Stat, flock},
     io::Errno,
 };
 
-use super::target::Target;
+use super::target::{Target, id_of};
 
 /// Held until it is dropped.
 #[derive(Debug, Default)]
@@ -124,10 +124,16 @@ impl Drop for Waiter {
 }
 
 fn open(target: &Target<'_>) -> Option<(File, Id)> {
+    let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    // To open a FIFO or a device is to do something to it.
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let stat = rustix::fs::statat(&target.dir, &target.name, flags).ok()?;
+    if !is_file(&stat) {
+        return None;
+    }
     let file = target.open(OFlags::RDONLY).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_file.then_some((file, (stat.st_dev, stat.st_ino)))
+    is_file(&stat).then(|| (file, id_of(&stat)))
 }
 
 /// Writers of ours hold a file for as long as a disk needs. Whoever holds it longer has other reasons.
