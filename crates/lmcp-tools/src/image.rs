@@ -3,6 +3,8 @@
 //! A client that is handed what its model cannot take may fail at every request from then on, for it stands in the
 //! conversation. So a picture is whole, of a common size, and short enough; nothing is decoded to find out.
 
+pub(crate) mod shrink;
+
 /// Base64 of this is 5 MiB, the most that models take.
 pub(crate) const MOST_BYTES: usize = 3_932_160;
 
@@ -21,6 +23,12 @@ pub(crate) fn describe(head: &[u8], size: u64) -> String {
         Some((width, height)) => format!("{name}, {size} bytes, {width}x{height} pixels"),
         None => format!("{name}, {size} bytes"),
     }
+}
+
+/// Is it a picture of so many bytes that would be shown, were it smaller?
+pub(crate) fn is_too_large(head: &[u8], size: u64) -> bool {
+    let sides = Format::of(head).and_then(|format| format.dimensions(head));
+    sides.is_some_and(|(width, height)| width.max(height) > MOST_SIDE) || size > MOST_BYTES as u64
 }
 
 /// The MIME type of a picture that can be shown.

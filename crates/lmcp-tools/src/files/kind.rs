@@ -39,6 +39,9 @@ impl Kind {
     }
 }
 
+/// What a PDF document is called.
+pub(crate) const PDF: &str = "a PDF document";
+
 /// Beginnings that no text has. Each is long or odd enough.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x7fELF", "an ELF program or library"),
@@ -53,7 +56,7 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\xfd7zXZ\0", "XZ data"),
     (b"BZh91AY&SY", "bzip2 data"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
-    (b"%PDF-", "a PDF document"),
+    (b"%PDF-", PDF),
     (b"SQLite format 3\0", "an SQLite database"),
     (b"\xff\xfe\0\0", "UTF-32 text"),
     (b"\0\0\xfe\xff", "UTF-32 text"),

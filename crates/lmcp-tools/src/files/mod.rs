@@ -12,6 +12,7 @@ mod hold;
 mod kind;
 pub(crate) mod list;
 pub(crate) mod locks;
+mod notebook;
 pub(crate) mod read;
 pub(crate) mod search;
 mod target;

@@ -3,6 +3,7 @@
 //! The result says where the page is, how to go on, and the hash that `write_file` and `edit_file` take as proof that
 //! nothing has changed since.
 
+mod bytes;
 mod page;
 mod render;
 mod slice;
@@ -24,7 +25,8 @@ use crate::{
     blocking::blocking,
     files::{
         hash,
-        kind::{HEAD_BYTES, Kind},
+        kind::{HEAD_BYTES, Kind, PDF},
+        notebook::Notebook,
         text::{Encoding, LineEndings},
     },
     image,
@@ -33,6 +35,7 @@ use crate::{
     time::rfc3339,
 };
 
+use bytes::Form;
 use slice::Slice;
 use source::Source;
 
@@ -68,6 +71,9 @@ struct Args {
     /// Put its number and a tab before each line.
     #[serde(default)]
     line_numbers: bool,
+    /// `text` (default), or bytes as `hex` or `base64`.
+    #[serde(default, rename = "as")]
+    form: Form,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -149,6 +155,7 @@ enum Next {
 
 async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> {
     let slice = Slice::from_args(&args)?;
+    let form = args.form;
     let wanted = match (args.path, args.paths) {
         (Some(path), None) => Wanted::One(path),
         (None, Some(paths)) => Wanted::Many(paths),
@@ -161,6 +168,7 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
         room: Room::of(&cx),
         host,
         slice,
+        form,
         cx,
         images: Vec::new(),
         image_bytes: IMAGE_BYTES,
@@ -182,6 +190,7 @@ enum Wanted {
 struct Reader {
     host: Arc<Host>,
     slice: Slice,
+    form: Form,
     cx: Cx,
     /// What is left of it for the files still to come.
     room: Room,
@@ -247,10 +256,16 @@ impl Reader {
         };
         let head = source.from(0).map_err(cannot)?;
         let head = &head[..head.len().min(HEAD_BYTES)];
-        let kind = Kind::of(head);
+        let (kind, mark) = (Kind::of(head), Encoding::by_mark(head));
+        let is_too_large = image::is_too_large(head, size_of(&stat));
         match kind {
+            _ if self.form != Form::Text => {
+                self.slice
+                    .fill_bytes(&mut read, &mut source, self.form, room, &self.cx)
+                    .map_err(cannot)?;
+            }
+            Kind::Text if self.notebook(&place, &mut source, &mut read, room)? => {}
             Kind::Text | Kind::Hole => {
-                let mark = Encoding::by_mark(head);
                 self.slice
                     .fill(&mut read, &mut source, mark, room, &self.cx)
                     .map_err(cannot)?;
@@ -264,6 +279,7 @@ impl Reader {
                     return Err(is_binary(&place, "nothing but zeros", source.size()));
                 }
             }
+            Kind::Image if is_too_large => self.shrunk(&place, &mut source, &mut read)?,
             Kind::Image => {
                 let (image, mime_type) = self.image(&place, &mut source)?;
                 read.hash = Some(hash::of(image));
@@ -274,6 +290,67 @@ impl Reader {
         read.size_bytes = Some(source.size());
         expect_unchanged(&mut read, &source, &stat);
         Ok(read)
+    }
+
+    /// Shows a notebook as its cells. Says whether it is one.
+    fn notebook(
+        &self,
+        place: &Place<'_>,
+        source: &mut Source,
+        read: &mut FileRead,
+        room: &Room,
+    ) -> ToolResult<bool> {
+        let cannot = |err| cannot_read(place, err);
+        let is_called_so = place.shown().extension().is_some_and(|it| it == "ipynb");
+        let is_wanted = is_called_so && self.slice.is_by_lines();
+        if !is_wanted || source.size() > survey::WHOLE_BYTES {
+            return Ok(false);
+        }
+        let size = source.size();
+        let bytes = source.between(0, size).map_err(cannot)?;
+        let Some(notebook) = Notebook::read(place.shown().as_os_str(), bytes) else {
+            return Ok(false);
+        };
+        let hash = hash::of(bytes);
+        let mut cells = Source::of(notebook.text_with_outputs().into_bytes());
+        let mark = (Encoding::Utf8, 0);
+        self.slice
+            .fill(read, &mut cells, mark, room, &self.cx)
+            .map_err(cannot)?;
+        read.hash = Some(hash);
+        read.add_note(
+            "a notebook, shown as cells and edited as such; `byte_offset: 0` shows its JSON",
+        );
+        Ok(true)
+    }
+
+    /// Keeps a smaller copy of an image that is too large, if one can be made.
+    fn shrunk(
+        &mut self,
+        place: &Place<'_>,
+        source: &mut Source,
+        read: &mut FileRead,
+    ) -> ToolResult<()> {
+        let size = source.size();
+        let bytes = source
+            .between(0, size.min(SHRUNK_BYTES))
+            .map_err(|err| cannot_read(place, err))?;
+        let what = image::describe(bytes, size);
+        let small = image::shrink::png(bytes)
+            .filter(|small| small.png.len() as u64 <= self.image_bytes)
+            .ok_or_else(|| {
+                let shown = place.shown().display();
+                ToolError::new(format!("`{shown}` ({what}) is too large to be shown"))
+                    .hint("`magick FILE -resize 1568x1568 SMALLER` makes a copy that can be, if it is installed")
+            })?;
+        read.hash = Some(hash::of(bytes));
+        read.mime_type = Some("image/png".into());
+        let (width, height) = small.sides;
+        read.add_note(&format!("{what}, shown as {width}x{height}"));
+        self.image_bytes -= small.png.len() as u64;
+        let data = base64::engine::general_purpose::STANDARD.encode(small.png);
+        self.images.push(Content::image(data, "image/png"));
+        Ok(())
     }
 
     /// Keeps the image for the result, and returns its bytes and MIME type.
@@ -350,8 +427,11 @@ impl FileRead {
 
 fn is_binary(place: &Place<'_>, what: &str, size: u64) -> ToolError {
     let shown = place.shown().display();
-    ToolError::new(format!("`{shown}` is not text but {what}, {size} bytes"))
-        .hint("a command such as `file`, `strings` or `xxd` shows what is in it")
+    ToolError::new(format!("`{shown}` is not text but {what}, {size} bytes")).hint(if what == PDF {
+        "the command `pdftotext -layout FILE -` shows its text, if it is installed"
+    } else {
+        "`as: \"hex\"` shows its bytes; an archive is opened by a command"
+    })
 }
 
 fn cannot_read(place: &Place<'_>, err: std::io::Error) -> ToolError {
@@ -372,6 +452,9 @@ const FACTS_BYTES: usize = 512;
 
 /// Of several files each shows this much, or none is worth showing.
 const LEAST_SHARE_BYTES: usize = 1024;
+
+/// The largest image of which a smaller copy is made.
+const SHRUNK_BYTES: u64 = 32 << 20;
 
 /// Images of one call, together.
 const IMAGE_BYTES: u64 = image::MOST_BYTES as u64;

@@ -204,3 +204,100 @@ async fn text_in_it_is_found_and_shown() {
         fs::remove_file(path).unwrap();
     }
 }
+
+#[tokio::test]
+async fn the_bytes_of_any_file_can_be_asked_for() {
+    use base64::Engine as _;
+    let bench = Bench::open();
+    let bytes: Vec<u8> = (0..100_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let path = bench.file("binary", &bytes);
+    let words = bench
+        .call("read_file", json!({ "path": path }))
+        .await
+        .refused("not text");
+    assert!(words.contains("`as: \"hex\"`"), "{words}");
+    let part = json!({ "path": path, "as": "hex", "byte_offset": 16, "byte_limit": 20 });
+    let read = bench.call("read_file", part).await.ok();
+    let dump = read.value["files"][0]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let first: Vec<String> = bytes[16..32]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert!(
+        dump.starts_with(&format!("00000010: {}  ", first.join(" "))),
+        "{dump}"
+    );
+    assert_eq!(dump.lines().count(), 2);
+    // Part by part, as they fit, base64 gives them all.
+    let (mut all, mut from) = (Vec::new(), Some(0));
+    while let Some(offset) = from {
+        let part = json!({ "path": path, "as": "base64", "byte_offset": offset });
+        let read = bench.call("read_file", part).await.ok();
+        let file = &read.value["files"][0];
+        let content = file["content"].as_str().unwrap();
+        all.extend(
+            base64::engine::general_purpose::STANDARD
+                .decode(content)
+                .unwrap(),
+        );
+        from = file["next"]["byte_offset"].as_u64();
+    }
+    assert_eq!(all, bytes);
+    let lines = json!({ "path": path, "as": "hex", "offset": 3 });
+    bench.call("read_file", lines).await.refused("byte_offset");
+}
+
+#[tokio::test]
+async fn a_notebook_is_read_and_edited_by_its_cells() {
+    let bench = Bench::open();
+    let file = r##"{
+ "cells": [
+  {
+   "cell_type": "code",
+   "execution_count": 1,
+   "metadata": {},
+   "outputs": [{"name": "stdout", "output_type": "stream", "text": ["2\n"]}],
+   "source": [
+    "x = \"a\"\n",
+    "print(1 + 1)"
+   ]
+  }
+ ],
+ "metadata": {},
+ "nbformat": 4,
+ "nbformat_minor": 4
+}
+"##;
+    let path = bench.file("notes.ipynb", file);
+    let read = bench.call("read_file", json!({ "path": path })).await.ok();
+    let shown = &read.value["files"][0];
+    assert_eq!(
+        shown["content"],
+        "# %% [1] code\nx = \"a\"\nprint(1 + 1)\n#> 2\n"
+    );
+    let edit = json!({
+        "path": path, "if_hash": shown["hash"],
+        "old_string": "x = \"a\"\n", "new_string": "x = \"b\"\ny = 2\n",
+    });
+    bench.call("edit_file", edit).await.ok();
+    let expected = file.replace(
+        "    \"x = \\\"a\\\"\\n\",\n",
+        "    \"x = \\\"b\\\"\\n\",\n    \"y = 2\\n\",\n",
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    // Whoever looked at the JSON edits the JSON.
+    let raw = bench
+        .call("read_file", json!({ "path": path, "byte_offset": 0 }))
+        .await
+        .ok();
+    assert_eq!(raw.value["files"][0]["content"], expected);
+    let edit = json!({ "path": path, "old_string": "\"nbformat_minor\": 4", "new_string": "\"nbformat_minor\": 5" });
+    bench.call("edit_file", edit).await.ok();
+    let expected = expected.replace("_minor\": 4", "_minor\": 5");
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+}

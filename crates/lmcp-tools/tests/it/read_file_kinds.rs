@@ -142,3 +142,30 @@ fn rustix_mkfifo(path: &Path) {
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 }
+
+#[tokio::test]
+async fn a_picture_that_is_too_large_is_shown_smaller_and_says_so() {
+    use std::io::Write as _;
+    let bench = Bench::new();
+    // Ten rows of 9000 grey pixels.
+    let rows = [&[0_u8][..], &[200; 9000]].concat().repeat(10);
+    let mut pixels = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    pixels.write_all(&rows).unwrap();
+    let pixels = pixels.finish().unwrap();
+    let mut file =
+        b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x23\x28\0\0\0\x0a\x08\0\0\0\0CRC.".to_vec();
+    file.extend(u32::try_from(pixels.len()).unwrap().to_be_bytes());
+    file.extend([b"IDAT", pixels.as_slice(), b"CRC.\0\0\0\0IENDCRC."].concat());
+    bench.file("wide.png", &file);
+    let result = bench.call(json!({ "path": "wide.png" })).await;
+    let image = serde_json::to_value(&result.content[1]).unwrap();
+    assert_eq!(image["mimeType"], "image/png");
+    assert!(
+        text(&result).contains("9000x10 pixels, shown as 1500x2"),
+        "{}",
+        text(&result)
+    );
+    bench.file("cut.png", &file[..file.len() - 30]);
+    let refused = bench.refused(json!({ "path": "cut.png" })).await;
+    assert!(refused.contains("too large"), "{refused}");
+}

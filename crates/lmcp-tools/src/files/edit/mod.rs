@@ -11,6 +11,7 @@
 //! | `replacement`, `indent` | what stands there afterwards |
 //! | `near` | what is most like a text that does not occur |
 //! | `diff` | what has changed |
+//! | `shown` | files that are edited as another text than they are: notebooks, other encodings |
 
 mod apply;
 pub(super) mod diff;
@@ -20,6 +21,7 @@ mod matching;
 mod near;
 mod plan;
 mod replacement;
+mod shown;
 
 use std::sync::Arc;
 
@@ -32,15 +34,14 @@ use self::{
     diff::Diff,
     matching::Kind,
     plan::{Args, FilePlan},
+    shown::Shown,
 };
 use super::{
     atomic::{self, Failed, Note},
-    charset::Foreign,
     exchange::Change,
     hash,
     hold::Held,
     target::Found,
-    text::Encoding,
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room};
 
@@ -93,9 +94,9 @@ async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> 
 struct Edit<'a> {
     plan: &'a FilePlan<'a>,
     found: Found,
-    /// The text before, if the file is not UTF-8, and its bytes after.
-    foreign: Option<(Encoding, String, Vec<u8>)>,
-    /// In UTF-8.
+    /// If the file is edited as another text than it is: that before, and the file after.
+    shown: Option<(Shown, String, Vec<u8>)>,
+    /// Of the text that is edited.
     edited: Edited,
     note: Note,
 }
@@ -103,23 +104,33 @@ struct Edit<'a> {
 impl<'a> Edit<'a> {
     fn of(plan: &'a FilePlan<'a>, fuzzy: bool) -> Result<Self, Failed> {
         let found = plan.read()?;
-        let foreign = Foreign::read(&found.bytes);
-        let before = foreign.as_ref().map(|(_, text)| text.as_bytes());
-        let edited = match plan.apply(before.unwrap_or(&found.bytes), fuzzy) {
+        let shown = Shown::of(&plan.target, &found.bytes);
+        let as_shown = shown.as_ref().map(|(shown, text)| {
+            let edited = plan.apply(text.as_bytes(), fuzzy)?;
+            let after = shown.write(&edited.bytes, &plan.target)?;
+            ToolResult::Ok((edited, after))
+        });
+        let applied = match as_shown {
+            None => plan.apply(&found.bytes, fuzzy).map(|edited| (edited, None)),
+            Some(Ok((edited, after))) => Ok((edited, Some(after))),
+            // Whoever read the JSON of a notebook means that.
+            Some(Err(err)) => match plan.apply(&found.bytes, fuzzy) {
+                Ok(edited) if matches!(shown, Some((Shown::Notebook(_), _))) => Ok((edited, None)),
+                _ => Err(err),
+            },
+        };
+        let (edited, after) = match applied {
             // Half of what somebody is writing there just now, perhaps.
             Err(_) if !plan.target.is_same(&found.stat) => return Err(Failed::Changed),
             done => done?,
         };
-        let foreign = foreign
-            .map(|(foreign, text)| {
-                let after = plan.write(&foreign, &edited.bytes)?;
-                ToolResult::Ok((foreign.encoding, text, after))
-            })
-            .transpose()?;
+        let shown = shown
+            .zip(after)
+            .map(|((shown, before), after)| (shown, before, after));
         Ok(Self {
             plan,
             found,
-            foreign,
+            shown,
             edited,
             note: None,
         })
@@ -127,7 +138,7 @@ impl<'a> Edit<'a> {
 
     /// The file after it.
     fn content(&self) -> &[u8] {
-        match &self.foreign {
+        match &self.shown {
             Some((_, _, after)) => after,
             None => &self.edited.bytes,
         }
@@ -135,7 +146,7 @@ impl<'a> Edit<'a> {
 
     /// The text before it.
     fn before(&self) -> &[u8] {
-        match &self.foreign {
+        match &self.shown {
             Some((_, before, _)) => before.as_bytes(),
             None => &self.found.bytes,
         }
@@ -144,7 +155,7 @@ impl<'a> Edit<'a> {
     /// What somebody else appended meanwhile is not of this edit, so it stands before and after.
     fn extend(&mut self, tail: &[u8]) {
         self.found.bytes.extend_from_slice(tail);
-        match &mut self.foreign {
+        match &mut self.shown {
             Some((_, _, after)) => after.extend_from_slice(tail),
             None => self.edited.bytes.extend_from_slice(tail),
         }
@@ -225,8 +236,8 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
             note: edit.note.map(str::to_owned),
             path,
         };
-        let encoding = edit.foreign.as_ref().map(|(encoding, ..)| *encoding);
-        file.tell(&mut text, dry_run, encoding, room.in_text.then_some(&diff));
+        let shown = edit.shown.as_ref().map(|(shown, ..)| shown.name());
+        file.tell(&mut text, dry_run, shown, room.in_text.then_some(&diff));
         file
     });
     let files = files.collect();
@@ -235,13 +246,7 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
 
 impl EditedFile {
     /// Adds this file to the text for people and models.
-    fn tell(
-        &self,
-        text: &mut String,
-        dry_run: bool,
-        encoding: Option<Encoding>,
-        diff: Option<&Diff>,
-    ) {
+    fn tell(&self, text: &mut String, dry_run: bool, shown: Option<&str>, diff: Option<&Diff>) {
         if !text.is_empty() {
             text.push('\n');
         }
@@ -255,8 +260,8 @@ impl EditedFile {
             "{done} {} {places} in {}",
             self.replacements, self.path
         ));
-        if let Some(encoding) = encoding {
-            text.push_str(&format!(", which is {}", encoding.name()));
+        if let Some(shown) = shown {
+            text.push_str(&format!(", which is {shown}"));
         }
         match self.matched {
             Kind::Exact => {}

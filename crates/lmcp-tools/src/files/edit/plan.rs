@@ -12,10 +12,7 @@ use super::{
 };
 use crate::{
     Host,
-    files::{
-        charset::Foreign,
-        target::{Found, Parents, Target},
-    },
+    files::target::{Found, Parents, Target},
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -162,21 +159,6 @@ impl FilePlan<'_> {
             found.expect_hash(wanted, &self.target)?;
         }
         Ok(found)
-    }
-
-    /// The text after the edits, in the file's own encoding.
-    pub(super) fn write(&self, foreign: &Foreign, text: &[u8]) -> ToolResult<Vec<u8>> {
-        let shown = self.target.place().shown().display();
-        let text = std::str::from_utf8(text).map_err(|err| {
-            ToolError::new(format!("cannot write `{shown}` in its encoding")).source(err)
-        })?;
-        foreign.write(text).map_err(|unknown| {
-            ToolError::new(format!(
-                "`{shown}` is {}, which has no `{unknown}`; nothing was written",
-                foreign.encoding.name()
-            ))
-            .hint("use other characters, or convert the file to UTF-8 first")
-        })
     }
 
     /// All edits of this file, one on the result of the other.

@@ -14,6 +14,7 @@ use crate::{
 
 use super::{
     Args, FileRead, Next,
+    bytes::Form,
     page::{Numbers, Page},
     source::Source,
     survey::{self, Survey, WHOLE_BYTES},
@@ -52,6 +53,10 @@ impl Slice {
     pub(super) fn from_args(args: &Args) -> ToolResult<Self> {
         let by_lines = args.offset.is_some() || args.limit.is_some() || args.line_numbers;
         let by_bytes = args.byte_offset.is_some() || args.byte_limit.is_some();
+        if by_lines && args.form != Form::Text {
+            return Err(ToolError::new("bytes have no lines")
+                .hint("pass `byte_offset` and `byte_limit` with `as`"));
+        }
         if by_lines && by_bytes {
             return Err(
                 ToolError::new("a part of a file is given by lines or by bytes, not both")
@@ -75,6 +80,20 @@ impl Slice {
             limit: limit.unwrap_or(u64::MAX),
             line_numbers: args.line_numbers,
         })
+    }
+
+    /// Was it asked for by lines?
+    pub(super) fn is_by_lines(&self) -> bool {
+        matches!(self.begin, Begin::Line(_) | Begin::LastLines(_))
+    }
+
+    /// Where this part of a file of so many bytes begins, and how many bytes it has at most.
+    pub(super) fn by_bytes(&self, size: u64) -> (u64, u64) {
+        match self.begin {
+            Begin::Byte(offset) => (offset.min(size), self.limit),
+            Begin::LastBytes(bytes) => (size.saturating_sub(bytes), self.limit),
+            Begin::Line(_) | Begin::LastLines(_) => (0, u64::MAX),
+        }
     }
 
     /// Reads this part, and says what it is.

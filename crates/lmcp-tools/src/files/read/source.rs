@@ -40,6 +40,16 @@ impl Source {
         })
     }
 
+    /// A text that is in memory.
+    pub(super) fn of(buffer: Vec<u8>) -> Self {
+        Self {
+            file: None,
+            size: buffer.len() as u64,
+            buffer,
+            start: 0,
+        }
+    }
+
     pub(super) fn size(&self) -> u64 {
         self.size
     }

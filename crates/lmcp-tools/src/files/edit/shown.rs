@@ -1,0 +1,51 @@
+//! Files that are edited as another text than they are: other encodings as UTF-8, notebooks as their cells.
+
+use lmcp_core::{ToolError, ToolResult};
+
+use crate::files::{charset::Foreign, notebook::Notebook, target::Target};
+
+/// How a file is shown and edited.
+#[derive(Debug)]
+pub(super) enum Shown {
+    Foreign(Foreign),
+    Notebook(Notebook),
+}
+
+impl Shown {
+    /// With the text. `None` if the file is that text itself.
+    pub(super) fn of(target: &Target<'_>, bytes: &[u8]) -> Option<(Self, String)> {
+        if let Some(notebook) = Notebook::read(&target.name, bytes) {
+            let text = notebook.text();
+            return Some((Self::Notebook(notebook), text));
+        }
+        let (foreign, text) = Foreign::read(bytes)?;
+        Some((Self::Foreign(foreign), text))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Foreign(foreign) => foreign.encoding.name(),
+            Self::Notebook(_) => "a notebook",
+        }
+    }
+
+    /// The file with this text.
+    ///
+    /// # Errors
+    /// It cannot be written so; nothing was.
+    pub(super) fn write(&self, text: &[u8], target: &Target<'_>) -> ToolResult<Vec<u8>> {
+        let path = target.place().shown().display();
+        let text = std::str::from_utf8(text)
+            .map_err(|err| ToolError::new(format!("cannot write `{path}` so")).source(err))?;
+        match self {
+            Self::Notebook(notebook) => notebook.write(text),
+            Self::Foreign(foreign) => foreign.write(text).map_err(|unknown| {
+                ToolError::new(format!(
+                    "`{path}` is {}, which has no `{unknown}`; nothing was written",
+                    foreign.encoding.name()
+                ))
+                .hint("use other characters, or convert the file to UTF-8 first")
+            }),
+        }
+    }
+}

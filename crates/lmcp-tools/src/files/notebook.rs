@@ -1,0 +1,434 @@
+//! Notebooks (`.ipynb`) as their cells: a script with a heading before each, as editors write it.
+//!
+//! ```text
+//! # %% [1] code
+//! print(1 + 1)
+//! #> 2
+//! # %% [2] markdown
+//! Some words.
+//! ```
+//!
+//! Edits work on this text, without the outputs. A cell that keeps its number keeps everything else that the file says
+//! of it; a heading without a number begins a new one. Of the JSON only what changes is written anew.
+
+use std::{collections::HashMap, ops::Range};
+
+use lmcp_core::{Server, ToolError, ToolResult};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A notebook, and where in the file its cells are.
+#[derive(Debug)]
+pub(crate) struct Notebook {
+    json: String,
+    cells: Vec<Cell>,
+    /// From the first cell to the last.
+    all: Range<usize>,
+}
+
+#[derive(Debug)]
+struct Cell {
+    kind: String,
+    text: String,
+    has_id: bool,
+    outputs: String,
+    /// In the file, all of it and its text.
+    whole: Range<usize>,
+    source: Range<usize>,
+}
+
+#[derive(Deserialize)]
+struct RawNotebook<'a> {
+    #[serde(borrow)]
+    cells: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawCell<'a> {
+    cell_type: String,
+    #[serde(borrow)]
+    source: &'a RawValue,
+    id: Option<String>,
+    #[serde(default)]
+    outputs: Vec<Output>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    text: Option<Lines>,
+    #[serde(default)]
+    data: HashMap<String, serde_json::Value>,
+    ename: Option<String>,
+    evalue: Option<String>,
+}
+
+/// A text, whole or line by line.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Lines {
+    Whole(String),
+    Lines(Vec<String>),
+}
+
+impl Lines {
+    fn text(self) -> String {
+        match self {
+            Self::Whole(text) => text,
+            Self::Lines(lines) => lines.concat(),
+        }
+    }
+}
+
+impl Notebook {
+    /// Reads a file that is called like one. `None` if it is none, has no cells, or a cell has a line like a heading.
+    pub(crate) fn read(name: &std::ffi::OsStr, bytes: &[u8]) -> Option<Self> {
+        if !name.to_str()?.ends_with(".ipynb") {
+            return None;
+        }
+        let json = std::str::from_utf8(bytes).ok()?;
+        let raw: RawNotebook<'_> = serde_json::from_str(json).ok()?;
+        let place = |value: &RawValue| {
+            let start = value.get().as_ptr().addr() - json.as_ptr().addr();
+            start..start + value.get().len()
+        };
+        let mut cells = Vec::with_capacity(raw.cells.len());
+        for value in raw.cells {
+            let cell: RawCell<'_> = serde_json::from_str(value.get()).ok()?;
+            let text = serde_json::from_str::<Lines>(cell.source.get())
+                .ok()?
+                .text();
+            if text.lines().any(|line| line.starts_with(HEADING)) {
+                return None;
+            }
+            cells.push(Cell {
+                kind: cell.cell_type,
+                text,
+                has_id: cell.id.is_some(),
+                outputs: cell.outputs.into_iter().map(Output::text).collect(),
+                whole: place(value),
+                source: place(cell.source),
+            });
+        }
+        let all = cells.first()?.whole.start..cells.last()?.whole.end;
+        Some(Self {
+            json: json.to_owned(),
+            cells,
+            all,
+        })
+    }
+
+    /// The cells as they are edited.
+    pub(crate) fn text(&self) -> String {
+        self.cells
+            .iter()
+            .zip(1..)
+            .map(|(cell, number)| cell.shown(number))
+            .collect()
+    }
+
+    /// The cells with what they put out.
+    pub(crate) fn text_with_outputs(&self) -> String {
+        let mut text = String::new();
+        for (cell, number) in self.cells.iter().zip(1..) {
+            text.push_str(&cell.shown(number));
+            for line in cell.outputs.lines().take(OUTPUT_LINES) {
+                text.push_str(&format!("#> {line}\n"));
+            }
+            if cell.outputs.lines().count() > OUTPUT_LINES {
+                text.push_str("#> …\n");
+            }
+        }
+        text
+    }
+
+    /// The file with these cells.
+    ///
+    /// # Errors
+    /// A heading is not one, or a cell is there twice or of another kind.
+    pub(crate) fn write(&self, text: &str) -> ToolResult<Vec<u8>> {
+        let parts = parts(text)?;
+        let mut cells = Vec::with_capacity(parts.len());
+        let mut taken = vec![false; self.cells.len()];
+        for part in &parts {
+            let Some(number) = part.number else {
+                cells.push(self.new_cell(part));
+                continue;
+            };
+            let at = number.wrapping_sub(1);
+            let Some(cell) = self.cells.get(at).filter(|_| !taken[at]) else {
+                return Err(ToolError::new(format!(
+                    "the notebook has no cell [{number}], or the edit leaves it twice"
+                ))
+                .hint("a new cell begins with `# %% code` or `# %% markdown`"));
+            };
+            if cell.kind != part.kind {
+                return Err(ToolError::new(format!("cell [{number}] is {}", cell.kind))
+                    .hint("remove it and begin a new one with `# %% code` or `# %% markdown`"));
+            }
+            taken[at] = true;
+            cells.push(self.old_cell(cell, &part.text));
+        }
+        let in_order = parts.len() == self.cells.len()
+            && parts
+                .iter()
+                .zip(1..)
+                .all(|(part, at)| part.number == Some(at));
+        let mut json = self.json[..self.all.start].to_owned();
+        for (at, cell) in cells.iter().enumerate() {
+            if at > 0 {
+                // What stands between two cells stays, where they stay.
+                json.push_str(match in_order {
+                    true => &self.json[self.cells[at - 1].whole.end..self.cells[at].whole.start],
+                    false => ",\n  ",
+                });
+            }
+            json.push_str(cell);
+        }
+        json.push_str(&self.json[self.all.end..]);
+        Ok(json.into_bytes())
+    }
+
+    /// A cell of the file, with this text.
+    fn old_cell(&self, cell: &Cell, text: &str) -> String {
+        let whole = &self.json[cell.whole.clone()];
+        if cell.text == text {
+            return whole.to_owned();
+        }
+        let start = cell.source.start - cell.whole.start;
+        let end = cell.source.end - cell.whole.start;
+        let source = written(text, &whole[start..end]);
+        [&whole[..start], &source, &whole[end..]].concat()
+    }
+
+    fn new_cell(&self, part: &Part<'_>) -> String {
+        let mut lines = vec![format!("   \"cell_type\": \"{}\"", part.kind)];
+        if part.kind == "code" {
+            lines.push("   \"execution_count\": null".into());
+        }
+        if self.cells.iter().any(|cell| cell.has_id) {
+            let key = Server::random_key();
+            let id: String = key
+                .iter()
+                .take(4)
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            lines.push(format!("   \"id\": \"{id}\""));
+        }
+        lines.push("   \"metadata\": {}".into());
+        if part.kind == "code" {
+            lines.push("   \"outputs\": []".into());
+        }
+        lines.push(format!("   \"source\": {}", written(&part.text, "[]")));
+        format!("{{\n{}\n  }}", lines.join(",\n"))
+    }
+}
+
+impl Cell {
+    fn shown(&self, number: usize) -> String {
+        format!("{HEADING} [{number}] {}\n{}\n", self.kind, self.text)
+    }
+}
+
+impl Output {
+    fn text(self) -> String {
+        let mut text = self.text.map(Lines::text).unwrap_or_default();
+        if let Some(plain) = self.data.get("text/plain") {
+            let plain = serde_json::from_value(plain.clone()).map(Lines::text);
+            text.push_str(&plain.unwrap_or_default());
+        }
+        let mut other: Vec<_> = self
+            .data
+            .keys()
+            .filter(|kind| *kind != "text/plain")
+            .collect();
+        other.sort();
+        for kind in other {
+            text.push_str(&format!("\n({kind})"));
+        }
+        if let Some(name) = self.ename {
+            text.push_str(&format!("{name}: {}", self.evalue.unwrap_or_default()));
+        }
+        format!("{}\n", text.trim_matches('\n'))
+    }
+}
+
+/// A cell as the edited text has it.
+struct Part<'a> {
+    number: Option<usize>,
+    kind: &'a str,
+    text: String,
+}
+
+fn parts(text: &str) -> ToolResult<Vec<Part<'_>>> {
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if let Some(heading) = line.strip_prefix(HEADING) {
+            let (number, kind) = heading_of(heading.trim()).ok_or_else(|| {
+                ToolError::new(format!("`{}` is no heading of a cell", line.trim_end()))
+                    .hint("write `# %% code` or `# %% markdown`")
+            })?;
+            parts.push(Part {
+                number,
+                kind,
+                text: String::new(),
+            });
+        } else if let Some(part) = parts.last_mut() {
+            part.text.push_str(line);
+        } else if !line.trim().is_empty() {
+            return Err(ToolError::new("the first cell has no heading")
+                .hint("a cell begins with `# %% code` or `# %% markdown`"));
+        }
+    }
+    for part in &mut parts {
+        // The end of the line before the next heading is not of the cell.
+        if part.text.ends_with('\n') {
+            part.text.pop();
+        }
+    }
+    Ok(parts)
+}
+
+/// `[1] code`, `markdown`, `[markdown]`, or nothing for code.
+fn heading_of(heading: &str) -> Option<(Option<usize>, &str)> {
+    let known = |kind| {
+        ["code", "markdown", "raw"]
+            .into_iter()
+            .find(|known| *known == kind)
+    };
+    if heading.is_empty() {
+        return Some((None, "code"));
+    }
+    let Some((inside, rest)) = heading
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    else {
+        return Some((None, known(heading)?));
+    };
+    match inside.parse() {
+        Ok(number) => Some((Some(number), known(rest.trim())?)),
+        Err(_) => Some((None, known(inside).filter(|_| rest.trim().is_empty())?)),
+    }
+}
+
+/// A text as JSON, in the form that it had: a string, or a list of lines.
+fn written(text: &str, before: &str) -> String {
+    let string = |text: &str| serde_json::Value::from(text).to_string();
+    if !before.starts_with('[') {
+        return string(text);
+    }
+    if text.is_empty() {
+        return "[]".into();
+    }
+    // The blanks before the first line and behind the last.
+    let inside = before.trim_start_matches('[').trim_end_matches(']');
+    let blanks = |count: usize| inside.get(..count).unwrap_or_default();
+    let first = inside.len() - inside.trim_start().len();
+    let (front, back) = match inside.trim().is_empty() {
+        true => ("\n    ", "\n   "),
+        false => (blanks(first), &inside[inside.trim_end().len()..]),
+    };
+    let lines: Vec<_> = text.split_inclusive('\n').map(string).collect();
+    format!("[{front}{}{back}]", lines.join(&format!(",{front}")))
+}
+
+/// Begins the line above a cell.
+const HEADING: &str = "# %%";
+
+/// Lines shown of what a cell put out.
+const OUTPUT_LINES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r##"{
+ "cells": [
+  {
+   "cell_type": "markdown",
+   "id": "a1",
+   "metadata": {},
+   "source": [
+    "# Title\n",
+    "Größe"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "execution_count": 3,
+   "id": "b2",
+   "metadata": {"tags": ["x"]},
+   "outputs": [
+    {"name": "stdout", "output_type": "stream", "text": ["3\n", "4\n"]},
+    {"output_type": "display_data", "data": {"image/png": "iVBOR", "text/plain": ["<Figure>"]}, "metadata": {}}
+   ],
+   "source": [
+    "x = 1\n",
+    "print(x + 2)"
+   ]
+  }
+ ],
+ "metadata": {"kernelspec": {"name": "python3"}},
+ "nbformat": 4,
+ "nbformat_minor": 5
+}
+"##;
+
+    fn notebook() -> Notebook {
+        Notebook::read("a.ipynb".as_ref(), FILE.as_bytes()).unwrap()
+    }
+
+    fn write(text: &str) -> String {
+        String::from_utf8(notebook().write(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn it_is_shown_as_cells_with_what_they_put_out() {
+        let expected = "# %% [1] markdown\n# Title\nGröße\n# %% [2] code\nx = 1\nprint(x + 2)\n\
+            #> 3\n#> 4\n#> <Figure>\n#> (image/png)\n";
+        assert_eq!(notebook().text_with_outputs(), expected);
+        assert!(Notebook::read("a.json".as_ref(), FILE.as_bytes()).is_none());
+        assert!(Notebook::read("a.ipynb".as_ref(), b"{}").is_none());
+    }
+
+    #[test]
+    fn only_what_changes_is_written_anew() {
+        let text = notebook().text();
+        assert_eq!(write(&text), FILE);
+        let edited = text.replace("x = 1\n", "x = \"ü\"\ny = 2\n");
+        let expected = FILE.replace(
+            "\"x = 1\\n\",\n",
+            "\"x = \\\"ü\\\"\\n\",\n    \"y = 2\\n\",\n",
+        );
+        assert_eq!(write(&edited), expected);
+    }
+
+    #[test]
+    fn cells_are_added_removed_and_moved() {
+        let text = notebook().text();
+        let added = write(&text.replace("# %% [2]", "# %% code\nnew = 1\n# %% [2]"));
+        let read = Notebook::read("a.ipynb".as_ref(), added.as_bytes()).unwrap();
+        let kinds: Vec<_> = read.cells.iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!(kinds, ["# Title\nGröße", "new = 1", "x = 1\nprint(x + 2)"]);
+        assert!(read.cells[1].has_id && added.contains("\"tags\": [\"x\"]"));
+        let removed = write("# %% [2] code\nx = 1\nprint(x + 2)\n");
+        let read = Notebook::read("a.ipynb".as_ref(), removed.as_bytes()).unwrap();
+        assert_eq!(
+            (read.cells.len(), read.cells[0].outputs.is_empty()),
+            (1, false)
+        );
+    }
+
+    #[test]
+    fn what_is_no_cell_is_refused() {
+        let text = notebook().text();
+        for wrong in [
+            text.replace("[2] code", "[3] code"),
+            text.replace("[2] code", "[1] markdown"),
+            text.replace("[2] code", "[2] markdown"),
+            text.replace("[2] code", "[2] kode"),
+            text.replace("# %% [1] markdown\n", ""),
+        ] {
+            assert!(notebook().write(&wrong).is_err(), "{wrong}");
+        }
+    }
+}
