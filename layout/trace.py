@@ -1,9 +1,9 @@
-"""Prints the functions that programs run at start and on a few requests, in the form that the linker orders by.
+"""Prints the functions that a program runs at start and on a few requests, in the form that the linker orders by.
 
-Each program is run under valgrind's callgrind, on stdio and over HTTP, and asked what every client asks. The addresses
+The program is run under valgrind's callgrind, on stdio and over HTTP, and asked what every client asks. The addresses
 it executed are looked up in its own symbol table.
 
-    python3 layout/trace.py PROGRAM... > order.txt
+    python3 layout/trace.py PROGRAM > order.txt
 """
 
 import bisect
@@ -49,16 +49,16 @@ def old_messages(program, few):
 
 
 def main():
+    program = sys.argv[1]
+    symbols = Symbols(program)
     idle, busy = set(), set()
-    for program in sys.argv[1:]:
-        symbols = Symbols(program)
-        for functions, few in ((idle, True), (busy, False)):
-            with tempfile.TemporaryDirectory() as folder:
-                trace_stdio(program, os.path.join(folder, "stdio"), few)
-                trace_http(program, os.path.join(folder, "http"), few)
-                # A guard of a command is the same program, traced beside its server.
-                for trace in glob.glob(os.path.join(folder, "*.*")):
-                    functions |= {symbols.at(address) for address in executed(trace)}
+    for functions, few in ((idle, True), (busy, False)):
+        with tempfile.TemporaryDirectory() as folder:
+            trace_stdio(program, os.path.join(folder, "stdio"), few)
+            trace_http(program, os.path.join(folder, "http"), few)
+            # A guard of a command is the same program, traced beside its server.
+            for trace in glob.glob(os.path.join(folder, "*.*")):
+                functions |= {symbols.at(address) for address in executed(trace)}
     # Apart, so that a server that nobody has called yet has mapped only what it ran.
     order = sorted(idle - {None}) + sorted(busy - idle - {None})
     print("\n".join(order))

@@ -69,7 +69,9 @@ def sessionless(rmcp):
 def command_line(build):
     """The binary people run, for what needs its options."""
     path = shipped() / "lmcp"
-    serve = ("serve", "--demo", "--http", "127.0.0.1:{port}", "--connections", "10500", "--state-dir", str(TARGET / "state"))
+    # Connections count as memory, and this many do not fit into the usual budget.
+    room = ("--connections", "5500", "--memory", "512M")
+    serve = ("serve", "--demo", "--http", "127.0.0.1:{port}", *room, "--state-dir", str(TARGET / "state"))
     program = Program("lmcp", "lmcp", path, serve=serve)
     if build and subprocess.run([ROOT / "dist", "lmcp"], stdout=sys.stderr).returncode != 0:
         program.missing = "`./dist lmcp` failed"

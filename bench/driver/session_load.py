@@ -10,7 +10,7 @@ from .process import HttpServer
 from .wire import Failed
 
 HANDSHAKES = 1_000_000
-STREAMS = 10_000
+STREAMS = 5_000
 # The peer keeps an object for every session: as many would take it half an hour.
 PEER_HANDSHAKES = 10_000
 PEER_STREAMS = 1_000

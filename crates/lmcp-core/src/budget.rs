@@ -19,6 +19,10 @@ use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{sync::Notify, time::timeout};
 
+/// The memory that a call takes while it runs, besides its message: its task, its stream, and room for an answer of usual
+/// length. An answer cannot be refused once its call has run, so its room is reserved before.
+pub const CALL_BYTES: usize = 64 << 10;
+
 /// The bytes that all callers of one server may occupy together. Cheap to clone.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
@@ -122,12 +126,17 @@ impl Budget {
             accounts.known.retain(|_, owner| owner.strong_count() > 0);
             accounts.crowded = 2 * accounts.known.len() + 16;
         }
-        let made = Arc::new(Owner {
+        let made = self.own_account();
+        accounts.known.insert(owner.into(), Arc::downgrade(&made.0));
+        made
+    }
+
+    /// An account of its own, for what belongs to no caller.
+    pub fn own_account(&self) -> Account {
+        Account(Arc::new(Owner {
             used: AtomicUsize::new(0),
             budget: self.clone(),
-        });
-        accounts.known.insert(owner.into(), Arc::downgrade(&made));
-        Account(made)
+        }))
     }
 
     /// The most that one caller can hold, when nobody else holds anything.

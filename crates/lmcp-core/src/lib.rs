@@ -54,7 +54,7 @@ pub mod tool;
 pub mod transport;
 mod weight;
 
-pub use budget::{Account, Budget, NoRoom, Reservation, expect_share};
+pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share};
 pub use bytes;
 pub use caller::{Caller, HeaderValue, Headers, Identity, Process, Transport as CallerTransport};
 pub use client::Client;

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::transport::connections::CONNECTION_BYTES;
+
 /// The bounds of one server. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
     /// The memory that all callers of the server may occupy together, in bytes: messages being read, arguments of running
-    /// calls, answers nobody has read, pages being fetched, subscriptions. 64 MiB. A caller alone gets two thirds of it,
-    /// several share it evenly, and some is always left for the next. What does not fit waits for
+    /// calls, answers nobody has read, pages being fetched, subscriptions, buffers of connections. 64 MiB. A caller alone
+    /// gets two thirds of it, several share it evenly, and some is always left for the next. What does not fit waits for
     /// [`Limits::admission_wait`] and is then refused with an error that says that it may be tried again. An eighth is
-    /// kept for what is not counted. The server itself takes a few megabytes besides, and each connection some 16 KiB.
+    /// kept for what is not counted. The server itself takes a few megabytes besides.
     pub memory_bytes: usize,
     /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
     /// line is skipped as it arrives and answered with an error.
@@ -24,11 +26,14 @@ pub struct Limits {
     /// HTTP request line and headers together, in bytes. 16 KiB, as other servers have it: each connection may hold a buffer of
     /// that size. 431 above, give or take a read. At least 8192, below which no client fits.
     pub header_bytes: usize,
-    /// Connections at once, per listener. 1024, and at most half of the files that the process may have open. Past it, the
-    /// connection makes room that has been idle longest, unknown callers first; where none is idle, the new one is refused
-    /// (503 over HTTP) with `retriable`. A caller that is known by name has at most two thirds of them over HTTP.
+    /// Connections at once, per listener. 1024, and at most a third of the files that the process may have open. Past it,
+    /// the connection makes room that has been idle longest, unknown callers first; where none is idle, the new one is
+    /// refused (503 over HTTP) with `retriable`. A caller that is known by name has at most two thirds of them over HTTP.
+    /// Each counts as 32 KiB of [`Limits::memory_bytes`], and all together take at most twice what others leave free of
+    /// it; 64 are always taken.
     pub connections: usize,
-    /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small.
+    /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small. One that
+    /// is not answered at once reserves 64 KiB of [`Limits::memory_bytes`].
     pub requests_in_flight: usize,
     /// How long a request waits for a place among those in flight before it is refused. 250 ms: a burst of quick calls
     /// never meets it, and a connection whose every place is taken by slow ones answers soon.
@@ -82,7 +87,8 @@ pub struct Limits {
     pub session_wait: Duration,
     /// Sessions that clients ended, and that stay ended. 16,384: the last ones, and no client comes back for others.
     pub ended_sessions: usize,
-    /// Calls that run for all HTTP sessions together. 4096, shared between callers as the memory is. They outlive their
+    /// Calls that run for all HTTP sessions together. 4096, shared between callers as the memory is; each reserves 64 KiB of
+    /// [`Limits::memory_bytes`], so that with the usual memory there are fewer. They outlive their
     /// connections, which have a limit of their own. A call that ends in its first turn needs no place, and neither does
     /// one that waits for an answer to a question.
     pub session_calls: usize,
@@ -105,13 +111,18 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many connections a listener of this process takes: [`Limits::connections`], but at most half of the files that
-    /// the process may have open. The rest is for what handlers open.
+    /// How many connections a listener of this process takes: [`Limits::connections`], but at most a third of the files that
+    /// the process may have open. A second listener takes another third; the rest is for what handlers open.
     pub fn connections_here(&self) -> usize {
         let files = getrlimit(Resource::Nofile).current;
         let files = files.and_then(|files| usize::try_from(files).ok());
-        let half = files.map_or(usize::MAX, |files| files / 2);
-        self.connections.min(half).max(1)
+        let third = files.map_or(usize::MAX, |files| files / 3);
+        self.connections.min(third).max(1)
+    }
+
+    /// The memory that all connections of a listener count as, in bytes.
+    pub fn bytes_of_connections(&self) -> usize {
+        self.connections.saturating_mul(CONNECTION_BYTES)
     }
 }
 

@@ -202,7 +202,7 @@ impl Transport for Http {
         let limits = server.limits().clone();
         let door = Arc::new(self.door(&server));
         let service = HttpService::standalone(server.clone(), self.settings);
-        let open = Connections::new(limits.connections_here());
+        let open = Connections::new(limits.connections_here(), server.budget());
         let (close, closing) = watch::channel(());
         let connections = Tasks::default();
         let mut full = Throttle::default();

@@ -279,14 +279,10 @@ impl<'a> Envelope<'a> {
                     id,
                     outcome: Ok(result),
                 }),
-                (None, Some(error)) => {
-                    let error = serde_json::from_str(error.get())
-                        .unwrap_or_else(|_| RpcError::internal("the peer sent a malformed error"));
-                    Ok(Incoming::Response {
-                        id,
-                        outcome: Err(error),
-                    })
-                }
+                (None, Some(error)) => Ok(Incoming::Response {
+                    id,
+                    outcome: Err(read_error(error.get())),
+                }),
                 _ => invalid("a message has a `method`, a `result` or an `error`"),
             };
         };
@@ -332,6 +328,25 @@ fn is_version_two(raw: &RawValue) -> bool {
     raw.get() == r#""2.0""#
         || serde_json::from_str(raw.get()).is_ok_and(|Text(version)| version == "2.0")
 }
+
+/// The error of a response. The `data` of a long one is left out: a few bytes of JSON become many values.
+fn read_error(json: &str) -> RpcError {
+    #[derive(Deserialize)]
+    struct Short {
+        code: i64,
+        message: String,
+    }
+    let error = if json.len() <= MOST_ERROR {
+        serde_json::from_str(json).ok()
+    } else {
+        let short = serde_json::from_str(json).ok();
+        short.map(|Short { code, message }| RpcError::new(code, message))
+    };
+    error.unwrap_or_else(|| RpcError::internal("the peer sent a malformed error"))
+}
+
+/// An error of more bytes than this is a long one.
+const MOST_ERROR: usize = 16 << 10;
 
 fn nameless(error: RpcError) -> Rejected {
     Rejected { id: None, error }

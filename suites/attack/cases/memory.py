@@ -1,6 +1,7 @@
 """One budget of bytes: whatever callers make the server hold, alone or all at once, stays within it."""
 
 import json
+import select
 import socket
 import time
 
@@ -49,6 +50,22 @@ def bodies_being_read_stay_in_the_budget(cx):
     judge(cx, server, "80 bodies of which 2 MB each were sent")
 
 
+@case("D5", "small parts of bodies on as many connections as there may be must not add up", form="long")
+def small_parts_on_all_connections_stay_in_the_budget(cx):
+    room_for_files(1020)
+    server, crowd = serve(cx), cx.keep(Sockets())
+    head = http.head("POST", "/mcp", server.caller().headers("tools/call", {"name": "shell"}), LARGE, server.port)
+    connections = [crowd.add(http.connect(server.port)) for _ in range(1020)]
+    for part in (head, *4 * [b"x" * 40_000]):
+        for connection in connections:
+            connection.settimeout(0.2)
+            try:
+                connection.sendall(part)
+            except OSError:
+                pass  # It takes no more, or made room for another, which is right.
+    judge(cx, server, "1,020 bodies of which 160 kB each were sent")
+
+
 @case("D5", "calls in flight on one connection must not add up without end")
 def calls_on_one_socket_stay_in_the_budget(cx):
     server = serve(cx, unix=True)
@@ -62,6 +79,63 @@ def calls_on_one_socket_stay_in_the_budget(cx):
         except OSError:
             pass  # It reads no further, which is right.
         judge(cx, server, "30 calls with 4 MB of stdin each")
+
+
+# JSON whose values take many times its bytes.
+DENSE = b"[" + b",".join([b'{"":0}'] * 1_100_000) + b"]"
+
+
+@case("D5", "what a handshake becomes once it is read must not add up")
+def a_dense_handshake_stays_in_the_budget(cx):
+    server = serve(cx, unix=True)
+    params = wire.initialize_params() | {"capabilities": {"experimental": {"x": "DENSE"}}}
+    message = wire.encode(wire.request(1, "initialize", params, wire.LEGACY)).rstrip()
+    send_everywhere(server, message.replace(b'"DENSE"', DENSE))
+    judge(cx, server, "a handshake of 8 MB")
+
+
+@case("D5", "what an error of a client becomes once it is read must not add up")
+def a_dense_error_stays_in_the_budget(cx):
+    server = serve(cx, unix=True)
+    send_everywhere(server, b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no","data":' + DENSE + b"}}")
+    judge(cx, server, "an error response of 8 MB")
+
+
+def send_everywhere(server, message):
+    """Sends one message over HTTP, and on a unix socket behind it one whose answer shows that it was read."""
+    http.send(server.port, "POST", message, http.base_headers(None)).close()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(server.socket)
+        connection.settimeout(20)
+        ping = wire.encode(wire.request(2, "server/discover", {}, wire.MODERN))
+        connection.sendall(message + b"\n" + ping)
+        seen = b""
+        while b'"id":2' not in seen:
+            part = connection.recv(1 << 16)
+            check(part, f"the connection ends: {seen[:200]}")
+            seen += part
+
+
+@case("D5", "answers to calls on many sockets that nobody reads must not add up", form="long")
+def unread_answers_on_sockets_stay_in_the_budget(cx):
+    room_for_files(1000)
+    server, crowd = serve(cx, unix=True), cx.keep(Sockets())
+    (cx.root / "large").write_text("words and more words\n" * 40_000)
+    call = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
+    calls = b"".join(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)) for number in range(300))
+    for _ in range(1000):
+        connection = crowd.add(socket.socket(socket.AF_UNIX))
+        connection.connect(server.socket)
+        connection.setblocking(False)
+        try:
+            connection.sendall(calls)
+        except OSError:
+            pass  # It reads no further, which is right.
+    # The calls run from the first answer on.
+    for connection in crowd.sockets:
+        select.select([connection], [], [], 10)
+    time.sleep(2)
+    judge(cx, server, "300 calls each on 1,000 sockets that nobody reads")
 
 
 @case("D5", "stdin of commands over HTTP must not add up without end")

@@ -131,6 +131,7 @@ fn limits(options: &Options) -> Result<Limits, Failure> {
     let enough = make_room(limits.connections);
     if options.connections.is_some() {
         enough?;
+        warn_of_memory(&limits);
     }
     Ok(limits)
 }
@@ -165,9 +166,22 @@ async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
     Ok(if let_in { http.allow_remote() } else { http })
 }
 
-/// Every connection is an open file, and as many are left for what the tools open.
+/// Connections count as memory. An operator who wants many should know that the budget does not have room for them.
+fn warn_of_memory(limits: &Limits) {
+    let needed = limits.bytes_of_connections();
+    if needed > limits.memory_bytes / 2 {
+        report::note(&format!(
+            "warning: {} connections need {} MiB, and --memory allows {} MiB for everything: fewer are taken while it is short",
+            limits.connections,
+            needed >> 20,
+            limits.memory_bytes >> 20,
+        ));
+    }
+}
+
+/// Every connection is an open file, and twice as many are left for another listener and for what the tools open.
 fn make_room(connections: usize) -> Result<(), Failure> {
-    let wanted = 2 * connections as u64;
+    let wanted = 3 * connections as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());

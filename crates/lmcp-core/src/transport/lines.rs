@@ -31,7 +31,7 @@ use super::{
     outgoing::Outgoing,
 };
 use crate::{
-    budget::Account,
+    budget::{Account, CALL_BYTES},
     caller::Caller,
     era,
     limits::Limits,
@@ -47,9 +47,6 @@ pub(crate) trait Lines: Send {
     /// Is the next line there already?
     fn has_more(&self) -> bool;
 }
-
-/// The memory that a call takes while it runs, besides its message.
-const CALL_BYTES: usize = 8 << 10;
 
 /// One connection.
 pub(crate) struct Connection<S> {
@@ -105,11 +102,17 @@ impl<S: Service> Connection<S> {
     /// Serves until the lines end, the writer is gone or the server closes; then gives what is in flight a moment.
     pub(crate) async fn run(mut self, mut lines: impl Lines, mut closing: watch::Receiver<bool>) {
         loop {
+            // A caller that holds too much gets nothing more to read, not even refusals, before it has read what is there.
+            let holds_too_much = self.account.is_over() && self.out.is_waiting();
+            if holds_too_much {
+                self.out.uncork();
+            }
             tokio::select! {
                 biased;
                 () = closed(&mut closing) => return self.drain().await,
                 () = self.out.gone() => return,
-                frame = lines.next() => match frame {
+                () = self.out.taken(), if holds_too_much => {}
+                frame = lines.next(), if !holds_too_much => match frame {
                     Some(Frame::Line(line)) => self.on_line(&line).await,
                     Some(Frame::TooLong) => self.on_long_line().await,
                     Some(Frame::NoRoom(no_room)) => {

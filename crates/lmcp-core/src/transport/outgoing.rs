@@ -152,9 +152,21 @@ impl Outgoing {
         }
     }
 
-    fn is_waiting(&self) -> bool {
+    /// Is something there that the peer has not taken yet?
+    pub(crate) fn is_waiting(&self) -> bool {
         let buffer = self.lock();
         !buffer.gone && (buffer.writing || !buffer.lines.is_empty())
+    }
+
+    /// Waits until the peer has taken everything, or the writer is gone.
+    pub(crate) async fn taken(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.is_waiting() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Does the peer not read?
@@ -199,8 +211,10 @@ impl Outgoing {
     /// All there is, for a writer that is a thread. `false` at the end.
     pub(crate) fn take_blocking(&self, lines: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
-        buffer.writing = false;
         buffer.written = None;
+        if std::mem::take(&mut buffer.writing) && buffer.lines.is_empty() {
+            self.changed.notify_waiters();
+        }
         while buffer.lines.is_empty() && !buffer.finished {
             buffer = self
                 .filled
@@ -216,10 +230,13 @@ impl Outgoing {
             let filled = self.filled_async.notified();
             {
                 let mut buffer = self.lock();
-                buffer.writing = false;
+                let wrote = std::mem::take(&mut buffer.writing);
                 buffer.written = None;
                 if !buffer.lines.is_empty() || buffer.finished {
                     return self.swap(buffer, lines);
+                }
+                if wrote {
+                    self.changed.notify_waiters();
                 }
             }
             filled.await;
@@ -237,7 +254,7 @@ impl Outgoing {
         buffer.lines.extend_from_slice(json);
         buffer.lines.push(b'\n');
         if buffer.lines.len() > AT_ONCE {
-            buffer.counted = Some(self.account.take(buffer.lines.len()));
+            buffer.counted = Some(self.account.take(buffer.lines.capacity()));
         }
         let more_will_come = buffer.corked && buffer.lines.len() < WORTH_A_WRITE;
         if !more_will_come {

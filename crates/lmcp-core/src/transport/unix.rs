@@ -128,7 +128,7 @@ impl Transport for Unix {
         let file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
-        let open = Connections::new(server.limits().connections_here());
+        let open = Connections::new(server.limits().connections_here(), server.budget());
         let (close, closing) = watch::channel(false);
         let connections = Tasks::default();
         let refusals = Arc::new(Refusals::default());

@@ -14,7 +14,7 @@ use std::{
 };
 
 use lmcp_core::{
-    Budget, Caller, Handle, HeaderValue, Limits, Replies, Reservation, Session, Tasks,
+    Budget, CALL_BYTES, Caller, Handle, HeaderValue, Limits, Replies, Reservation, Session, Tasks,
     expect_share,
     session::{Agreement, Keeper, Live, SessionId, SessionKey},
 };
@@ -396,9 +396,6 @@ pub(crate) struct Room {
     _place: Reservation,
     _counted: Reservation,
 }
-
-/// The memory that a call takes while it runs: its task, its stream, its handler.
-const CALL_BYTES: usize = 16 << 10;
 
 /// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
 /// waited for.

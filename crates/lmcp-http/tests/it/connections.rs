@@ -109,6 +109,20 @@ async fn far_more_idle_connections_than_places_keep_nobody_out() {
     }
 }
 
+// D5
+#[tokio::test]
+async fn where_memory_is_short_connections_make_room_before_all_places_are_taken() {
+    // Two thirds of what callers may use of it have room for some 150 connections.
+    let running = serve(server().limits(limits(|limits| limits.memory_bytes = 8 << 20))).await;
+    let first = running.connect().await;
+    let mut others = Vec::new();
+    for _ in 0..200 {
+        others.push(running.connect().await);
+    }
+    expect_answer(&mut running.connect().await).await;
+    assert!(is_closed(first).await);
+}
+
 // D8
 #[tokio::test]
 async fn a_caller_that_is_known_by_name_has_a_share_of_the_connections() {

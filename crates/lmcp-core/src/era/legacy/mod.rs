@@ -15,7 +15,7 @@ use lmcp_wire::{
     legacy::ClientProfile, meta::RequestMeta, method::request,
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{Admitted, optional};
 use crate::session::{Agreement, Session};
@@ -34,6 +34,9 @@ pub(crate) const LEVEL: LoggingLevel = LoggingLevel::Info;
 /// What a client of this size says of itself is kept as it is.
 const USUAL_PROFILE: usize = 1024;
 
+/// Capabilities of more bytes than this are not read: no client has so many, and a few bytes become many values.
+const MOST_CAPABILITIES: usize = 16 << 10;
+
 /// Settles on a revision: the one asked for, or the newest that has a handshake.
 ///
 /// Everything else a client says is taken as far as it can be read: a client that says too much, or says it wrongly,
@@ -41,24 +44,33 @@ const USUAL_PROFILE: usize = 1024;
 pub(crate) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Opening {
+    struct Opening<'a> {
         protocol_version: String,
-        #[serde(default)]
-        capabilities: Value,
-        #[serde(default)]
-        client_info: Value,
+        #[serde(borrow, default)]
+        capabilities: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        client_info: Option<&'a RawValue>,
+    }
+    /// The rest, which may be long, is of no use here.
+    #[derive(Deserialize)]
+    struct Name {
+        name: String,
+        version: String,
     }
     let text = std::str::from_utf8(message).unwrap_or_default();
-    let opening: Opening = jsonrpc::params(text).map_err(|err| {
+    let opening: Opening<'_> = jsonrpc::params(text).map_err(|err| {
         RpcError::invalid_params(format!("the params of `initialize` do not fit: {err}"))
     })?;
     let asked = opening.protocol_version.parse().ok();
     let version = asked.filter(|asked| SERVED.contains(asked));
     let mut profile = ClientProfile::default();
-    profile.capabilities = capabilities(opening.capabilities);
-    profile.client_info = serde_json::from_value(opening.client_info)
-        .ok()
-        .map(|info: Implementation| Implementation::new(info.name, info.version));
+    profile.capabilities = opening
+        .capabilities
+        .map_or_else(Default::default, capabilities);
+    profile.client_info = opening
+        .client_info
+        .and_then(|info| serde_json::from_str(info.get()).ok())
+        .map(|Name { name, version }| Implementation::new(name, version));
     let agreement = Agreement::new(version.unwrap_or(SERVED[0]), &profile);
     if agreement.profile.len() <= USUAL_PROFILE {
         return Ok(agreement);
@@ -71,8 +83,9 @@ pub(crate) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> {
 }
 
 /// What can be read of it: a member that is `null` or wrong is not there, and takes no other with it.
-fn capabilities(value: Value) -> ClientCapabilities {
-    let Value::Object(members) = value else {
+fn capabilities(declared: &RawValue) -> ClientCapabilities {
+    let members = Some(declared.get()).filter(|text| text.len() <= MOST_CAPABILITIES);
+    let Some(Ok(Value::Object(members))) = members.map(serde_json::from_str) else {
         return ClientCapabilities::default();
     };
     let readable = |(name, value): &(String, Value)| {
