@@ -1,8 +1,10 @@
-//! The rules of the house that no lint holds: files stay short and say what they are, and crates keep their arrows.
+//! The rules of the house that no lint holds: files stay short and say what they are, crates keep their arrows, and
+//! SECURITY.md promises nothing without a test.
 //!
 //! Functions past 80 lines are clippy's to report.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -96,6 +98,113 @@ fn only_the_wire_crate_knows_error_codes_as_numbers() {
     }
 }
 
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    let manifest = read(&root().join("Cargo.toml"));
+    assert!(manifest.contains("\nunsafe_code = \"forbid\""));
+    let members = manifest.split("\nmembers = [").nth(1);
+    let members = members.and_then(|rest| rest.split("\n]").next());
+    for line in members.expect("the workspace has members").lines().skip(1) {
+        let member = line.split('"').nth(1).expect("each has a line of its own");
+        let text = read(&root().join(member).join("Cargo.toml"));
+        assert!(
+            text.contains("\n[lints]\nworkspace = true"),
+            "{member} does not keep the lints of the workspace"
+        );
+    }
+}
+
+#[test]
+fn every_test_that_security_md_names_is_there() {
+    let page = read(&root().join("SECURITY.md"));
+    let mut complaints = Vec::new();
+    for (place, names) in named_tests(&page) {
+        let known = tests_in(&place);
+        let missing = names.iter().filter(|name| !known.contains(*name));
+        complaints.extend(missing.map(|name| format!("there is no test `{name}` in `{place}`")));
+    }
+    let mut sections = page.split("\n## ");
+    let promises = sections.find_map(|section| section.strip_prefix("What lmcp promises\n"));
+    let promises = promises.expect("there is a section of promises");
+    for promise in promises.split("\n- ").skip(1) {
+        if !promise.contains('[') {
+            let words: Vec<_> = promise.split_whitespace().take(8).collect();
+            complaints.push(format!("no test is named for `{} …`", words.join(" ")));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// The names in brackets, `[PLACE: NAME, NAME; PLACE: NAME]`, by their places.
+fn named_tests(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let lists = page.split('[').skip(1);
+    let lists = lists.filter_map(|rest| rest.split(']').next());
+    for group in lists.flat_map(|list| list.split(';')) {
+        let (place, names) = group.split_once(':').unwrap_or(("", group));
+        // A module may stand before a name.
+        let names = names.split(',').filter_map(|name| name.rsplit("::").next());
+        let names = names.map(|name| name.trim().to_owned());
+        named
+            .entry(place.trim().to_owned())
+            .or_default()
+            .extend(names);
+    }
+    named
+}
+
+/// What can be named of a place: a crate, a suite, or the transcripts.
+fn tests_in(place: &str) -> BTreeSet<String> {
+    match place {
+        "" => BTreeSet::new(),
+        "transcripts" => files(&root().join("tests/transcripts"), ".txt")
+            .iter()
+            .map(|path| stem(path))
+            .collect(),
+        "lmcp-tests" => functions(&root().join("tests")),
+        suite if suite.starts_with("suites/") => cases(&root().join(suite).join("cases")),
+        name => functions(&root().join("crates").join(name)),
+    }
+}
+
+fn functions(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in sources(folder) {
+        let text = read(&path);
+        let names = text.split("fn ").skip(1);
+        let names = names.filter_map(|rest| Some(rest.split_once('(')?.0));
+        found.extend(names.map(str::to_owned));
+    }
+    found
+}
+
+/// The cases of a suite: each by its name alone, with its topic, and all of a topic.
+fn cases(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in files(folder, ".py") {
+        let (text, topic) = (read(&path), stem(&path));
+        for case in text.split("\n@case(").skip(1) {
+            let function = case.split("\ndef ").nth(1).unwrap_or_default();
+            let name = function.split('(').next().unwrap_or_default();
+            found.extend([
+                name.to_owned(),
+                format!("{topic}/{name}"),
+                format!("{topic}/*"),
+            ]);
+        }
+    }
+    found
+}
+
+fn stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|err| panic!("{}: {err}", path.display()))
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -106,14 +215,19 @@ fn is_compile_error_case(path: &Path) -> bool {
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
+    files(folder, ".rs")
+}
+
+/// The files below a folder whose names end like this.
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let entries = fs::read_dir(folder).expect("the workspace can be read");
+    let entries = fs::read_dir(folder).unwrap_or_else(|err| panic!("{}: {err}", folder.display()));
     for entry in entries.filter_map(Result::ok) {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(sources(&path));
-        } else if name.ends_with(".rs") {
+            found.extend(files(&path, end));
+        } else if name.ends_with(end) {
             found.push(path);
         }
     }

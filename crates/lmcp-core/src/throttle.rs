@@ -23,3 +23,19 @@ impl Throttle {
         Some(std::mem::take(&mut self.times))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_all_the_time_is_said_once_in_a_while() {
+        let mut throttle = Throttle::default();
+        assert_eq!(throttle.count(), Some(1));
+        for _ in 0..1000 {
+            assert_eq!(throttle.count(), None);
+        }
+        throttle.since = Instant::now().checked_sub(QUIET);
+        assert_eq!(throttle.count(), Some(1001));
+    }
+}

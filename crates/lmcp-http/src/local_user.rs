@@ -207,6 +207,8 @@ mod tests {
         let nowhere: SocketAddr = "127.0.0.1:1".parse().unwrap();
         assert_eq!(ask(nowhere, nowhere), Err(Errno::NOENT));
         assert_eq!(find(nowhere, nowhere).unwrap(), None);
+        let words = refusal(&Ok(None)).expect("nobody is not served");
+        assert!(words.contains("which user this connection is of"));
     }
 
     #[test]

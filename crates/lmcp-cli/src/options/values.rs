@@ -236,6 +236,7 @@ mod tests {
 
     #[test]
     fn addresses_are_this_machine_unless_said_otherwise() {
+        assert_eq!(Address::DEFAULT.0.to_string(), "127.0.0.1:8080");
         for (text, address) in [
             ("8080", "127.0.0.1:8080"),
             (":9000", "127.0.0.1:9000"),

@@ -59,6 +59,27 @@ fn a_command_does_not_find_the_token() {
     );
 }
 
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_server_sets_up_its_allocator_and_its_commands_find_nothing_of_that() {
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+    command.env_remove("GLIBC_TUNABLES");
+    let (running, address, _) = start(command);
+    let environ = fs::read(format!("/proc/{}/environ", running.0.id())).unwrap();
+    let environ = String::from_utf8_lossy(&environ);
+    // glibc cuts the variable where it reads it.
+    let settings = [
+        "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072",
+        "glibc.malloc.arena_max=1",
+    ];
+    let is_set = settings.iter().all(|setting| environ.contains(setting));
+    assert!(is_set, "{environ}");
+    let found = call(&address, "", "shell", &json!({ "command": "env" }));
+    let found = found["stdout"].as_str().unwrap();
+    let is_ours = |line: &str| line.starts_with("GLIBC_TUNABLES") || line.starts_with("LMCP_");
+    assert!(!found.lines().any(is_ours), "{found}");
+}
+
 /// How many processes have this in their environment.
 fn processes_with(variable: &str) -> usize {
     let variable = format!("{variable}\0").into_bytes();

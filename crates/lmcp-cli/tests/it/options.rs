@@ -43,6 +43,22 @@ fn an_unknown_tool_is_refused_with_the_known_ones() {
 }
 
 #[test]
+fn an_unknown_option_or_value_stops_the_start() {
+    for (words, why) in [
+        (
+            ["--raed-only", "--read-only"],
+            "unexpected argument '--raed-only'",
+        ),
+        (["--memory", "much"], "invalid value 'much' for '--memory "),
+    ] {
+        let mut command = lmcp(&SERVE);
+        command.args(words);
+        let said = refusal(command);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn a_file_says_what_the_command_line_can_and_no_more() {
     let config = file(
         "options-file",

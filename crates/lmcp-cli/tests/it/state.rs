@@ -82,6 +82,20 @@ fn a_key_and_a_state_folder_without_any_leave_are_mended() {
 }
 
 #[test]
+fn a_state_folder_that_others_can_write_is_refused_with_the_words_to_mend_it() {
+    let folder = folder("open");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let output = lmcp(&["serve", "--http", "127.0.0.1:0"])
+        .env("LMCP_STATE_DIR", &folder)
+        .output();
+    let (code, words) = said(&output.unwrap());
+    assert_eq!(code, Some(1), "{words}");
+    let why = "others can write it (chmod go-w mends that)";
+    assert!(words.contains(why), "{words}");
+}
+
+#[test]
 fn a_runtime_folder_with_a_wrong_mode_is_mended() {
     let runtime = folder("wrong-runtime");
     fs::create_dir_all(runtime.join("lmcp")).unwrap();

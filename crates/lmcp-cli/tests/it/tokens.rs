@@ -177,6 +177,27 @@ fn a_token_that_others_can_read_is_refused() {
 }
 
 #[test]
+fn a_token_is_not_taken_from_the_command_line() {
+    let mut command = lmcp(&SERVE);
+    command.args(["--token", "right"]);
+    let said = refusal(command);
+    assert!(said.contains("unexpected argument '--token'"), "{said}");
+}
+
+#[test]
+fn tokens_are_read_once_at_the_start() {
+    let path = file("token-once", "first", 0o600);
+    let mut command = lmcp(&SERVE);
+    command.arg("--token-file").arg(&path);
+    let (_running, address, _) = start(command);
+    fs::write(&path, "second").unwrap();
+    assert_eq!(
+        (with(&address, "first"), with(&address, "second")),
+        (200, 401)
+    );
+}
+
+#[test]
 fn the_conf_of_the_seed_is_read() {
     let conf = file(
         "token-conf",

@@ -179,6 +179,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_a_client_carries_cannot_be_read() {
+        let sealer = Sealer::new(&[7; 32]);
+        let state = sealer.seal(&"swordfish", &subject("a"), &Limits::default());
+        let bytes = URL_SAFE_NO_PAD.decode(state.unwrap()).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        for word in ["swordfish", "expires", "owner"] {
+            assert!(!text.contains(word), "{word}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_body_comes_back_and_no_changed_byte_passes(body: String, place: usize, change in 1..=255_u8) {

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use lmcp_core::{
-    Client, Cx, Limits, NoArgs, Prompt, Resource, Server, Tasks, Tool, ToolResult, client::Event,
+    Caller, CallerTransport, Client, Cx, Limits, NoArgs, Prompt, Resource, Server, Tasks, Tool,
+    ToolResult, client::Event,
 };
 use lmcp_wire::{ClientCapabilities, LoggingLevel};
 use schemars::JsonSchema;
@@ -219,6 +220,37 @@ async fn subscriptions_are_counted_and_freed() {
     ));
 }
 
+// D8
+#[tokio::test]
+async fn one_caller_cannot_take_all_subscriptions() {
+    let server = listened()
+        .limits(limits(|limits| limits.listeners = 6))
+        .start()
+        .unwrap();
+    let listen = |name: &str| {
+        let caller = Caller::new(CallerTransport::Memory).known_as(name);
+        let params = json!({ "notifications": { "toolsListChanged": true } });
+        let client = server.client().caller(caller);
+        client.start("subscriptions/listen", params)
+    };
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut stream = listen("ann");
+        assert!(matches!(soon(stream.next()).await, Some(Event::Other(..))));
+        open.push(stream);
+    }
+    let mut fifth = listen("ann");
+    let Some(Event::Done(Err(error))) = soon(fifth.next()).await else {
+        panic!("the fifth is refused")
+    };
+    assert_eq!(
+        error.data,
+        Some(json!({ "limit": "listeners", "value": 6, "retriable": true }))
+    );
+    let mut other = listen("bob");
+    assert!(matches!(soon(other.next()).await, Some(Event::Other(..))));
+}
+
 #[tokio::test]
 async fn one_subscription_watches_so_many_resources() {
     let server = listened()
@@ -263,6 +295,29 @@ async fn tasks_past_the_limit_are_refused_until_one_is_forgotten() {
     );
     tokio::time::advance(Limits::default().task_wait + Duration::from_secs(1)).await;
     begin(&client, "hang").await.unwrap();
+}
+
+// D8
+#[tokio::test]
+async fn one_caller_cannot_take_all_tasks() {
+    let (tool, _watcher) = hanging("hang");
+    let server = server()
+        .tool(tool.only_as_task())
+        .limits(limits(|limits| limits.tasks = 6))
+        .start()
+        .unwrap();
+    let client = || server.client().capabilities(declared(tasks()));
+    for _ in 0..4 {
+        begin(&client(), "hang").await.unwrap();
+    }
+    // Nobody can tell these clients apart, so they are one caller.
+    let error = begin(&client(), "hang").await.unwrap_err();
+    assert_eq!(
+        error.data,
+        Some(json!({ "limit": "tasks", "value": 6, "retriable": true }))
+    );
+    let ann = Caller::new(CallerTransport::Memory).known_as("ann");
+    begin(&client().caller(ann), "hang").await.unwrap();
 }
 
 #[tokio::test]

@@ -278,6 +278,22 @@ async fn an_ended_task_is_forgotten_in_time_and_a_running_one_is_not() {
     assert_eq!(get(&client, &running).await["status"], "working");
 }
 
+// D5
+#[tokio::test]
+async fn the_result_of_a_task_is_counted() {
+    let large = Tool::new("large", |_: NoArgs, _: Cx| async { "x".repeat(100_000) });
+    let tool = large.read_only().as_task();
+    let server = server().tool(tool).start().unwrap();
+    let client = client(&server);
+    let id = begin(&client, "large").await["taskId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    ended(&client, &id).await;
+    let used = server.budget().used();
+    assert!(used >= 100_000, "{used}");
+}
+
 /// A client that knows tasks.
 fn client(server: &Handle) -> Client {
     let declared =

@@ -6,6 +6,7 @@ use std::{
         net::{UnixListener, UnixStream as StdStream},
     },
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use lmcp_core::{Cx, Handle, NoArgs, Resource, Tool, unix};
@@ -22,6 +23,29 @@ async fn the_socket_is_for_its_owner_alone() {
     assert!(found.file_type().is_socket());
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     assert_eq!(names(folder.path()), ["s"], "nothing else is left there");
+}
+
+#[test]
+fn at_no_moment_can_others_open_it() {
+    let (folder, over) = (Folder::new(), AtomicBool::new(false));
+    let is_open = |name: &String| {
+        let found = std::fs::symlink_metadata(folder.join(name));
+        found.is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+    };
+    let (bound, open) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut open = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                open.extend(names(folder.path()).into_iter().filter(is_open));
+            }
+            open
+        });
+        let bound = (0..300).all(|_| unix(folder.join("s")).is_ok());
+        over.store(true, Ordering::Relaxed);
+        (bound, watching.join().unwrap())
+    });
+    assert!(bound);
+    assert_eq!(open, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -1,10 +1,16 @@
 //! Who may: `Host`, `Origin` and the address that is listened on.
 
+use std::{net::SocketAddr, os::unix::process::CommandExt as _, process::Command};
+
+use lmcp_http::Http;
 use serde_json::Value;
 
-use crate::support::{Post, call, serve, serve_as, server};
+use crate::support::{Post, call, serve, serve_as, server, soon};
 
 const VERBS: [&str; 7] = ["POST", "GET", "DELETE", "OPTIONS", "PUT", "PATCH", "HEAD"];
+
+/// Somebody who is neither root nor us.
+const NOBODY: u32 = 65_534;
 
 #[tokio::test]
 async fn a_foreign_host_is_refused_for_every_verb_from_the_first_request() {
@@ -150,6 +156,44 @@ async fn an_address_that_others_reach_must_be_allowed() {
     assert!(error.to_string().contains("allow_remote"), "{error}");
     let allowed = open().await.allow_remote().until(async {});
     server().serve(allowed).await.unwrap();
+}
+
+// D15
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+async fn another_user_is_not_served_until_the_program_says_so() {
+    type Way = fn(Http) -> Http;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("note: only root can act as several users, so this is not tested");
+        return;
+    }
+    let ways: [(&str, Way); 4] = [
+        ("403", |http| http),
+        ("405", Http::any_local_user),
+        ("405", Http::allow_remote),
+        ("405", |http| http.identify(|_| Ok(None))),
+    ];
+    for (number, (status, way)) in ways.into_iter().enumerate() {
+        let running = serve_as(server(), way).await;
+        let heard = soon(ask_as_nobody(running.address)).await;
+        assert_eq!(heard, status, "way {number}");
+    }
+}
+
+/// The status that a process of another user is answered with. Bash can ask without another program.
+async fn ask_as_nobody(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let request = format!("GET /mcp HTTP/1.1\\r\\nhost: {address}\\r\\n\\r\\n");
+    let script = format!(
+        "exec 3<>/dev/tcp/{ip}/{port}; printf '{request}' >&3; read -r _ status _ <&3; echo $status"
+    );
+    let asking = tokio::task::spawn_blocking(move || {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir("/");
+        bash.uid(NOBODY).gid(NOBODY).output()
+    });
+    let output = asking.await.expect("it ends").expect("there is a bash");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use lmcp_core::{Cx, Limits, NoArgs, Resource, Tool};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Post, Running, Watcher, hanging, limits, serve, server},
-    visitor::{Visitor, puppet},
+    support::{Post, Running, Watcher, hanging, limits, serve, serve_as, server},
+    visitor::{NEWEST, Visitor, opening, puppet},
 };
 
 #[tokio::test]
@@ -72,6 +72,38 @@ async fn a_call_past_those_of_all_sessions_is_refused() {
     running.ask(&bob.cancel(1)).await;
     watcher.dropped().await;
     begin(&running, &ann.call(2, "hang"), &mut watcher).await;
+}
+
+// D8
+#[tokio::test]
+async fn one_caller_cannot_take_all_calls_of_sessions() {
+    let (hang, mut watcher) = hanging("hang");
+    let six = server()
+        .tool(hang)
+        .limits(limits(|limits| limits.session_calls = 6));
+    let running = serve_as(six, |http| {
+        http.identify(|headers| {
+            let name = headers.get("x-user").and_then(|name| name.to_str().ok());
+            Ok(name.map(ToOwned::to_owned))
+        })
+    })
+    .await;
+    let greedy = Visitor::new(&running).await;
+    for id in 1..=4 {
+        begin(&running, &greedy.call(id, "hang"), &mut watcher).await;
+    }
+    let refused = running.ask(&greedy.call(5, "hang")).await.json();
+    assert_eq!(
+        refused["error"]["data"],
+        json!({ "limit": "session_calls", "value": 6, "retriable": true })
+    );
+    let open = opening(NEWEST, "x", json!({})).with("x-user", "bob");
+    let opened = running.ask(&open).await;
+    let mut bob = Visitor::new(&running).await;
+    let session = opened.head.get("mcp-session-id").expect("a session");
+    session.clone_into(&mut bob.session);
+    let call = bob.call(1, "hang").with("x-user", "bob");
+    begin(&running, &call, &mut watcher).await;
 }
 
 #[tokio::test]

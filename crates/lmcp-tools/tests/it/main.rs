@@ -43,6 +43,12 @@ mod jobs;
 mod list_dir;
 mod listing;
 mod long;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+))]
+mod old_kernel;
 mod peers;
 mod picture;
 mod read_file;
