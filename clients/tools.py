@@ -20,19 +20,24 @@ NODE = ("typescript-1", "typescript-2")
 
 
 def install():
-    if shutil.which("npm") is None:
-        sys.exit("clients: there is no npm, which the TypeScript SDK is installed with\nhint: install Node.js and npm")
-    # Nothing here needs the install scripts of its packages, so none is run.
-    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    npm += ["--prefer-offline", "--fetch-retries=1"]
     for name in NODE:
-        install_into(TOOLS / name, ("package.json", "package-lock.json", ".npmrc"), [npm])
-        # Node looks for packages beside the file that imports them.
-        shutil.copy(HERE / name / "drive.mjs", TOOLS / name)
+        install_node(name, "drive.mjs")
     ensure_venv()
     venv = [sys.executable, "-m", "venv", "."]
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     install_into(TOOLS / "python", ("requirements.txt",), [venv, [*pip, "-r", "requirements.txt"]])
+
+
+def install_node(name, program):
+    """A program for Node, with the packages that it names."""
+    if shutil.which("npm") is None:
+        sys.exit("clients: there is no npm, which Node's packages are installed with\nhint: install Node.js and npm")
+    # Nothing here needs the install scripts of its packages, so none is run.
+    npm = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    npm += ["--prefer-offline", "--fetch-retries=1"]
+    install_into(TOOLS / name, ("package.json", "package-lock.json", ".npmrc"), [npm])
+    # Node looks for packages beside the file that imports them.
+    shutil.copy(HERE / name / program, TOOLS / name)
 
 
 def ensure_venv():

@@ -81,7 +81,8 @@ pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> 
             outside.join(", ")
         ));
     }
-    Ok(tools.add_to(server))
+    let instructions = tools.instructions();
+    Ok(tools.add_to(server.instructions(instructions)))
 }
 
 /// What holds whatever a client asks for, a line each, for the operator.

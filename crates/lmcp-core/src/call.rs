@@ -86,6 +86,12 @@ impl Call {
     /// The outcome, or the error the peer program is to see.
     pub(crate) fn settle(&self, result: Result<Outcome, ToolError>) -> Result<Outcome, RpcError> {
         let failure = match result {
+            Ok(Outcome::Tool(mut result)) => {
+                if result.structured_content.is_some() {
+                    self.engine.presentation(&self.request).shape(&mut result);
+                }
+                return Ok(Outcome::Tool(result));
+            }
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };

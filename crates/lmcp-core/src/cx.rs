@@ -20,6 +20,7 @@ use crate::{
     era,
     error::{ToolError, ToolResult},
     outbox::Step,
+    present::Presentation,
     server::Handle,
     service::Reply,
     session::Session,
@@ -104,6 +105,11 @@ impl Cx {
         }
         let params: Params<'_> = self.0.request.params().ok()?;
         serde_json::from_str(params.meta?.client_info?.get()).ok()
+    }
+
+    /// How results are presented to the client: how much it takes, and whether it gets `structuredContent`.
+    pub fn presentation(&self) -> Presentation {
+        self.0.engine.presentation(&self.0.request)
     }
 
     /// Adds a member to the `_meta` of the result.

@@ -123,11 +123,14 @@ impl Engine {
             cursor: params.cursor.as_deref(),
             most: self.limits.list_page,
             version: request.version,
+            structured: request.method() != request::TOOLS_LIST
+                || self.presentation(request).structured,
             sight: self.sight(request),
         };
         // What depends on the caller is for it alone.
         let mut cache = self.list_cache;
-        if request.method() == request::TOOLS_LIST && !wanted.sight.is_common(&catalog) {
+        let is_common = wanted.structured && wanted.sight.is_common(&catalog);
+        if request.method() == request::TOOLS_LIST && !is_common {
             cache = CacheHint::private(cache.ttl_ms);
         }
         let page = match &*request.method {
@@ -145,7 +148,7 @@ impl Engine {
         let catalog = self.catalog();
         let sight = self.sight(&request);
         let Some(tool) = catalog.find_tool(&name, sight) else {
-            return Err(unknown("tool", &name, catalog.tool_names(sight)));
+            return Err(absent("tool", &name, catalog.near_tool(&name, sight)));
         };
         let arguments = request.members.arguments.as_deref();
         if arguments.is_some_and(|text| !text.starts_with(b"{")) {
@@ -350,7 +353,10 @@ pub(crate) fn expect_tasks(request: &Request) -> Result<(), RpcError> {
 
 /// Names what is not there, and what may have been meant.
 fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> RpcError {
-    let near = lmcp_schema::nearest(name, known);
+    absent(kind, name, lmcp_schema::nearest(name, known))
+}
+
+fn absent(kind: &str, name: &str, near: Option<&str>) -> RpcError {
     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let error = RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}"));
     error.with_data(json!({ "name": name, "near": near }))

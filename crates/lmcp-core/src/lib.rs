@@ -14,6 +14,7 @@
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
 //! | `cx`, [`ask`], [`roots`], `outbox` | what a handler may say and ask before it is done |
 //! | `outcome` | what it came to, before a revision gives it its form |
+//! | `present` | what each client is shown of it |
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
@@ -34,6 +35,7 @@ pub mod limits;
 mod outbox;
 mod outcome;
 mod paging;
+mod present;
 pub mod prompt;
 mod random;
 mod request;
@@ -65,6 +67,7 @@ pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::Next;
 pub use limits::Limits;
+pub use present::Presentation;
 pub use prompt::Prompt;
 pub use request::Request;
 pub use resource::Resource;

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use lmcp_wire::{
-    self as wire, Content, Icon, PromptArgument, PromptMessage, prompt::GetPromptResult,
+    self as wire, Content, Icon, PromptArgument, PromptMessage, order::ORDER,
+    prompt::GetPromptResult,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -139,7 +140,12 @@ fn arguments(schema: &Value) -> Vec<PromptArgument> {
         argument.required = Some(required.contains(&name.as_str()));
         argument
     };
-    properties.map(argument).collect()
+    let mut arguments: Vec<_> = properties.map(argument).collect();
+    if let Some(order) = schema[ORDER].as_array() {
+        let place = |name: &str| order.iter().position(|listed| listed == name);
+        arguments.sort_by_key(|argument| place(&argument.name).unwrap_or(order.len()));
+    }
+    arguments
 }
 
 /// Something a prompt can be: a text, messages, a whole result, or a `Result` of these.

@@ -1,19 +1,48 @@
 //! The schemas of Rust types, in the form that clients take.
 
+use lmcp_wire::order::ORDER;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
 
-/// Of what a handler takes: as it is shown to clients, and as arguments are checked against. They differ in `null`,
-/// which is taken for an optional value but not advertised, because some clients stumble over it.
+/// Of what a handler takes: as it is shown to clients, and as arguments are checked against. They differ in what some
+/// client or model's provider stumbles over; see `lmcp_schema::publish_input`.
 pub(crate) fn input<T: JsonSchema>() -> (Value, Value) {
     let mut exact = root::<T>(settings().for_deserialize());
     if let Some(schema) = exact.as_object_mut() {
         // What the type is for is between its author and the compiler; the model reads the tool's own words.
         schema.remove("description");
     }
-    let shown = lmcp_schema::normalise_input(exact.clone());
+    let mut shown = exact.clone();
+    note_order(&mut shown, &root::<T>(settings().for_serialize()));
+    let shown = lmcp_schema::publish_input(shown);
     bound_integers(&mut exact);
     (shown, exact)
+}
+
+/// Notes the order of the fields, which a JSON value does not keep: the schema as for writing lists them as required, in the
+/// order in which they are declared.
+fn note_order(schema: &mut Value, written: &Value) {
+    match (schema, written) {
+        (Value::Object(schema), Value::Object(written)) => {
+            for (keyword, value) in schema.iter_mut() {
+                if let Some(written) = written.get(keyword) {
+                    note_order(value, written);
+                }
+            }
+            if let (true, Some(Value::Array(names))) =
+                (schema.contains_key("properties"), written.get("required"))
+                && !names.is_sorted_by_key(|name| name.as_str())
+            {
+                schema.insert(ORDER.to_owned(), names.as_slice().into());
+            }
+        }
+        (Value::Array(schemas), Value::Array(written)) => {
+            for (schema, written) in schemas.iter_mut().zip(written) {
+                note_order(schema, written);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Says in numbers what `format` says of an integer, so that one that does not fit its type is refused with its path.
@@ -39,7 +68,7 @@ fn bound_integers(schema: &mut Value) {
 
 /// Of what a handler returns.
 pub(crate) fn output<T: JsonSchema>() -> Value {
-    lmcp_schema::normalise_output(root::<T>(settings().for_serialize()))
+    lmcp_schema::publish_output(root::<T>(settings().for_serialize()))
 }
 
 /// Of a form: a flat object, with nothing a form renderer does not know.

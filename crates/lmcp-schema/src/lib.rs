@@ -28,7 +28,9 @@
 //! | `node` | the compiled form |
 //! | `validate`, `members`, `evaluated`, `number` | a value against the compiled form |
 //! | `mismatch`, `explain`, `nearest`, `text` | what the model is told |
+//! | `mend` | values that do not fit, and what was meant by them |
 //! | `normalise`, `inline`, `nullable` | the schemas `schemars` makes, rewritten for clients |
+//! | `publish` | what a model's provider refuses, and what clients are shown instead |
 
 mod compile;
 mod error;
@@ -38,6 +40,7 @@ mod header;
 mod inline;
 mod keywords;
 mod members;
+mod mend;
 mod mismatch;
 mod nearest;
 mod node;
@@ -45,6 +48,7 @@ mod normalise;
 mod nullable;
 mod number;
 mod pointer;
+mod publish;
 mod read;
 mod schema;
 mod text;
@@ -52,7 +56,9 @@ mod validate;
 
 pub use error::SchemaError;
 pub use header::HeaderParam;
+pub use mend::Aliases;
 pub use mismatch::{Mismatch, Mismatches};
-pub use nearest::nearest;
+pub use nearest::{is_same, nearest};
 pub use normalise::{normalise_input, normalise_output};
+pub use publish::{publish_input, publish_output};
 pub use schema::Schema;

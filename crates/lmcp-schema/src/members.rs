@@ -6,7 +6,7 @@ use crate::{
     evaluated::Part,
     mismatch::{Mismatch, Path},
     nearest::nearest,
-    node::{ArrayCheck, Check, NodeId, ObjectCheck, Properties},
+    node::{ArrayCheck, Check, Node, NodeId, ObjectCheck, Properties},
     number,
     read::Object,
     text,
@@ -129,7 +129,8 @@ impl Run<'_> {
         }
         match schema.rest {
             Some(rest) if !known && self.is_closed(rest) => {
-                self.fail(|| unknown(schema, object, key, &at))
+                let nodes = self.nodes();
+                self.fail(|| unknown(nodes, schema, object, key, &at))
             }
             Some(rest) if !known => self.node(rest, value, &at),
             Some(_) | None => holds,
@@ -150,17 +151,29 @@ impl Run<'_> {
     }
 
     /// Is it the schema `false`?
-    fn is_closed(&self, node: NodeId) -> bool {
-        matches!(*self.nodes()[node], [Check::Never])
+    pub(crate) fn is_closed(&self, node: NodeId) -> bool {
+        is_never(&self.nodes()[node])
     }
 }
 
-fn unknown(schema: &Properties, object: &Object, key: &str, at: &Path<'_>) -> Mismatch {
-    let names = || schema.named.iter().map(|(name, _)| &**name);
+fn is_never(node: &Node) -> bool {
+    matches!(**node, [Check::Never])
+}
+
+fn unknown(
+    nodes: &[Node],
+    schema: &Properties,
+    object: &Object,
+    key: &str,
+    at: &Path<'_>,
+) -> Mismatch {
+    // What is never allowed helps nobody.
+    let allowed = |(_, node): &&(Box<str>, NodeId)| !is_never(&nodes[*node]);
+    let names = || schema.named.iter().filter(allowed).map(|(name, _)| &**name);
     if let Some(name) = nearest(key, names().filter(|name| !object.contains_key(*name))) {
         return Mismatch::says(at, format_args!("is not known; did you mean `{name}`?"));
     }
-    if schema.named.is_empty() {
+    if names().next().is_none() {
         return Mismatch::says(at, "is not known");
     }
     let quoted = names().map(|name| format!("`{}`", text::shorten(name, text::MAX_SHOWN)));

@@ -17,6 +17,11 @@ pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Are two keys one but for their spelling?
+pub fn is_same(left: &str, right: &str) -> bool {
+    fold(left) == fold(right)
+}
+
 /// `maxResults`, `max_results` and `max-results` are the same to whoever mixes them up.
 fn fold(key: &str) -> Vec<char> {
     key.chars()

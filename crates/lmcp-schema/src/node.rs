@@ -170,9 +170,11 @@ impl Types {
 }
 
 impl fmt::Display for Types {
+    /// `null` only where it is all there is: who sends nothing leaves the value out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = if self.0 > 1 { self.0 & !1 } else { self.0 };
         let names: Vec<_> = (0..TYPE_NAMES.len())
-            .filter(|bit| self.0 & 1 << bit != 0)
+            .filter(|bit| named & 1 << bit != 0)
             .map(|bit| TYPE_NAMES[bit])
             .collect();
         f.write_str(&text::either(&names))

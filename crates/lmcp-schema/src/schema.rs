@@ -88,6 +88,10 @@ impl Schema {
         Run::new(&self.nodes).holds(ROOT, instance)
     }
 
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
     /// The properties that HTTP clients mirror into headers.
     pub fn header_params(&self) -> &[HeaderParam] {
         &self.header_params

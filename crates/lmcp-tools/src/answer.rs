@@ -48,6 +48,7 @@ impl<T: Serialize + JsonSchema + Send> IntoToolOutput for Answer<T> {
         content.extend(self.more);
         let mut result = CallToolResult::new(content);
         result.structured_content = Some(serde_json::to_value(&self.value)?);
+        result.text_is_whole = true;
         result.is_error = self.failed;
         Ok(result)
     }

@@ -5,13 +5,14 @@
 //! | [`settings`] | what the operator decides; nothing a tool can change |
 //! | `roots` | where the file tools may go, by the kernel's own resolution |
 //! | `at_hand` | which files can be read without waiting |
-//! | `room` | how much a client can take, and where it looks for it |
+//! | `room` | how much fits into one result |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
 //! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files` |
 //! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
 //! | `web` | `fetch`, `web_search` |
 //! | `image` | which pictures clients can show |
 //! | `host` | `systeminfo` |
+//! | `instructions` | what a model is told before its first call |
 
 mod answer;
 mod at_hand;
@@ -19,6 +20,7 @@ mod blocking;
 mod files;
 mod host;
 mod image;
+mod instructions;
 mod process;
 mod room;
 mod roots;
@@ -94,6 +96,11 @@ impl HostTools {
         let runs = self.host.commands.is_some();
         let fence = self.host.rights.fence().filter(|_| runs);
         fence.map(reach::path_outside).unwrap_or_default()
+    }
+
+    /// Three lines for [`Server::instructions`]: where this is, what the tools may touch, what is special about them.
+    pub fn instructions(&self) -> String {
+        self.host.instructions()
     }
 
     /// The server, with these tools.

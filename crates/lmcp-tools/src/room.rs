@@ -1,10 +1,6 @@
-//! How much a client can take in one result, and where it looks for it.
-//!
-//! Clients differ: some show their model only `structuredContent`, some only the text, and each has a limit past which
-//! it cuts, silently and in the middle. So what is large goes where the client looks, once, and within its limit; a
-//! client that nobody knows gets it in both places, each half as large.
+//! What fits into one result, of what the engine knows of each client (`Cx::presentation`).
 
-use lmcp_core::Cx;
+use lmcp_core::{Cx, Presentation};
 
 /// What fits into one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,37 +15,9 @@ pub(crate) struct Room {
     pub(crate) in_structured: bool,
 }
 
-/// Clients whose ways are known, by the beginning of the name they give themselves.
-const KNOWN: &[(&str, Room)] = &[
-    // Warns at 10,000 tokens, cuts at 25,000; shows its model `structuredContent` alone.
-    ("claude-code", Room::structured(32 * 1024, 2000)),
-    // Cuts at 10 KB or 256 lines; shows `structuredContent` alone.
-    ("codex", Room::structured(9 * 1024, 240)),
-    // Cuts at 50 KB or 2000 lines; shows the text unless there is none.
-    ("opencode", Room::text(48 * 1024, 1900)),
-    ("gemini-cli", Room::text(40 * 1024, 2000)),
-];
-
 impl Room {
-    const fn structured(bytes: usize, lines: usize) -> Self {
-        Self {
-            bytes,
-            lines,
-            in_text: false,
-            in_structured: true,
-        }
-    }
-
-    const fn text(bytes: usize, lines: usize) -> Self {
-        Self {
-            bytes,
-            lines,
-            in_text: true,
-            in_structured: false,
-        }
-    }
-
-    /// For a client that nobody knows.
+    /// For tests.
+    #[cfg(test)]
     pub(crate) const UNKNOWN: Self = Self {
         bytes: 24 * 1024,
         lines: 2000,
@@ -57,15 +25,20 @@ impl Room {
         in_structured: true,
     };
 
-    /// The room in the client that sent this request. What a client says of itself decides nothing but this.
+    /// The room in the client that sent this request.
     pub(crate) fn of(cx: &Cx) -> Self {
-        let name = cx.client_info().map(|info| info.name).unwrap_or_default();
-        Self::by_name(&name)
-    }
-
-    fn by_name(name: &str) -> Self {
-        let known = KNOWN.iter().find(|(known, _)| name.starts_with(known));
-        known.map_or(Self::UNKNOWN, |(_, room)| *room)
+        let Presentation {
+            bytes,
+            lines,
+            structured,
+            ..
+        } = cx.presentation();
+        Self {
+            bytes,
+            lines,
+            in_text: true,
+            in_structured: structured,
+        }
     }
 
     /// The payload for `structuredContent`, if it belongs there.
@@ -113,7 +86,12 @@ pub(crate) fn json_length(character: char) -> usize {
 mod tests {
     use super::*;
 
-    const SMALL: Room = Room::text(10, 3);
+    const SMALL: Room = Room {
+        bytes: 10,
+        lines: 3,
+        in_text: true,
+        in_structured: false,
+    };
 
     #[test]
     fn whole_lines_fit_or_the_beginning_of_one() {
@@ -127,13 +105,5 @@ mod tests {
     fn characters_stay_whole_and_count_as_json_writes_them() {
         assert_eq!(SMALL.fit("aaaaaaaaaé"), 9);
         assert_eq!(SMALL.fit("\u{1}\u{1}"), 1);
-    }
-
-    #[test]
-    fn known_clients_get_it_where_they_look() {
-        assert!(!Room::by_name("claude-code").in_text);
-        assert!(!Room::by_name("opencode").in_structured);
-        let unknown = Room::by_name("somebody");
-        assert!(unknown.in_text && unknown.in_structured);
     }
 }

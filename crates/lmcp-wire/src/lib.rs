@@ -9,7 +9,7 @@
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
-//! | [`content`], [`tool`], [`resource`], [`prompt`], [`completion`] | server features |
+//! | [`content`], [`tool`], [`order`], [`resource`], [`prompt`], [`completion`] | server features |
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
 //! | [`greeting`] | the line before MCP, on sockets that ask who calls |
@@ -30,6 +30,7 @@ pub mod legacy;
 pub mod logging;
 pub mod meta;
 pub mod method;
+pub mod order;
 pub mod params;
 pub mod progress;
 pub mod prompt;

@@ -22,7 +22,8 @@ pub struct Tool {
     /// For the model: what it gets back, when not to call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// JSON Schema of the arguments; an object.
+    /// JSON Schema of the arguments; an object. Its properties are written in the order of [`ORDER`](crate::order::ORDER).
+    #[serde(serialize_with = "crate::order::serialize")]
     pub input_schema: Value,
     /// JSON Schema of `structuredContent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +91,9 @@ pub struct CallToolResult {
         skip_serializing_if = "Option::is_none"
     )]
     pub structured_content: Option<Value>,
+    /// `content` says all that `structured_content` does, so a client that gets only the one misses nothing. Not sent.
+    #[serde(skip)]
+    pub text_is_whole: bool,
     /// The tool failed, and `content` says how.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_error: bool,

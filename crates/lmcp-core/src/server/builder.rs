@@ -21,6 +21,7 @@ use crate::{
     error::Error,
     layer::{Layer, Next},
     limits::Limits,
+    present::{Presentation, Presentations},
     prompt::{AnyPrompt, Prompt},
     random,
     request::Request,
@@ -61,6 +62,7 @@ pub struct Server {
     list_cache: CacheHint,
     layers: Vec<Layer>,
     sight: Option<Rule>,
+    presentations: Presentations,
     peer_checks: Vec<PeerCheck>,
     local_peer_checks: Vec<LocalPeerCheck>,
     state: States,
@@ -79,6 +81,7 @@ impl Server {
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
             sight: None,
+            presentations: Presentations::new(),
             peer_checks: Vec::new(),
             local_peer_checks: Vec::new(),
             state: States::default(),
@@ -181,6 +184,19 @@ impl Server {
         self
     }
 
+    /// How results are presented to clients whose name begins with this. What a client says of itself decides nothing else.
+    /// The ways of some are known without it: Claude Code and Codex, which show their model `structuredContent` alone where
+    /// there is any, get results without it and tools without `outputSchema`.
+    ///
+    /// ```
+    /// # use lmcp_core::{Presentation, Server};
+    /// let server = Server::new("careful", "1.0.0").present("my-agent", Presentation::text(16 * 1024, 500));
+    /// ```
+    pub fn present(mut self, client: impl Into<Box<str>>, how: Presentation) -> Self {
+        self.presentations.push((client.into(), how));
+        self
+    }
+
     /// Asks this about every process that connects to a unix socket of this server, once and before it is heard: who is
     /// refused is told the error's words, and the connection ends. An internal error means that it cannot be told now, and
     /// that the question is to be asked again. Called twice, both must agree. It should be quick.
@@ -248,6 +264,7 @@ impl Server {
             catalog: RwLock::new(Arc::new(catalog)),
             layers: self.layers,
             sight: self.sight,
+            presentations: self.presentations,
             peer_checks: self.peer_checks,
             local_peer_checks: self.local_peer_checks,
             state: self.state,

@@ -51,8 +51,8 @@ struct Changed {
 /// One list, by key, and its first page as JSON.
 pub(crate) struct Shelf<T> {
     items: BTreeMap<String, Arc<T>>,
-    /// One for each revision.
-    first_pages: [OnceLock<Page>; era::SERVED.len()],
+    /// One for each revision, with output schemas and without.
+    first_pages: [[OnceLock<Page>; 2]; era::SERVED.len()],
 }
 
 /// Which page of a list, how long, and for whom.
@@ -61,6 +61,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) cursor: Option<&'a str>,
     pub(crate) most: usize,
     pub(crate) version: ProtocolVersion,
+    /// With the schemas of structured results?
+    pub(crate) structured: bool,
     pub(crate) sight: Sight<'a>,
 }
 
@@ -192,11 +194,28 @@ impl Catalog {
         self.tools.get(name).filter(|tool| sight.shows(tool))
     }
 
-    /// The names of what this caller may know of.
-    pub(crate) fn tool_names<'a>(&'a self, sight: Sight<'a>) -> impl Iterator<Item = &'a str> {
-        let seen = self.tools.items.iter();
-        seen.filter(move |(_, tool)| sight.shows(tool))
-            .map(|(name, _)| name.as_str())
+    /// The tool that somebody who calls `name` may have meant: one that is called so elsewhere, else the nearest by its
+    /// spelling, of those that this caller may know of.
+    pub(crate) fn near_tool(&self, name: &str, sight: Sight<'_>) -> Option<&str> {
+        // Clients put the server's name before the tool's, and models repeat what they see.
+        let bare = name.rsplit("__").next().unwrap_or(name);
+        let bare = bare.rsplit(['.', '/', ':']).next().unwrap_or(bare);
+        let seen = self.tools.values().filter(|tool| sight.shows(tool));
+        let names: Vec<(&str, &str)> = seen
+            .flat_map(|tool| {
+                let own = tool.spec.name.as_str();
+                tool.habits
+                    .names()
+                    .chain([own])
+                    .map(move |name| (name, own))
+            })
+            .collect();
+        let known = |wanted: &str| names.iter().find(|(name, _)| *name == wanted);
+        let same = names
+            .iter()
+            .find(|(name, _)| lmcp_schema::is_same(name, bare));
+        let near = || lmcp_schema::nearest(bare, names.iter().map(|(name, _)| *name));
+        same.or_else(|| known(near()?)).map(|(_, own)| *own)
     }
 
     /// Does everybody see the same tools?
@@ -240,7 +259,13 @@ impl Catalog {
     }
 
     pub(crate) fn list_tools(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
-        let show = |tool: &CheckedTool| json(&*tool.spec.shown(wanted.version));
+        let show = |tool: &CheckedTool| {
+            let mut shown = tool.spec.shown(wanted.version);
+            if !wanted.structured && shown.output_schema.is_some() {
+                shown.to_mut().output_schema = None;
+            }
+            json(&*shown)
+        };
         let list = request::TOOLS_LIST;
         if wanted.sight.is_common(self) {
             return self.tools.page(list, "tools", wanted, show);
@@ -345,7 +370,8 @@ impl<T> Shelf<T> {
                 next,
             }
         };
-        let kept = self.first_pages.get(era::place(wanted.version));
+        let kept = &self.first_pages.get(era::place(wanted.version));
+        let kept = kept.map(|pages| &pages[usize::from(wanted.structured)]);
         Ok(match kept.filter(|_| wanted.cursor.is_none()) {
             Some(page) => page.get_or_init(write).clone(),
             None => write(),

@@ -17,6 +17,7 @@ use crate::{
     error::Error,
     layer::Layer,
     limits::Limits,
+    present::Presentations,
     request::{Request, decode},
     session::SessionKey,
     spawn::Tasks,
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) sight: Option<Rule>,
+    pub(crate) presentations: Presentations,
     /// What decides which processes may connect to unix sockets.
     pub(crate) peer_checks: Vec<PeerCheck>,
     /// What decides which TCP connections from this machine are served.

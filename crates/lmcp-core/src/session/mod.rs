@@ -19,6 +19,9 @@ use lmcp_wire::{
     legacy::ClientProfile, method::request,
 };
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 pub use live::Live;
 pub(crate) use live::Question;
 pub use token::{SessionId, SessionKey};
@@ -27,6 +30,7 @@ use crate::{
     caller::Caller,
     clock,
     era::legacy,
+    present,
     request::{Members, Request},
 };
 
@@ -204,6 +208,18 @@ impl Session {
     /// Who the client says it is.
     pub fn client_info(&self) -> Option<Implementation> {
         self.profile().client_info
+    }
+
+    /// The name that the client gives itself, and nothing else of what it says: asked for on many calls.
+    pub(crate) fn client_name(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Known<'a> {
+            #[serde(borrow)]
+            client_info: Option<&'a RawValue>,
+        }
+        let known: Known<'_> = serde_json::from_str(&self.0.agreement.profile).ok()?;
+        present::name_of(known.client_info?.get())
     }
 
     fn profile(&self) -> ClientProfile {

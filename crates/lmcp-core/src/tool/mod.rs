@@ -1,5 +1,6 @@
 //! Tools: what they are called, what they do to the world, and the function behind them.
 
+mod habits;
 mod output;
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
@@ -10,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use habits::Habits;
 pub use output::{IntoToolOutput, Json, JsonText};
 
 use crate::{
@@ -58,6 +60,7 @@ pub struct Tool<S = (), E = Said> {
     deadline: Option<Duration>,
     task: TaskUse,
     roles: Roles,
+    habits: Habits,
     effect: PhantomData<E>,
 }
 
@@ -144,6 +147,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             deadline: None,
             task: TaskUse::Never,
             roles: None,
+            habits: Habits::default(),
             effect: PhantomData,
         }
     }
@@ -179,6 +183,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             deadline,
             task,
             roles,
+            habits,
             effect: _,
         } = self;
         Tool {
@@ -189,6 +194,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
             deadline,
             task,
             roles,
+            habits,
             effect: PhantomData,
         }
     }
@@ -315,6 +321,7 @@ pub(crate) struct AnyTool {
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
     roles: Roles,
+    habits: Habits,
 }
 
 impl AnyTool {
@@ -328,6 +335,7 @@ impl AnyTool {
             deadline: tool.deadline,
             task: tool.task,
             roles: tool.roles,
+            habits: tool.habits,
         }
     }
 
@@ -341,6 +349,7 @@ impl AnyTool {
             deadline,
             task,
             roles,
+            habits,
         } = self;
         let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
         check_name(&spec.name).map_err(&wrong)?;
@@ -348,12 +357,17 @@ impl AnyTool {
         let shown = &spec.input_schema;
         // What is mirrored is what clients were shown.
         let (arguments, mirrored) = match exact {
-            Some(exact) => (
-                Schema::compile(exact).map_err(wrong_input)?,
-                Schema::header_params_of(shown).map_err(wrong_input)?,
-            ),
+            Some(mut exact) => {
+                habits.check(&mut exact).map_err(&wrong)?;
+                (
+                    Schema::compile(exact).map_err(wrong_input)?,
+                    Schema::header_params_of(shown).map_err(wrong_input)?,
+                )
+            }
             None => {
-                let schema = Schema::compile_input(shown.clone()).map_err(wrong_input)?;
+                let mut exact = shown.clone();
+                habits.check(&mut exact).map_err(&wrong)?;
+                let schema = Schema::compile_input(exact).map_err(wrong_input)?;
                 let mirrored = schema.header_params().into();
                 (schema, mirrored)
             }
@@ -370,6 +384,7 @@ impl AnyTool {
             deadline,
             task,
             roles,
+            habits,
         })
     }
 }
@@ -390,6 +405,7 @@ pub(crate) struct CheckedTool {
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
     roles: Roles,
+    pub(crate) habits: Habits,
 }
 
 impl CheckedTool {
@@ -419,18 +435,18 @@ impl CheckedTool {
         })
     }
 
-    /// The same arguments, if they fit. What does not is told to the model, which can mend it.
+    /// The arguments as they are, or as they were meant. What fits neither way is told to the model, which can mend it.
     pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
         if self.arguments.is_valid(&arguments) {
             return Ok(arguments);
         }
-        match self.arguments.validate(&arguments) {
-            Ok(()) => Ok(arguments),
-            Err(mismatches) => Err(ToolError::new(format!(
-                "the arguments of `{}` do not fit: {mismatches}",
-                self.spec.name
-            ))),
-        }
+        let meant = self.arguments.mend(arguments, &self.habits.aliases);
+        meant.map_err(|mismatches| {
+            let name = &self.spec.name;
+            ToolError::new(format!(
+                "the arguments of `{name}` do not fit: {mismatches}"
+            ))
+        })
     }
 
     pub(crate) async fn run(&self, arguments: Value, cx: Cx) -> ToolResult<CallToolResult> {

@@ -68,7 +68,10 @@ async fn a_raw_tool_gets_its_arguments_as_they_came() {
         text(&client, "raw", arguments.clone()).await,
         arguments.to_string()
     );
-    let result = client.call_tool("raw", json!({ "a": "1" })).await.unwrap();
+    let result = client
+        .call_tool("raw", json!({ "a": "one" }))
+        .await
+        .unwrap();
     assert!(result.is_error, "its schema is enforced");
 }
 

@@ -2,9 +2,9 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use lmcp_core::{Cx, NoArgs, Resource, Server, Tool, ToolResult};
+use lmcp_core::{Cx, Json, NoArgs, Resource, Server, Tool, ToolResult};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -42,6 +42,39 @@ async fn servers_with_one_key_can_take_turns() {
             text(&running.ask(&visitor.call(turn, "quick")).await),
             "quick"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_presented_to_as_itself_on_every_request_of_its_session() {
+    #[derive(Serialize, JsonSchema)]
+    struct Count {
+        count: u8,
+    }
+    async fn count(_: NoArgs, _: Cx) -> Json<Count> {
+        Json(Count { count: 3 })
+    }
+    let counting = || {
+        let tool = Tool::new("count", count).read_only();
+        server().key([7; 32]).tool(tool)
+    };
+    let (running, restarted) = (serve(counting()).await, serve(counting()).await);
+    let much = json!({ "experimental": { "much": "x".repeat(3000) } });
+    for capabilities in [json!({}), much] {
+        let visitor = Visitor::with(&running, NEWEST, "claude-code", capabilities).await;
+        for running in [&running, &restarted] {
+            let list = running
+                .ask(&visitor.request(1, "tools/list", json!({})))
+                .await;
+            assert!(!list.body.contains("outputSchema"), "{}", list.body);
+            let called = running.ask(&visitor.call(2, "count")).await;
+            assert!(
+                !called.body.contains("structuredContent"),
+                "{}",
+                called.body
+            );
+            assert_eq!(text(&called), r#"{"count":3}"#);
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod bounds;
 mod derived;
+mod mend;
 mod messages;
 mod normalise;
 mod oracle;
+mod publish;
 mod random;
 mod refused;
 mod table;

@@ -32,32 +32,37 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("list_dir", list)
         .title("List a folder")
         .about(
-            "Returns what is in a folder, and below it to a depth: paths, types, sizes, times, modes. Not to find files by \
-             name or content (search_files), nor to read one (read_file).",
+            "List a folder, and below it to a depth: paths, types, sizes, times, modes. To find files by name or content use \
+             search_files.",
         )
+        .alias("path", super::PATH_NAMES)
+        .alias("path", super::FOLDER_NAMES)
+        .also_called(["ls", "dir", "list_directory", "list_files", "directory_tree", "tree"])
         .read_only()
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The folder; the one this server works in, if left out.
+    /// Default: the working folder.
+    #[schemars(length(min = 1))]
     path: Option<String>,
-    /// How deep to go: 1 is the folder itself.
+    /// Default: 1, the folder itself.
     #[schemars(range(min = 1, max = 16))]
     depth: Option<u32>,
-    /// How many entries to return at most. 500 if left out, and never more than fit.
+    /// Entries at most. Default: 500.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
-    /// Where to go on: `next_cursor` of the result before, with the other arguments as they were.
+    /// `next_cursor` of the result before, to go on.
+    #[schemars(length(min = 1))]
     cursor: Option<String>,
-    /// How the entries of each folder are ordered: by name; by size, largest first; by mtime, newest first.
+    /// Largest or newest first.
     #[serde(default)]
     sort: Sort,
-    /// Also what begins with a dot.
+    /// Also dot files.
     #[serde(default)]
     hidden: bool,
-    /// Leave out what `.gitignore` and `.ignore` say. If left out: yes if `depth` is more than 1, no if it is 1.
+    /// Heed `.gitignore`. Default: if `depth` is more than 1.
     ignore: Option<bool>,
 }
 

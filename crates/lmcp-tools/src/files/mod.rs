@@ -18,3 +18,16 @@ pub(crate) mod search;
 mod target;
 mod text;
 pub(crate) mod write;
+
+/// What models call a `path` out of habit.
+pub(crate) const PATH_NAMES: [&str; 6] = [
+    "file_path",
+    "file",
+    "filename",
+    "absolute_path",
+    "relative_path",
+    "target_file",
+];
+/// And that of a folder.
+pub(crate) const FOLDER_NAMES: [&str; 5] =
+    ["dir", "directory", "dir_path", "folder", "target_directory"];

@@ -44,31 +44,35 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("read_file", read)
         .title("Read files")
         .about(
-            "Returns the text of one or several files, by lines or bytes, with its hash and how to read on; images as \
-             images. Not for folders (list_dir), nor to find something in many files (search_files).",
+            "Read files: text by lines or bytes, with hash and how to read on; images as images. For folders use list_dir, \
+             to find something search_files.",
         )
+        .alias("path", super::PATH_NAMES)
+        .also_called(["read", "view", "cat", "open_file", "view_file", "read_text_file", "read_many_files"])
+        .ask_for(["path"])
         .read_only()
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The file to read.
+    /// The file.
+    #[schemars(length(min = 1))]
     path: Option<String>,
-    /// Several files to read, instead of `path`. One that cannot be read does not spoil the others.
+    /// More files to read.
     #[schemars(length(min = 1, max = 64))]
     paths: Option<Vec<String>>,
-    /// The first line to return, counted from 1; negative counts from the end, so -20 means the last 20 lines.
+    /// First line, from 1; -20: the last 20.
     offset: Option<i64>,
-    /// How many lines to return. As many as fit, if left out.
+    /// Lines at most. Default: as many as fit.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
-    /// The first byte to return, counted from 0, instead of `offset`; negative counts from the end.
+    /// First byte, from 0, instead of lines; negative: from the end.
     byte_offset: Option<i64>,
-    /// How many bytes to return. As many as fit, if left out.
+    /// Bytes at most.
     #[schemars(range(min = 1))]
     byte_limit: Option<u64>,
-    /// Put its number and a tab before each line.
+    /// Put its number before each line.
     #[serde(default)]
     line_numbers: bool,
     /// `text` (default), or bytes as `hex` or `base64`.
@@ -159,9 +163,9 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
     let wanted = match (args.path, args.paths) {
         (Some(path), None) => Wanted::One(path),
         (None, Some(paths)) => Wanted::Many(paths),
-        _ => {
-            return Err(ToolError::new("no file is named, or it is named twice")
-                .hint("pass `path` or `paths`, not both"));
+        (Some(path), Some(more)) => Wanted::Many([vec![path], more].concat()),
+        (None, None) => {
+            return Err(ToolError::new("no file is named").hint("name it in `path`"));
         }
     };
     let reader = Reader {

@@ -26,31 +26,35 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("write_file", write)
         .title("Write a file")
         .about(
-            "Write a whole file, or append to it; readers see the old content or the new, never a mix. Returns bytes \
-             written and a hash. To change parts of a file use edit_file.",
+            "Write a whole file, or append to it; readers see the old content or the new, never a mix. Returns its hash. To \
+             change parts use edit_file.",
         )
+        .alias("path", super::PATH_NAMES)
+        .alias("content", ["contents", "file_text", "text", "data"])
+        .unlisted(["create_only"])
+        .also_called(["write", "create_file", "save_file", "write_to_file", "create"])
         .destructive()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The file. Links are followed and kept.
+    /// The file.
     path: String,
     /// What to write.
     content: String,
-    /// `overwrite` (default) makes or replaces the file, `append` adds to its end or makes it, `create` fails if it
-    /// exists.
+    /// Default: overwrite. `create` fails if the file exists.
     mode: Option<WriteMode>,
     /// The same as `mode: "create"`.
     #[serde(default)]
     create_only: bool,
-    /// Also make folders that are missing.
+    /// Make missing folders.
     #[serde(default)]
     parents: bool,
-    /// How `content` is written: `utf-8` (default) as it stands, `base64` for bytes.
+    /// Of `content`. Default: utf-8; base64 for bytes.
     encoding: Option<Encoding>,
-    /// Only write if the file exists and its content has this hash, as an earlier result told it.
+    /// Only write if the file has this hash.
+    #[schemars(length(min = 1))]
     if_hash: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! `shell_bg`: starts a command as a job.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -10,6 +10,7 @@ use super::{
     commands::{Input, Keep, Wanted},
     shell::seconds,
     store::State,
+    variables::Variables,
     words::Size,
 };
 use crate::{Host, answer::Answer, time::millis};
@@ -18,9 +19,16 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("shell_bg", shell_bg)
         .title("Start a job")
         .about(
-            "Start a command that goes on in the background: a server, a watcher, a long build. Get its job id at once; \
-             follow it with job_output. Not for commands whose result you need now: use shell.",
+            "Start a command in the background: a server, a watcher, a long build. Get its job id at once; follow it with \
+             job_output. If you need the result now, use shell.",
         )
+        .alias("command", ["cmd", "script"])
+        .alias("cwd", super::FOLDER_NAMES)
+        .ignore(["description", "explanation", "justification", "run_in_background"])
+        .ask_for(["command"])
+        .unlisted(["argv"])
+        .show_as("env", Variables::shown())
+        .also_called(["bash_bg", "start_job", "run_in_background", "spawn"])
         .destructive()
         .open_world()
 }
@@ -28,27 +36,31 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// A line for the shell (bash where there is one).
+    /// A line for the shell.
+    #[schemars(length(min = 1))]
     command: Option<String>,
     /// A program and its arguments, run without a shell. Instead of `command`.
+    #[schemars(length(min = 1))]
     argv: Option<Vec<String>>,
     /// The folder to run in.
+    #[schemars(length(min = 1))]
     cwd: Option<String>,
-    /// Variables to add to the environment.
+    /// Variables to add, as NAME=value.
     #[serde(default)]
-    env: BTreeMap<String, String>,
-    /// Run it on a terminal, for programs that want one.
+    env: Variables,
+    /// Run it on a terminal.
     #[serde(default)]
     tty: bool,
-    /// The terminal's rows; 24 by default.
+    /// Default: 24.
     rows: Option<u16>,
-    /// The terminal's columns; 80 by default.
+    /// Default: 80.
     cols: Option<u16>,
-    /// Seconds after which it is killed. Without it, it has all the time.
+    /// Seconds after which it is killed. Default: never.
     timeout: Option<f64>,
-    /// A file that gets its output, too, at its end.
+    /// A file to append its output to.
+    #[schemars(length(min = 1))]
     log: Option<String>,
-    /// End it with this session. Without it, it outlives even the server.
+    /// End it with this session; else it outlives even the server.
     #[serde(default)]
     end_with_session: bool,
 }
@@ -83,7 +95,7 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         command: args.command,
         argv: args.argv,
         cwd: args.cwd,
-        env: args.env,
+        env: args.env.into_map()?,
         stdin: Input::Open,
         tty: args.tty.then_some(size),
         timeout_ms: timeout.map(millis),

@@ -448,13 +448,19 @@ fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
             return refused("`argv` is empty");
         }
         (Some(line), None) => {
-            let shell = host.settings.shell.clone().unwrap_or_else(default_shell);
-            vec![shell, "-c".into(), line.clone()]
+            vec![host.shell_path(), "-c".into(), line.clone()]
         }
         (None, Some(words)) => words.clone(),
     };
     long::check(&words, wanted.command.is_some())?;
     Ok(words)
+}
+
+impl Host {
+    /// The shell that runs lines.
+    pub(crate) fn shell_path(&self) -> String {
+        self.settings.shell.clone().unwrap_or_else(default_shell)
+    }
 }
 
 fn default_shell() -> String {

@@ -25,9 +25,14 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_input", job_input)
         .title("Type into a job")
         .about(
-            "Send text, keys or the end of input to a running job, or resize its terminal. Text is sent as it is: end it \
-             with a newline to enter a line. With wait_for get what the job wrote since.",
+            "Send text, keys or the end of input to a running job. Text is sent as it is: end it with a newline to enter a \
+             line. With wait_for get what the job wrote since.",
         )
+        .alias("id", super::ID_NAMES)
+        .alias("text", ["input", "chars", "data", "content"])
+        .ignore(["description", "explanation"])
+        .unlisted(["rows", "cols"])
+        .also_called(["send_input", "write_stdin", "interact_with_process", "type"])
         .destructive()
         .open_world()
         .deadline(MOST_WAIT + WAIT)
@@ -38,22 +43,22 @@ pub(crate) fn tool() -> Tool<Host> {
 struct Args {
     /// The job.
     id: String,
-    /// Text, sent as it is.
+    /// Sent as it is.
     text: Option<String>,
-    /// Keys, sent after the text: enter, tab, escape, space, backspace, delete, up, down, left, right, home, end,
-    /// page-up, page-down, f1 to f12, ctrl-a to ctrl-z.
+    /// Sent after the text: enter, tab, escape, backspace, up, page-up, f1, ctrl-c and the like.
     #[serde(default)]
     keys: Vec<String>,
-    /// Then close its standard input; on a terminal, send the sign for that.
+    /// Then end its input.
     #[serde(default)]
     eof: bool,
     /// The terminal's new rows; with `cols`.
     rows: Option<u16>,
     /// The terminal's new columns; with `rows`.
     cols: Option<u16>,
-    /// Then wait until what the job writes matches this regular expression: its next prompt, say.
+    /// Then wait until what the job writes matches this regular expression.
+    #[schemars(length(min = 1))]
     wait_for: Option<String>,
-    /// Seconds to wait at most; 30 by default.
+    /// Seconds to wait at most. Default: 30.
     wait: Option<f64>,
 }
 

@@ -22,9 +22,10 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("jobs", jobs)
         .title("List jobs")
         .about(
-            "List your jobs, running ones first: those that run, and those of this session that have ended, with state and \
-             exit code. For what one of them wrote use job_output.",
+            "List your jobs, running ones first, then those of this session that have ended, with state and exit code. For \
+             what one wrote use job_output.",
         )
+        .also_called(["list_jobs", "list_sessions", "list_processes", "ps"])
         .read_only()
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn tool() -> Tool<Host> {
 struct Args {
     /// Only jobs in this state.
     state: Option<State>,
-    /// Also jobs of other sessions that have ended, and commands whose long output is kept.
+    /// Also ended jobs of other sessions, and commands whose output is kept.
     #[serde(default)]
     all: bool,
 }

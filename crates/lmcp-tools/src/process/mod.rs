@@ -46,5 +46,18 @@ mod spool;
 pub(crate) mod stop;
 pub(crate) mod store;
 mod tree;
+mod variables;
 mod wait;
 mod words;
+
+/// What models call the `id` of a job out of habit.
+const ID_NAMES: [&str; 5] = ["job_id", "bash_id", "shell_id", "task_id", "session_id"];
+/// And the folder of a command.
+const FOLDER_NAMES: [&str; 6] = [
+    "workdir",
+    "working_dir",
+    "working_directory",
+    "directory",
+    "dir",
+    "dir_path",
+];

@@ -24,9 +24,13 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_output", job_output)
         .title("Read a job's output")
         .about(
-            "Read what a job or a long command wrote: its end, or from a byte offset, or lines that match. Can first wait \
-             for a pattern or for the exit. Also tells state and exit code.",
+            "Read what a job or a long command wrote: its end, from a byte offset, or lines that match. Can first wait for a \
+             pattern or the exit. Also tells state and exit code.",
         )
+        .alias("id", super::ID_NAMES)
+        .alias("search", ["filter"])
+        .ignore(["description", "explanation"])
+        .also_called(["bash_output", "task_output", "read_process_output", "read_output", "get_output", "tail"])
         .read_only()
         .deadline(MOST_WAIT + WAIT)
 }
@@ -36,26 +40,27 @@ pub(crate) fn tool() -> Tool<Host> {
 struct Args {
     /// The job.
     id: String,
-    /// Read from this byte on. `next_offset` of the last answer goes on where that ended.
+    /// From this byte on: `next_offset` of the answer before.
     offset: Option<u64>,
-    /// Read so many bytes at the end. What is read if neither this nor `offset` is given.
+    /// So many bytes at the end, instead of `offset`.
     tail: Option<u64>,
-    /// At most so many bytes.
+    /// Bytes at most.
     limit: Option<usize>,
-    /// Of which stream; both by default, as they came.
+    /// Default: both, as they came.
     #[serde(default)]
     stream: Which,
-    /// `raw`: with escape sequences. `screen`: what its terminal shows; the default with `tty`, unless other words say what
-    /// to read.
+    /// `raw`: with escape sequences. `screen`: what its terminal shows, the default with `tty`.
     view: Option<View>,
-    /// Only lines that match this regular expression, with their offsets.
+    /// Only lines that match this regular expression.
+    #[schemars(length(min = 1))]
     search: Option<String>,
-    /// First wait until new output matches this regular expression: what came after `offset`, or after what you have read.
+    /// First wait until new output matches this regular expression.
+    #[schemars(length(min = 1))]
     wait_for: Option<String>,
     /// First wait until the job has ended.
     #[serde(default)]
     wait_exit: bool,
-    /// Seconds to wait at most; 30 by default.
+    /// Seconds to wait at most. Default: 30.
     wait: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! `shell`: runs a command, and answers when it has ended, or when it takes too long for the client to wait.
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use lmcp_core::{Cx, Progress, Tool, ToolError, ToolResult};
 use lmcp_wire::{Content, resource::Resource, task};
@@ -14,6 +14,7 @@ use super::{
     exit,
     show::{self, Shown},
     spool::Record,
+    variables::Variables,
     words::{End, Extent, Size, Waits, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
@@ -32,9 +33,31 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("shell", shell)
         .title("Run a command")
         .about(
-            "Run a command; get exit code, stdout and stderr. Non-interactive. One that runs long is handed over as a \
-             job: read it with job_output. For servers and watchers use shell_bg; for files prefer the file tools.",
+            "Run a command; get exit code, stdout and stderr. Not interactive. One that runs long becomes a job: read it with \
+             job_output. For servers and watchers use shell_bg; for files prefer the file tools.",
         )
+        .alias("command", ["cmd", "script"])
+        .alias("cwd", super::FOLDER_NAMES)
+        .alias("timeout", ["timeout_seconds", "timeout_s"])
+        .alias("run_in_background", ["is_background", "background"])
+        .ignore(["description", "explanation", "justification", "sandbox_permissions"])
+        .ask_for(["command"])
+        .unlisted(["argv", "run_in_background"])
+        .show_as("env", Variables::shown())
+        .also_called([
+            "bash",
+            "sh",
+            "exec",
+            "execute",
+            "exec_command",
+            "execute_command",
+            "run_command",
+            "run_shell_command",
+            "run_terminal_cmd",
+            "local_shell",
+            "terminal",
+            "start_process",
+        ])
         .destructive()
         .open_world()
         // The command's own limit comes first; this one only bounds the handler.
@@ -44,24 +67,30 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// A line for the shell (bash where there is one).
+    /// A line for the shell.
+    #[schemars(length(min = 1))]
     command: Option<String>,
     /// A program and its arguments, run without a shell. Instead of `command`.
+    #[schemars(length(min = 1))]
     argv: Option<Vec<String>>,
     /// The folder to run in.
+    #[schemars(length(min = 1))]
     cwd: Option<String>,
-    /// Variables to add to the environment.
+    /// Variables to add, as NAME=value.
     #[serde(default)]
-    env: BTreeMap<String, String>,
-    /// What the command reads on its standard input. Without it, that is closed.
+    env: Variables,
+    /// Its standard input.
     stdin: Option<String>,
-    /// Seconds after which it is killed, with everything it started. 120 unless it is handed over before.
+    /// Seconds after which it is killed. Default: 120.
     timeout: Option<f64>,
-    /// Seconds after which a command that still runs is handed over as a job. 45 by default; 0: never.
+    /// Seconds after which it becomes a job. Default: 45; 0: never.
     yield_after: Option<f64>,
-    /// Run it on a terminal. Output then comes in one stream, with control characters.
+    /// Run it on a terminal.
     #[serde(default)]
     tty: bool,
+    /// Become a job at once, as other shells call it.
+    #[serde(default)]
+    run_in_background: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -117,7 +146,7 @@ async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
         command: args.command,
         argv: args.argv,
         cwd: args.cwd,
-        env: args.env,
+        env: args.env.into_map()?,
         stdin: args.stdin.map_or(Input::Closed, Input::Text),
         tty: args.tty.then_some(Size { rows: 24, cols: 80 }),
         timeout_ms: times.timeout.map(millis),
@@ -192,6 +221,7 @@ impl Times {
             .hint("start longer work with shell_bg"));
         }
         let yield_after = match args.yield_after {
+            _ if args.run_in_background => Some(Duration::ZERO),
             Some(time) => Some(seconds("yield_after", time)?).filter(|time| !time.is_zero()),
             None => Some(YIELD_AFTER),
         };

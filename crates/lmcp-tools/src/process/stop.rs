@@ -23,9 +23,12 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_stop", job_stop)
         .title("Stop a job")
         .about(
-            "End a job and everything it started (TERM, then KILL), send it another signal, or start it again. A job that \
-             has ended is left as it is; its output stays.",
+            "End a job and everything it started (TERM, then KILL), send it another signal, or start it again. Its output \
+             stays.",
         )
+        .alias("id", super::ID_NAMES)
+        .ignore(["description", "explanation"])
+        .also_called(["kill_shell", "kill_bash", "kill_process", "force_terminate", "kill", "stop", "task_stop"])
         .destructive()
         .open_world()
 }
@@ -35,12 +38,12 @@ pub(crate) fn tool() -> Tool<Host> {
 struct Args {
     /// The job.
     id: String,
-    /// By name. TERM, the default, is followed by KILL after `grace`; KILL ends everything at once; others (INT, HUP,
-    /// USR1, …) are only sent.
+    /// Default: TERM. KILL ends everything at once; others (INT, HUP, …) are only sent.
+    #[schemars(length(min = 1))]
     signal: Option<String>,
-    /// Seconds between TERM and KILL; 2 by default.
+    /// Seconds between TERM and KILL. Default: 2.
     grace: Option<f64>,
-    /// Then start the same command again, as a new job.
+    /// Then start it again, as a new job.
     #[serde(default)]
     restart: bool,
 }

@@ -51,6 +51,7 @@ mod long;
 mod old_kernel;
 mod peers;
 mod picture;
+mod published;
 mod read_file;
 mod read_file_kinds;
 mod read_file_lines;

@@ -430,7 +430,6 @@ async fn arguments_that_contradict_each_other_are_refused() {
     bench.file("a", "A");
     for wrong in [
         json!({}),
-        json!({ "path": "a", "paths": ["a"] }),
         json!({ "paths": [] }),
         json!({ "path": "a", "offset": 1, "byte_offset": 1 }),
         json!({ "path": "a", "byte_offset": 1, "line_numbers": true }),

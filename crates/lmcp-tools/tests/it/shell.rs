@@ -185,7 +185,7 @@ async fn bad_arguments_are_told() {
         (json!({}), "give `command`"),
         (json!({"command": "true", "argv": ["true"]}), "not both"),
         (json!({"command": " "}), "is empty"),
-        (json!({"argv": []}), "is empty"),
+        (json!({"argv": []}), "give `command`"),
         (json!({"command": "true", "timeout": 1e9}), "shell_bg"),
         (json!({"command": "true", "timeout": -1}), "timeout"),
         (
@@ -261,12 +261,12 @@ async fn many_commands_at_once_do_not_mix() {
 #[tokio::test]
 async fn output_is_where_the_client_looks_for_it() {
     let host = Host::new();
-    for (client, structured, in_text) in [
-        ("claude-code", true, false),
-        ("codex-mcp-client", true, false),
-        ("opencode", false, true),
-        ("gemini-cli-mcp-client", false, true),
-        ("somebody", true, true),
+    for (client, structured) in [
+        ("claude-code", false),
+        ("codex-mcp-client", false),
+        ("opencode", false),
+        ("gemini-cli-mcp-client", false),
+        ("somebody", true),
     ] {
         let call = async |command: &str| {
             let client = host.client().named(client);
@@ -276,17 +276,8 @@ async fn output_is_where_the_client_looks_for_it() {
                 .unwrap()
         };
         let fine = call("echo to-be-seen").await;
-        let found = fine
-            .structured_content
-            .as_ref()
-            .unwrap()
-            .get("stdout")
-            .is_some();
-        assert_eq!(
-            (found, text(&fine).contains("to-be-seen")),
-            (structured, in_text),
-            "{client}"
-        );
+        assert_eq!(fine.structured_content.is_some(), structured, "{client}");
+        assert!(text(&fine).contains("to-be-seen"), "{client}");
         // Of an error some show the text alone.
         let args = json!({"command": "echo to-be-seen; sleep 60", "timeout": 0.3});
         let failed = host.client().named(client).call_tool("shell", args).await;
@@ -296,7 +287,8 @@ async fn output_is_where_the_client_looks_for_it() {
             "{client}"
         );
         let long = call("seq 1 200000").await;
-        let bytes = text(&long).len() + long.structured_content.unwrap().to_string().len();
+        let rest = long.structured_content.as_ref().map(ToString::to_string);
+        let bytes = text(&long).len() + rest.unwrap_or_default().len();
         assert!(bytes < 64 * 1024, "{client}: {bytes}");
     }
 }

@@ -33,6 +33,8 @@ pub(crate) const LEVEL: LoggingLevel = LoggingLevel::Info;
 
 /// What a client of this size says of itself is kept as it is.
 const USUAL_PROFILE: usize = 1024;
+/// Bytes of a client's name that are kept of one that says too much.
+const USUAL_NAME: usize = 64;
 
 /// Capabilities of more bytes than this are not read: no client has so many, and a few bytes become many values.
 const MOST_CAPABILITIES: usize = 16 << 10;
@@ -78,7 +80,11 @@ pub(crate) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> {
     // The client is to carry this in a header: what nobody here can act on goes first.
     profile.capabilities.experimental = None;
     profile.capabilities.extensions = None;
-    profile.client_info = None;
+    // Its name decides how results are presented.
+    profile.client_info = profile.client_info.map(|info| {
+        let name = info.name.get(..info.name.floor_char_boundary(USUAL_NAME));
+        Implementation::new(name.unwrap_or(&info.name), "")
+    });
     Ok(Agreement::new(agreement.version, &profile))
 }
 

@@ -8,7 +8,7 @@ use lmcp_wire::{
 };
 use serde_json::{Value, json};
 
-use crate::{outcome::Outcome, service::Reply};
+use crate::{outcome::Outcome, present, service::Reply};
 
 /// Only 2026-07-28 mirrors arguments in headers.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
@@ -73,17 +73,8 @@ fn project(version: ProtocolVersion, outcome: &mut Outcome) {
             let known = |value: &Value| !lacks_titles(version) && value.is_object();
             match structured {
                 Some(value) if known(&value) => result.structured_content = Some(value),
-                // It must not be lost: as text, unless that is what the text says already.
-                Some(value) => {
-                    let text = value.to_string();
-                    if !result
-                        .content
-                        .iter()
-                        .any(|block| block.as_text() == Some(&text))
-                    {
-                        result.content.push(Content::text(text));
-                    }
-                }
+                // It must not be lost.
+                Some(value) => present::keep_as_text(result, &value),
                 None => {}
             }
             result

@@ -51,9 +51,29 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("edit_file", edit)
         .title("Edit files")
         .about(
-            "Replace exact text in one or several files, all or nothing. Returns a diff and the new hash; on a miss \
-             the nearest places. For whole files use write_file.",
+            "Replace exact text in files, all or nothing. Returns a diff and the new hash; on a miss the nearest places. For \
+             whole files use write_file.",
         )
+        .alias("path", super::PATH_NAMES)
+        .alias("old_string", ["old_str", "old_text", "search", "find"])
+        .alias("new_string", ["new_str", "new_text", "replace", "replacement"])
+        .alias("expected_count", ["expected_replacements"])
+        .ignore(["instruction", "explanation"])
+        .ask_for(["path", "old_string", "new_string"])
+        .unlisted(["expected_count"])
+        .show_as("edits", plan::shown_edits())
+        .also_called([
+            "edit",
+            "multi_edit",
+            "str_replace",
+            "str_replace_editor",
+            "str_replace_based_edit_tool",
+            "apply_patch",
+            "replace",
+            "replace_in_file",
+            "search_replace",
+            "edit_block",
+        ])
         .destructive()
 }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use lmcp_core::{ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
     apply::{self, Edited, Wish},
@@ -18,25 +19,29 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
-    /// The file. With `edits`, the file of those that name none.
+    /// The file.
+    #[schemars(length(min = 1))]
     path: Option<String>,
-    /// The text to replace, exactly as it stands in the file; line endings do not matter. It must occur once.
+    /// Text to replace, as it stands in the file. It must occur once.
+    #[schemars(length(min = 1))]
     old_string: Option<String>,
-    /// The text to put in its place. Its lines end like those they replace, unless it has `\r\n` itself.
+    /// Text to put in its place.
     new_string: Option<String>,
     /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
     /// Replace every occurrence, and fail unless there are exactly this many.
     expected_count: Option<NonZeroU32>,
-    /// Several edits instead of one, in one or several files: done in order, all of them or none.
+    /// More edits, done after this one; all of them or none.
+    #[schemars(length(min = 1))]
     edits: Option<Vec<Edit>>,
     /// Only tell what would change.
     #[serde(default)]
     pub(super) dry_run: bool,
-    /// Only edit if the content of the file at `path` has this hash, as an earlier result told it.
+    /// Only edit if the file has this hash.
+    #[schemars(length(min = 1))]
     if_hash: Option<String>,
-    /// If the text is not found, also take whole lines that differ in blanks at their ends, then in indentation.
+    /// Also match lines that differ in indentation or trailing blanks.
     #[serde(default)]
     pub(super) fuzzy: bool,
 }
@@ -45,6 +50,7 @@ pub(super) struct Args {
 #[serde(deny_unknown_fields)]
 struct Edit {
     /// The file, if not the one at the top.
+    #[schemars(length(min = 1))]
     path: Option<String>,
     /// The text to replace.
     old_string: String,
@@ -56,7 +62,23 @@ struct Edit {
     /// Replace every occurrence, and fail unless there are exactly this many.
     expected_count: Option<NonZeroU32>,
     /// Only edit if this file's content, before all edits, has this hash.
+    #[schemars(length(min = 1))]
     if_hash: Option<String>,
+}
+
+/// What models are told of an [`Edit`]: what they need of it.
+pub(super) fn shown_edits() -> Value {
+    let text = json!({ "type": "string" });
+    json!({ "type": "array", "items": {
+        "type": "object",
+        "properties": {
+            "path": { "type": "string", "description": "Another file." },
+            "old_string": text,
+            "new_string": text,
+            "replace_all": { "type": "boolean" },
+        },
+        "required": ["old_string", "new_string"],
+    }})
 }
 
 /// The edits of one file.
@@ -99,40 +121,56 @@ impl Args {
     /// Each edit with its file and the hash it wants.
     fn wishes(&self) -> ToolResult<Vec<(&str, Wish<'_>, Option<&str>)>> {
         let no_path = || ToolError::new("no `path` says which file to edit");
-        match (&self.edits, &self.old_string, &self.new_string) {
-            (None, Some(old), Some(new)) => {
-                let path = self.path.as_deref().ok_or_else(no_path)?;
-                let count = self.expected_count;
-                let wish = Wish::new(String::new(), old, new, self.replace_all, count);
-                Ok(vec![(path, wish, self.if_hash.as_deref())])
-            }
-            (Some(edits), None, None) if !self.replace_all && self.expected_count.is_none() => {
-                if edits.is_empty() || edits.len() > MOST_EDITS {
-                    return Err(ToolError::new(format!(
-                        "`edits` has {} edits, not 1 to {MOST_EDITS}",
-                        edits.len()
-                    )));
-                }
-                let each = edits.iter().enumerate();
-                each.map(|(at, edit)| self.wish(at, edit, edits.len()).ok_or_else(no_path))
-                    .collect()
-            }
-            (Some(_), ..) => Err(ToolError::new(
-                "`edits` stands instead of `old_string`, `new_string`, `replace_all` and `expected_count`",
-            )),
-            (None, ..) => Err(ToolError::new("`old_string` and `new_string` are missing")
-                .hint("give both, or a list of `edits`")),
+        let edits = self.edits.as_deref().unwrap_or_default();
+        if edits.len() > MOST_EDITS {
+            return Err(ToolError::new(format!(
+                "`edits` has {} edits, not 1 to {MOST_EDITS}",
+                edits.len()
+            )));
+        }
+        let all = edits.len() + usize::from(self.old_string.is_some());
+        let mut wishes = Vec::with_capacity(all);
+        if let Some(old) = &self.old_string {
+            let new = self.new_string.as_deref().ok_or_else(|| {
+                ToolError::new("`new_string` is missing").hint("`\"\"` removes the text")
+            })?;
+            let path = self.path.as_deref().ok_or_else(no_path)?;
+            let which = self.which(1, all);
+            let wish = Wish::new(which, old, new, self.replace_all, self.expected_count);
+            wishes.push((path, wish, self.if_hash.as_deref()));
+        } else if edits.is_empty()
+            || self
+                .new_string
+                .as_deref()
+                .is_some_and(|new| !new.is_empty())
+        {
+            return Err(ToolError::new("`old_string` is missing").hint("say which text to replace"));
+        } else if self.replace_all || self.expected_count.is_some() {
+            return Err(ToolError::new(
+                "`replace_all` and `expected_count` belong to the edit that they stand beside",
+            ));
+        }
+        for edit in edits {
+            let which = self.which(wishes.len() + 1, all);
+            wishes.push(self.wish(which, edit).ok_or_else(no_path)?);
+        }
+        Ok(wishes)
+    }
+
+    /// What an error says before it tells of one of several edits.
+    fn which(&self, number: usize, all: usize) -> String {
+        match self.edits {
+            Some(_) => format!("edit {number} of {all}: "),
+            None => String::new(),
         }
     }
 
     fn wish<'a>(
         &'a self,
-        at: usize,
+        which: String,
         edit: &'a Edit,
-        all: usize,
     ) -> Option<(&'a str, Wish<'a>, Option<&'a str>)> {
         let path = edit.path.as_deref().or(self.path.as_deref())?;
-        let which = format!("edit {} of {all}: ", at + 1);
         let wish = Wish::new(
             which,
             &edit.old_string,

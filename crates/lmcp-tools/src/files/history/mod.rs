@@ -28,9 +28,11 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("file_history", history)
         .title("Show and undo file changes")
         .about(
-            "Lists your last edit_file and write_file changes, newest first, or undoes one, keeping what was changed \
-             since elsewhere in the file. An undo is a change too. Not for changes made by commands.",
+            "List your last edit_file and write_file changes, newest first, or undo one, keeping what was changed since \
+             elsewhere in the file. Not for changes made by commands.",
         )
+        .alias("path", super::PATH_NAMES)
+        .also_called(["undo", "undo_edit", "history"])
         .destructive()
 }
 
@@ -38,8 +40,10 @@ pub(crate) fn tool() -> Tool<Host> {
 #[serde(deny_unknown_fields)]
 struct Args {
     /// Only changes of this file.
+    #[schemars(length(min = 1))]
     path: Option<String>,
-    /// Take back the change with this id; `last` for the newest that is not undone.
+    /// Undo the change with this id, or `last`.
+    #[schemars(length(min = 1))]
     undo: Option<String>,
 }
 

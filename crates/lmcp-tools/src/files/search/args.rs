@@ -2,7 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use lmcp_core::{ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,41 +9,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Required. What to look for: a regular expression of Rust's `regex`, or in mode `names` a glob such as `*.rs` or
-    /// `src/**/test_*`.
-    #[serde(default)]
+    /// A regular expression, or in mode `names` a glob such as `*.rs` or `src/**/test_*`.
     #[schemars(length(max = 32768))]
-    pattern: Option<String>,
-    /// Another name for `pattern`.
-    #[serde(default)]
-    #[schemars(length(max = 32768))]
-    query: Option<String>,
-    /// The folder or file to search.
+    pattern: String,
+    /// Folder or file.
+    #[schemars(length(min = 1))]
     #[serde(default = "here")]
     pub(super) path: String,
-    /// `content`: matching lines. `files`: paths of files with a match. `count`: matching lines per file. `names`: paths
-    /// of files whose whole name fits the glob in `pattern`, so `*spawn*` for names with `spawn` in them; with a `/` in
-    /// it, the path below `path` must fit.
+    /// `content`: matching lines; `files`: files with a match; `count`: matches per file; `names`: files whose name fits
+    /// the glob, as `*spawn*`.
     #[serde(default)]
     pub(super) mode: Mode,
-    /// Take `pattern` as it is, not as a regular expression.
+    /// `pattern` is plain text.
     #[serde(default)]
     pub(super) literal: bool,
-    /// Whether upper and lower case differ. `smart`: only if `pattern` has an upper case letter.
+    /// `smart`: sensitive if `pattern` has upper case. Default: sensitive.
     #[serde(default)]
     pub(super) case: Case,
-    /// Let a match span lines; `.` then matches line ends too.
+    /// A match may span lines.
     #[serde(default)]
     pub(super) multiline: bool,
-    /// Only files that fit one of these globs, such as `*.rs` or `src/**`; those after a `!` are left out.
+    /// Only files that fit one, such as `src/**`; `!` leaves out.
     #[serde(default)]
     #[schemars(length(max = 100), inner(length(max = 1024)))]
     pub(super) globs: Vec<String>,
-    /// Only files of these types, by ripgrep's names: `rust`, `py`, `js`, `md`; those after a `!` are left out.
+    /// Only these types, by ripgrep's names: `rust`, `py`, `js`.
     #[serde(default)]
     #[schemars(length(max = 100), inner(length(max = 64)))]
     pub(super) types: Vec<String>,
-    /// Lines to show before and after each match.
+    /// Lines before and after each match.
     #[serde(default)]
     #[schemars(range(max = 20))]
     context: usize,
@@ -56,13 +49,13 @@ pub(crate) struct Args {
     #[serde(default)]
     #[schemars(range(max = 20))]
     after: Option<usize>,
-    /// Also search what begins with a dot, `.git` too.
+    /// Also dot files.
     #[serde(default)]
     pub(super) hidden: bool,
-    /// Also search what `.gitignore`, `.ignore` and `.rgignore` leave out.
+    /// Also what `.gitignore` leaves out.
     #[serde(default)]
     pub(super) ignored: bool,
-    /// At most this many results in all, however many files they are in. Without it, as many as fit into an answer.
+    /// Results at most, of all files together.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10000))]
     pub(super) limit: Option<usize>,
@@ -70,9 +63,9 @@ pub(crate) struct Args {
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 300))]
     pub(super) max_seconds: u32,
-    /// Go on after an earlier answer: its `next_cursor`. All other arguments stay as they were.
+    /// `next_cursor` of the result before, to go on.
     #[serde(default)]
-    #[schemars(length(max = 16384))]
+    #[schemars(length(min = 1, max = 16384))]
     pub(super) cursor: Option<String>,
 }
 
@@ -99,21 +92,13 @@ pub(crate) enum Case {
 
 impl Args {
     /// What to look for.
-    pub(super) fn pattern(&self) -> ToolResult<&str> {
-        match (&self.pattern, &self.query) {
-            (Some(pattern), None) | (None, Some(pattern)) => Ok(pattern),
-            (None, None) => Err(ToolError::new("there is nothing to look for")
-                .hint("say it in `pattern`, a regular expression")),
-            (Some(_), Some(_)) => Err(ToolError::new(
-                "`pattern` and `query` are the same argument",
-            )
-            .hint("give only `pattern`")),
-        }
+    pub(super) fn pattern(&self) -> &str {
+        &self.pattern
     }
 
     /// What to try if nothing is found.
     pub(super) fn hint(&self) -> Option<String> {
-        let pattern = self.pattern().ok()?;
+        let pattern = self.pattern();
         let is_name = !pattern.contains(['*', '?', '[', '{', '/']);
         (self.mode == Mode::Names && is_name).then(|| {
             format!("no file is called `{pattern}`; `*{pattern}*` finds names that contain it")
@@ -144,11 +129,8 @@ impl Args {
     /// Differs where the results differ: a cursor belongs to one search.
     pub(super) fn fingerprint(&self) -> u32 {
         let mut hasher = DefaultHasher::new();
-        self.pattern
-            .as_ref()
-            .or(self.query.as_ref())
-            .hash(&mut hasher);
         (
+            &self.pattern,
             &self.path,
             self.mode,
             self.literal,

@@ -105,7 +105,7 @@ fn globs(args: &Args) -> ToolResult<Override> {
 }
 
 fn name_glob(args: &Args) -> ToolResult<Override> {
-    let pattern = args.pattern()?;
+    let pattern = args.pattern();
     if pattern.trim().is_empty() || pattern.starts_with('!') {
         return Err(ToolError::new(format!("`{pattern}` names no files"))
             .hint("say which, such as `*.rs`; `globs` leaves some out"));

@@ -57,9 +57,22 @@ pub(crate) fn tool() -> Tool<Host> {
     })
     .title("Search files")
     .about(
-        "Find text in files by regular expression (ripgrep), or files by name (mode `names`). Returns matches with \
-         path and line in a fixed order, and a cursor for the rest. Not for reading a known file.",
+        "Find text in files by regular expression (ripgrep), or files by name (mode `names`). Returns matches with path \
+         and line, and a cursor for the rest.",
     )
+    .alias("pattern", ["query", "regex", "search", "search_term"])
+    .alias("path", super::PATH_NAMES)
+    .alias("path", super::FOLDER_NAMES)
+    .alias("globs", ["glob", "include", "includes"])
+    .alias("types", ["type"])
+    .alias("mode", ["output_mode"])
+    .alias("context", ["-C"])
+    .alias("before", ["-B"])
+    .alias("after", ["-A"])
+    .alias("limit", ["max_results", "head_limit"])
+    .ignore(["description", "explanation"])
+    .unlisted(["max_seconds"])
+    .also_called(["grep", "glob", "rg", "ripgrep", "find", "search", "find_files", "search_file_content", "grep_search", "file_search", "codebase_search"])
     .read_only()
 }
 

@@ -52,7 +52,7 @@ impl Query {
             .binary_detection(BinaryDetection::quit(0));
         // One match with its context always fits into an answer.
         let width = room.bytes / (2 * (before + after + 1));
-        let is_foreign = args.pattern().is_ok_and(|pattern| !pattern.is_ascii());
+        let is_foreign = !args.pattern().is_ascii();
         Ok(Self {
             mode: args.mode,
             is_foreign,
@@ -86,7 +86,7 @@ fn matcher(args: &Args) -> ToolResult<RegexMatcher> {
     // Names are matched by a glob; see `Filter`.
     let pattern = match args.mode {
         Mode::Names => "",
-        Mode::Content | Mode::Files | Mode::Count => args.pattern()?,
+        Mode::Content | Mode::Files | Mode::Count => args.pattern(),
     };
     let mut builder = RegexMatcherBuilder::new();
     builder

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use lmcp_core::{Cx, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{Host, answer::Answer, blocking::blocking};
 
@@ -32,9 +33,11 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("systeminfo", move |_host, args, cx| read(args, cx, asked.clone()))
         .title("System information")
         .about(
-            "What this host is and how it fares: system, processors, memory, cgroup limits, pressure, disks, network, \
-             container, and on request the largest processes. Not for watching: each call is one look.",
+            "One look at this host: system, processors, memory, limits, pressure, disks, network, container; the largest \
+             processes on request.",
         )
+        .output_schema(shape())
+        .also_called(["system_info", "get_system_info", "get_config", "uname"])
         .read_only()
 }
 
@@ -42,12 +45,11 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to look at. Everything but `processes` if this is empty.
+    /// Default: all but processes.
     #[serde(default)]
     sections: Vec<Section>,
 }
 
-/// What can be looked at.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -99,6 +101,26 @@ pub(crate) struct SystemInfo {
     processes: Option<processes::Processes>,
     /// Sections that could not be read, with the reason.
     unavailable: BTreeMap<Section, String>,
+}
+
+/// The sections and their types. Written down in full they would be longer than the schemas of all other results together.
+fn shape() -> Value {
+    let section = |name: &str| json!({ "anyOf": [{ "type": name }, { "type": "null" }] });
+    let mut properties = json!({ "unavailable": { "type": "object" } });
+    for name in [
+        "os",
+        "cpu",
+        "memory",
+        "cgroup",
+        "pressure",
+        "network",
+        "container",
+        "processes",
+    ] {
+        properties[name] = section("object");
+    }
+    properties["disks"] = section("array");
+    json!({ "type": "object", "properties": properties })
 }
 
 async fn read(args: Args, _cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {

@@ -26,9 +26,16 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("fetch", fetch)
         .title("Fetch a web page")
         .about(
-            "Get a web page, JSON or image by http(s), as readable text; long ones in parts. For public addresses; \
-             sends no cookies or credentials. To find pages use web_search.",
+            "Get a web page, JSON or image by http(s), as readable text; long ones in parts. Public addresses only, without \
+             cookies. To find pages use web_search.",
         )
+        .alias("url", ["uri", "link", "href", "address"])
+        .alias("max_bytes", ["max_length"])
+        .alias("start", ["start_index"])
+        .alias("timeout_s", ["timeout", "timeout_seconds"])
+        .ignore(["prompt", "description", "explanation"])
+        .unlisted(["method", "timeout_s", "user_agent"])
+        .also_called(["web_fetch", "fetch_url", "curl", "wget", "http_get", "get_url", "read_url"])
         .read_only()
         .open_world()
 }
@@ -36,19 +43,19 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Where it is, beginning with https:// or http://.
+    /// Begins with https:// or http://.
     url: String,
     /// GET, or HEAD for the status and headers alone.
     #[serde(default)]
     method: Method,
-    /// How HTML comes: `plain` text, `markdown` with links and headings, `html` without scripts and styles, or `raw`.
+    /// How HTML comes; `html` is without scripts.
     #[serde(default)]
     render: Render,
-    /// Most bytes of text in one part. The rest is had with `start`.
+    /// Bytes of text in one part.
     #[serde(default = "default_max_bytes")]
     #[schemars(range(min = 256, max = 1_048_576))]
     max_bytes: usize,
-    /// Where in the text to begin, in bytes: `next_start` of the part before.
+    /// `next_start` of the part before, to go on.
     #[serde(default)]
     start: usize,
     /// How long everything may take, in seconds.
@@ -56,6 +63,7 @@ struct Args {
     #[schemars(range(min = 1, max = 120))]
     timeout_s: u64,
     /// How to introduce ourselves to the site.
+    #[schemars(length(min = 1))]
     user_agent: Option<String>,
 }
 

@@ -29,9 +29,12 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("web_search", web_search)
         .title("Search the web")
         .about(
-            "Search the web: titles, addresses and snippets, best first. Read a page itself with fetch. Not for files \
-             on this host: search_files does that.",
+            "Search the web: titles, addresses and snippets, best first. Read a page itself with fetch.",
         )
+        .alias("query", ["q", "search_query", "search_term"])
+        .alias("max_results", ["num_results", "count", "limit"])
+        .ignore(["description", "explanation"])
+        .also_called(["search_web", "google_search", "google_web_search", "brave_web_search"])
         .read_only()
         .open_world()
 }
@@ -42,17 +45,17 @@ struct Args {
     /// What to look for.
     #[schemars(length(min = 1, max = 1000))]
     query: String,
-    /// Most results; there may be fewer.
+    /// Results at most.
     #[serde(default = "default_max_results")]
     #[schemars(range(min = 1, max = 25))]
     max_results: usize,
-    /// Country and language, like `us-en` or `de-de`; empty for anywhere.
+    /// Country and language, like `us-en`.
     #[serde(default)]
     region: String,
-    /// How old a page may be; empty for any age.
+    /// How old a page may be.
     #[serde(default)]
     time_range: TimeRange,
-    /// What to leave out: `moderate` unless said.
+    /// Default: moderate.
     safesearch: Option<SafeSearch>,
 }
 

@@ -1,0 +1,149 @@
+//! How a result is presented to each client: one table, by the name that a client gives itself.
+//!
+//! Clients differ in what of a result they show their model. Some show `structuredContent` alone where there is any: text
+//! then arrives as escaped JSON, and images not at all. Some show the text alone. Each cuts what it finds too long, silently
+//! and in the middle. What a client says of itself decides nothing but this.
+
+use std::borrow::Cow;
+
+use lmcp_wire::{CallToolResult, Content, params::Params};
+use serde::Deserialize;
+
+use crate::{request::Request, server::Engine};
+
+/// What one client shows its model of a result, and how much of it.
+///
+/// A handler asks for it with [`Cx::presentation`](crate::Cx::presentation) before it decides how much to return;
+/// [`Server::present`](crate::Server::present) says it for clients that are not known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Presentation {
+    /// Does this client get `structuredContent`, and tools with an `outputSchema`? One that shows its model nothing else
+    /// then, or nothing of it, does not.
+    pub structured: bool,
+    /// Bytes of text that it takes in one result without cutting, as JSON writes them.
+    pub bytes: usize,
+    /// Lines of text, likewise.
+    pub lines: usize,
+    /// Bytes of one image, before they are base64.
+    pub image_bytes: usize,
+    /// Pixels of an image's longer side.
+    pub image_side: u32,
+}
+
+impl Presentation {
+    /// For a client that shows the text: it gets no `structuredContent`.
+    pub const fn text(bytes: usize, lines: usize) -> Self {
+        Self {
+            structured: false,
+            bytes,
+            lines,
+            image_bytes: IMAGE_BYTES,
+            image_side: IMAGE_SIDE,
+        }
+    }
+
+    /// For a program, or a client that nobody knows: everything the specification has.
+    pub const fn whole(bytes: usize, lines: usize) -> Self {
+        Self {
+            structured: true,
+            ..Self::text(bytes, lines)
+        }
+    }
+
+    /// The same, with images of at most so many bytes and pixels on their longer side.
+    #[must_use]
+    pub const fn images(mut self, bytes: usize, side: u32) -> Self {
+        self.image_bytes = bytes;
+        self.image_side = side;
+        self
+    }
+
+    /// Leaves out of a result what the client is not to get. Nothing is lost by it.
+    pub(crate) fn shape(&self, result: &mut CallToolResult) {
+        if self.structured {
+            return;
+        }
+        if let Some(value) = result.structured_content.take() {
+            keep_as_text(result, &value);
+        }
+    }
+}
+
+/// For a client that nobody knows. The text stands in both places, so each has half the room.
+impl Default for Presentation {
+    fn default() -> Self {
+        Self::whole(24 * 1024, 2000)
+    }
+}
+
+/// Says in text what `structuredContent` would, unless the text says it already.
+pub(crate) fn keep_as_text(result: &mut CallToolResult, value: &serde_json::Value) {
+    if result.text_is_whole && !result.content.is_empty() {
+        return;
+    }
+    let text = value.to_string();
+    let said = |block: &Content| block.as_text() == Some(&text);
+    if !result.content.iter().any(said) {
+        result.content.push(Content::text(text));
+    }
+}
+
+/// Clients whose ways are known, by the beginning of the name they give themselves.
+const KNOWN: &[(&str, Presentation)] = &[
+    // Shows `structuredContent` alone if there is any. Warns at 10,000 tokens, cuts at 25,000. Its provider shrinks images to
+    // this side, and refuses requests with many that are larger than 2000 pixels.
+    (
+        "claude-code",
+        Presentation::text(32 * 1024, 2000).images(IMAGE_BYTES, 1568),
+    ),
+    // Shows `structuredContent` alone if there is any. Cuts at 10 KB or 256 lines.
+    ("codex", Presentation::text(9 * 1024, 240)),
+    // Shows the text unless there is none. Cuts at 50 KB or 2000 lines.
+    ("opencode", Presentation::text(48 * 1024, 1900)),
+    // Cuts at 40,000 characters, its own words included.
+    ("gemini-cli", Presentation::text(36 * 1024, 2000)),
+];
+
+/// The server's own table, before the one above.
+pub(crate) type Presentations = Vec<(Box<str>, Presentation)>;
+
+impl Engine {
+    /// How results are presented to the client that sent a request.
+    pub(crate) fn presentation(&self, request: &Request) -> Presentation {
+        let name = client_name(request).unwrap_or_default();
+        let own = self
+            .presentations
+            .iter()
+            .map(|(known, how)| (&**known, how));
+        let known = KNOWN.iter().map(|(known, how)| (*known, how));
+        let mut all = own.chain(known);
+        let found = all.find(|(known, _)| name.starts_with(known));
+        found.map_or_else(Presentation::default, |(_, how)| *how)
+    }
+}
+
+/// The name that a client gives itself: in its handshake, or on this very request.
+fn client_name(request: &Request) -> Option<Cow<'_, str>> {
+    if let Some(session) = request.session() {
+        return session.client_name();
+    }
+    let params: Params<'_> = request.params().ok()?;
+    name_of(params.meta?.client_info?.get())
+}
+
+/// The name in a client's `clientInfo`, and nothing else of it.
+pub(crate) fn name_of(info: &str) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+    }
+    let named: Named<'_> = serde_json::from_str(info).ok()?;
+    Some(named.name)
+}
+
+/// A little less than the 5 MB of base64 that model providers take.
+const IMAGE_BYTES: usize = 3_932_160;
+/// More than this no provider takes.
+const IMAGE_SIDE: u32 = 8000;

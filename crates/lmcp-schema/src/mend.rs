@@ -1,0 +1,300 @@
+//! Reads a value that a schema refuses as what was surely meant, so that a call is not refused for its spelling.
+//!
+//! Nothing here runs for values that fit. A value is changed only where the schema refuses it, and only into one that
+//! the schema takes:
+//!
+//! | sent | where | is read as |
+//! |---|---|---|
+//! | `null`, `""`, `[]`, `{}` | an optional member, whose schema refuses that | absent |
+//! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object is wanted | what the text says |
+//! | one value | a list of such values is wanted | a list of it |
+//! | `maxResults`, or an alias | a member of that name is refused | `max_results`, or what the alias stands for |
+//!
+//! So the empty value keeps its meaning wherever the schema allows it: the content of a file may be `""`. An optional
+//! text that must not be empty says so with `minLength: 1`, a list with `minItems: 1`.
+
+use serde_json::Value;
+
+use crate::{
+    mismatch::Mismatches,
+    nearest,
+    node::{ArrayCheck, Check, NodeId, ObjectCheck, Properties, ROOT},
+    read::Object,
+    schema::Schema,
+    validate::Run,
+};
+
+/// Other names for the members of a schema, and names that are dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Aliases {
+    /// Other name, and the one it stands for.
+    others: Vec<(Box<str>, Box<str>)>,
+    dropped: Vec<Box<str>>,
+}
+
+impl Aliases {
+    /// `other` is read as `name`, wherever a schema has a member of that name.
+    pub fn add(&mut self, name: &str, other: &str) {
+        self.others.push((other.into(), name.into()));
+    }
+
+    /// A member of this name is left out where a schema refuses it.
+    pub fn drop_member(&mut self, name: &str) {
+        self.dropped.push(name.into());
+    }
+
+    /// Each other name, and the one it stands for.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let others = self.others.iter();
+        others.map(|(other, name)| (&**other, &**name))
+    }
+
+    /// All names that are not those of members.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().map(|(other, _)| &**other);
+        others.chain(self.dropped.iter().map(|name| &**name))
+    }
+
+    fn meant_by(&self, key: &str) -> impl Iterator<Item = &str> {
+        let same = move |(other, _): &&(Box<str>, _)| nearest::is_same(other, key);
+        self.others.iter().filter(same).map(|(_, name)| &**name)
+    }
+
+    fn drops(&self, key: &str) -> bool {
+        self.dropped.iter().any(|name| nearest::is_same(name, key))
+    }
+}
+
+impl Schema {
+    /// The value that was meant, where it can be told, and all that is wrong with it where not.
+    ///
+    /// ```
+    /// use lmcp_schema::{Aliases, Schema};
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::compile_input(json!({
+    ///     "type": "object",
+    ///     "properties": { "path": { "type": "string" }, "limit": { "type": "integer" } },
+    ///     "required": ["path"],
+    ///     "additionalProperties": false,
+    /// }))?;
+    /// let mut aliases = Aliases::default();
+    /// aliases.add("path", "file_path");
+    /// let meant = |sent| schema.mend(sent, &aliases);
+    /// assert_eq!(meant(json!({ "file_path": "a", "limit": "5" })), Ok(json!({ "path": "a", "limit": 5 })));
+    /// assert_eq!(meant(json!({ "path": "a", "limit": null })), Ok(json!({ "path": "a" })));
+    /// assert!(meant(json!({ "path": null })).is_err());
+    /// # Ok::<(), lmcp_schema::SchemaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Schema::validate`], of what the value has become.
+    pub fn mend(&self, mut instance: Value, aliases: &Aliases) -> Result<Value, Mismatches> {
+        let mut mender = Mender {
+            run: Run::new(self.nodes()),
+            aliases,
+            depth: 0,
+        };
+        mender.value(ROOT, &mut instance);
+        self.validate(&instance).map(|()| instance)
+    }
+}
+
+struct Mender<'s> {
+    /// Bounds the work: when it gives up, nothing more is changed.
+    run: Run<'s>,
+    aliases: &'s Aliases,
+    depth: usize,
+}
+
+impl Mender<'_> {
+    fn value(&mut self, node: NodeId, value: &mut Value) {
+        if self.depth == MAX_DEPTH || self.run.quietly(node, value) {
+            return;
+        }
+        self.depth += 1;
+        if let Some(read) = self.out_of_text(node, value) {
+            *value = read;
+        } else if let Some(list) = self.list_of_one(node, value) {
+            *value = list;
+        } else {
+            for check in &self.run.nodes()[node] {
+                self.check(node, check, value);
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn check(&mut self, node: NodeId, check: &Check, value: &mut Value) {
+        match (check, value) {
+            (Check::Ref(other), value) => self.value(*other, value),
+            (Check::All(nodes), value) => nodes.iter().for_each(|node| self.value(*node, value)),
+            (Check::Any(nodes) | Check::One(nodes), value) => self.alternative(nodes, value),
+            (Check::Object(ObjectCheck::Properties(schema)), Value::Object(members)) => {
+                self.members(node, schema, members);
+            }
+            (Check::Array(ArrayCheck::Items { prefix, rest }), Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    if let Some(node) = prefix.get(index).copied().or(*rest) {
+                        self.value(node, item);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first alternative that can be meant.
+    fn alternative(&mut self, nodes: &[NodeId], value: &mut Value) {
+        if nodes.iter().any(|node| self.run.quietly(*node, value)) {
+            return;
+        }
+        for node in nodes {
+            if !self.run.spend(size(value)) {
+                return;
+            }
+            let mut meant = value.clone();
+            self.value(*node, &mut meant);
+            if self.run.quietly(*node, &meant) {
+                *value = meant;
+                return;
+            }
+        }
+    }
+
+    fn members(&mut self, node: NodeId, schema: &Properties, members: &mut Object) {
+        let is_required = |key: &str, run: &Run<'_>| {
+            run.nodes()[node].iter().any(|check| match check {
+                Check::Object(ObjectCheck::Required(names)) => {
+                    names.iter().any(|name| **name == *key)
+                }
+                _ => false,
+            })
+        };
+        members.retain(|key, value| {
+            let refused = schema
+                .named(key)
+                .is_some_and(|node| is_empty(value) && !self.run.quietly(node, value));
+            !refused || is_required(key, &self.run)
+        });
+        self.rename(schema, members);
+        for (key, value) in members.iter_mut() {
+            if let Some(node) = schema.named(key).or(schema.rest) {
+                self.value(node, value);
+            }
+        }
+    }
+
+    /// Gives members whose names are refused the ones that were meant.
+    fn rename(&self, schema: &Properties, members: &mut Object) {
+        let is_closed = |node: Option<NodeId>| node.is_some_and(|node| self.run.is_closed(node));
+        let is_refused = |key: &str| match schema.named(key) {
+            Some(node) => is_closed(Some(node)),
+            None => {
+                let matches = schema
+                    .patterns
+                    .iter()
+                    .any(|(pattern, _)| pattern.is_match(key));
+                is_closed(schema.rest) && !matches
+            }
+        };
+        let refused: Vec<String> = members
+            .keys()
+            .filter(|key| is_refused(key))
+            .cloned()
+            .collect();
+        for key in refused.into_iter().take(MAX_RENAMED) {
+            let open = |name: &&str| {
+                schema
+                    .named(name)
+                    .is_some_and(|node| !is_closed(Some(node)))
+            };
+            let known = schema.named.iter().map(|(name, _)| &**name);
+            let same = known.filter(|name| nearest::is_same(name, &key));
+            let meant = same.chain(self.aliases.meant_by(&key)).find(open);
+            let twice = meant.is_some_and(|name| members.contains_key(name));
+            match meant {
+                // Harmless if it is the same, and else for the schema to refuse.
+                Some(name) if twice && members.get(name) != members.get(&key) => {}
+                Some(_) if twice => drop(members.remove(&key)),
+                Some(name) => {
+                    let value = members.remove(&key).unwrap_or_default();
+                    members.insert(name.to_owned(), value);
+                }
+                None if self.aliases.drops(&key) => drop(members.remove(&key)),
+                None => {}
+            }
+        }
+    }
+
+    /// A list with this one value, where a list is wanted.
+    fn list_of_one(&mut self, node: NodeId, value: &Value) -> Option<Value> {
+        if value.is_array() || value.is_null() || !self.wants_list(node) {
+            return None;
+        }
+        if !self.run.spend(size(value)) {
+            return None;
+        }
+        let mut list = Value::Array(vec![value.clone()]);
+        self.value(node, &mut list);
+        let wanted = list.is_array() && self.run.quietly(node, &list);
+        wanted.then_some(list)
+    }
+
+    fn wants_list(&self, node: NodeId) -> bool {
+        self.run.nodes()[node].iter().any(|check| match check {
+            Check::Type(types) => types.accepts(&Value::Array(Vec::new())),
+            Check::Ref(node) => self.wants_list(*node),
+            Check::Any(nodes) | Check::One(nodes) => {
+                nodes.iter().any(|node| self.wants_list(*node))
+            }
+            _ => false,
+        })
+    }
+
+    /// What a text says, where another type is wanted and that is what it says.
+    fn out_of_text(&mut self, node: NodeId, value: &Value) -> Option<Value> {
+        let text = value.as_str()?.trim();
+        if text.len() > MAX_JSON || !self.run.spend(1 + text.len()) {
+            return None;
+        }
+        let mut read: Value = match text {
+            "True" => true.into(),
+            "False" => false.into(),
+            _ => serde_json::from_str(text).ok()?,
+        };
+        if read.is_string() {
+            return None;
+        }
+        self.value(node, &mut read);
+        self.run.quietly(node, &read).then_some(read)
+    }
+}
+
+/// Is it one of the values that stand for nothing?
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// What copying a value costs, in steps.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(text) => 1 + text.len() / 16,
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(|value| 1 + size(value)).sum::<usize>(),
+    }
+}
+
+/// Nested readings; deeper values are left as they are.
+const MAX_DEPTH: usize = 128;
+/// Members of one object that are given another name.
+const MAX_RENAMED: usize = 64;
+/// Bytes of JSON that is read out of a text. Read, it may be fifty times as large.
+const MAX_JSON: usize = 64 << 10;

@@ -1,0 +1,206 @@
+//! What clients are shown of a schema that a Rust type made: nothing that a model's provider, or the SDK before it, refuses.
+//!
+//! One tool that a provider refuses costs a user every tool, for the whole request fails. All rules are here:
+//!
+//! | rule | for whom |
+//! |---|---|
+//! | no list of types, no `null`, no references (`normalise`) | Gemini, and converters to OpenAPI 3.0 |
+//! | no `additionalProperties: false` | google-genai for Python ≥ 2.0 fails at the boolean |
+//! | an `enum` of strings only, without `""` | Gemini refuses the request with 400 |
+//! | no `format` but `date-time` | Gemini knows `enum` and `date-time`; OpenAI's strict mode refuses `uri` |
+//! | `anyOf` for `oneOf`, `enum` for `const` and for variants that are only names | OpenAI's strict mode and Gemini have neither |
+//! | no `default`; its value goes into the description | OpenAI's strict mode refuses it |
+//! | no `minLength`, no `maxLength` | the strict modes of OpenAI and Anthropic refuse them |
+//! | no bound that is only the range of a Rust type | nobody refuses it, but every request pays for the words |
+//!
+//! The check of arguments does not change by this: it goes by the schema that the type made.
+
+use serde_json::{Value, json};
+
+use crate::{
+    normalise::{normalise_input, normalise_output, subschemas},
+    read::Object,
+    text,
+};
+
+/// Makes of a derived schema of arguments the one that clients are shown. Doing it twice changes nothing more.
+///
+/// ```
+/// use serde_json::json;
+///
+/// let derived = json!({
+///     "type": "object",
+///     "properties": { "limit": { "type": "integer", "format": "uint32", "minimum": 0, "default": 8, "description": "At most." } },
+///     "additionalProperties": false,
+/// });
+/// let shown = json!({
+///     "type": "object",
+///     "properties": { "limit": { "type": "integer", "description": "At most. Default: 8." } },
+/// });
+/// assert_eq!(lmcp_schema::publish_input(derived), shown);
+/// ```
+pub fn publish_input(mut schema: Value) -> Value {
+    each(&mut schema, &mut forget_range);
+    let mut schema = normalise_input(schema);
+    each(&mut schema, &mut suit_providers);
+    schema
+}
+
+/// Makes of a derived schema of a structured result the one that clients are shown: its shape, which is what a program
+/// needs, without words.
+pub fn publish_output(mut schema: Value) -> Value {
+    each(&mut schema, &mut forget_range);
+    let mut schema = normalise_output(schema);
+    each(&mut schema, &mut |schema| {
+        for keyword in ["description", "title", "default", "examples", "minLength"] {
+            schema.remove(keyword);
+        }
+        forget_openness(schema);
+    });
+    schema
+}
+
+/// Calls `change` with every schema in a schema, the outer ones last.
+fn each(schema: &mut Value, change: &mut dyn FnMut(&mut Object)) {
+    let Value::Object(schema) = schema else {
+        return;
+    };
+    subschemas(schema, &mut |schema| each(schema, change));
+    change(schema);
+}
+
+/// Drops the bounds that `schemars` gives every integer of a type, and keeps those that somebody chose.
+fn forget_range(schema: &mut Object) {
+    let (least, most): (i64, Option<i64>) = match schema.get("format").and_then(Value::as_str) {
+        Some("uint8") => (0, Some(u8::MAX.into())),
+        Some("uint16") => (0, Some(u16::MAX.into())),
+        Some("uint32" | "uint64" | "uint") => (0, None),
+        Some("int8") => (i8::MIN.into(), Some(i8::MAX.into())),
+        Some("int16") => (i16::MIN.into(), Some(i16::MAX.into())),
+        _ => return,
+    };
+    let is = |keyword: &str, bound: i64| schema.get(keyword).and_then(Value::as_i64) == Some(bound);
+    let (has_least, has_most) = (
+        is("minimum", least),
+        most.is_some_and(|most| is("maximum", most)),
+    );
+    if has_least {
+        schema.remove("minimum");
+    }
+    if has_most {
+        schema.remove("maximum");
+    }
+}
+
+fn suit_providers(schema: &mut Object) {
+    forget_openness(schema);
+    schema.remove("minLength");
+    schema.remove("maxLength");
+    if schema
+        .get("format")
+        .is_some_and(|format| format != "date-time")
+    {
+        schema.remove("format");
+    }
+    if !schema.contains_key("anyOf")
+        && let Some(alternatives) = schema.remove("oneOf")
+    {
+        schema.insert("anyOf".to_owned(), alternatives);
+    }
+    if schema.get("const").is_some_and(Value::is_string)
+        && let Some(value) = schema.remove("const")
+    {
+        schema.insert("enum".to_owned(), json!([value]));
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| value != "");
+        if values.is_empty() || !values.iter().all(Value::is_string) {
+            schema.remove("enum");
+        }
+    }
+    name_variants(schema);
+    say_default(schema);
+    join_lines(schema);
+}
+
+/// Variants that are only names become one `enum`, and their words go into the description.
+fn name_variants(schema: &mut Object) {
+    let is_name = |variant: &Value| {
+        let keywords = variant
+            .as_object()
+            .map(|variant| variant.keys().map(String::as_str));
+        let plain = keywords.is_some_and(|mut keywords| {
+            keywords.all(|word| matches!(word, "type" | "enum" | "description"))
+        });
+        plain && variant["type"] == "string" && variant["enum"].is_array()
+    };
+    let Some(Value::Array(variants)) = schema.get("anyOf") else {
+        return;
+    };
+    if schema.contains_key("type") || !variants.iter().all(is_name) {
+        return;
+    }
+    let (mut names, mut words) = (Vec::new(), Vec::new());
+    words.extend(
+        schema
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+    );
+    for variant in variants {
+        let own = variant["enum"].as_array().cloned().unwrap_or_default();
+        if let (Some(said), [name]) = (variant["description"].as_str(), &own[..]) {
+            words.push(format!("`{}`: {said}", name.as_str().unwrap_or_default()));
+        }
+        names.extend(own);
+    }
+    schema.remove("anyOf");
+    schema.insert("type".to_owned(), json!("string"));
+    schema.insert("enum".to_owned(), Value::Array(names));
+    if !words.is_empty() {
+        schema.insert("description".to_owned(), words.join(" ").into());
+    }
+}
+
+/// A schema refuses members it does not know, or takes them: clients need not know which.
+fn forget_openness(schema: &mut Object) {
+    for keyword in ["additionalProperties", "unevaluatedProperties"] {
+        if schema.get(keyword).is_some_and(Value::is_boolean) {
+            schema.remove(keyword);
+        }
+    }
+}
+
+/// Moves a default into the description, if it says anything.
+fn say_default(schema: &mut Object) {
+    let Some(default) = schema.remove("default") else {
+        return;
+    };
+    let value = match &default {
+        Value::Bool(true) | Value::Number(_) => default.to_string(),
+        Value::String(text) if !text.is_empty() => {
+            format!("`{}`", text::shorten(text, text::MAX_SHOWN))
+        }
+        // What a reader expects anyway, or too long for a sentence.
+        Value::Null | Value::Bool(false) | Value::String(_) => return,
+        Value::Array(_) | Value::Object(_) => return,
+    };
+    let words = schema.get("description").and_then(Value::as_str);
+    let words = words.unwrap_or_default();
+    let space = if words.is_empty() { "" } else { " " };
+    let words = format!("{words}{space}Default: {value}.");
+    schema.insert("description".to_owned(), words.into());
+}
+
+/// Comments in source code are wrapped; a model pays for the line ends.
+fn join_lines(schema: &mut Object) {
+    if let Some(Value::String(words)) = schema.get_mut("description")
+        && words.contains('\n')
+    {
+        let paragraphs: Vec<_> = words
+            .split("\n\n")
+            .map(|lines| lines.replace('\n', " "))
+            .collect();
+        *words = paragraphs.join("\n\n");
+    }
+}
