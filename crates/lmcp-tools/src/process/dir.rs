@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{MemfdFlags, Mode, OFlags, memfd_create},
+    fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create},
     process::geteuid,
 };
 
@@ -90,6 +90,15 @@ fn try_write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     options.write(true).create_new(true).mode(0o600);
     options.open(&draft)?.write_all(bytes)?;
     fs::rename(draft, dir.join(name))
+}
+
+/// Sets so many bytes aside for a file that is written whole later: writing it gives them free first, so that a disk that is
+/// full by then has room for it.
+pub(crate) fn reserve(dir: &Path, name: &str, bytes: u64) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let draft = options.open(dir.join(format!("{name}.new")))?;
+    Ok(fallocate(draft, FallocateFlags::empty(), 0, bytes)?)
 }
 
 /// Reads a small file, and nothing of one that is larger than this: whoever put it there, it costs no memory.

@@ -51,6 +51,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 const NEWS: Duration = Duration::from_millis(50);
 /// Between two looks whether the record of a job is still there.
 const STILL_THERE: Duration = Duration::from_secs(30);
+/// More than the record of an end takes, in bytes.
+const END: u64 = 4096;
 /// Connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
 const MOST_PEERS: usize = 32;
 /// Longest between TERM and KILL.
@@ -504,6 +506,9 @@ impl Guard {
         fs::write(self.order.dir.join(dir::KEPT), pid)?;
         if let Some(end) = &self.end {
             self.write_end(end)?;
+        } else {
+            // Where that fails, the end may not find room, and no more.
+            let _ = dir::reserve(&self.order.dir, dir::END, END);
         }
         Ok(())
     }
