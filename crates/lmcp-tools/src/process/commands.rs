@@ -311,12 +311,12 @@ impl Commands {
     /// What to tell of a command that ended so and wrote this, if it may not have been let to what it needs.
     pub(crate) fn hint(
         &self,
-        order: &Order,
+        added: &BTreeMap<String, String>,
         exit_code: Option<i32>,
         output: &str,
     ) -> Option<String> {
         let fence = self.rights.fence()?;
-        let env = environment::of(&order.env, false);
+        let env = environment::of(added, false);
         let path = env.get("PATH").map_or("", String::as_str);
         reach::hint(fence, exit_code, output, path)
     }

@@ -108,6 +108,9 @@ pub(super) struct Output {
     lines: Option<Vec<Found>>,
     /// How much between `offset` and `next_offset` is no longer kept.
     dropped_bytes: u64,
+    /// What may have been in its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
 }
 
 async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Output>> {
@@ -169,7 +172,8 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         commands.reads.note(&who, &job.id, read.next);
     }
     let waits = waits(&job).await;
-    let (output, text) = answer(job, read, (state, waits), &room);
+    let hint = hint(commands, &job, &read.text);
+    let (output, text) = answer(job, read, (state, waits, hint), &room);
     Ok(Answer::new(output, text))
 }
 
@@ -198,7 +202,7 @@ pub(super) async fn since(
     };
     commands.reads.note(&who(cx), &job.id, read.next);
     let waits = waits(&job).await;
-    Ok(answer(job, read, (waited, waits), &room))
+    Ok(answer(job, read, (waited, waits, None), &room))
 }
 
 /// The job once more: it may have ended while we waited.
@@ -212,6 +216,13 @@ async fn again(commands: &Commands, job: Job, waited: &mut Waited, owner: &str) 
     Ok(job)
 }
 
+/// What may have been in the way of a job that failed.
+fn hint(commands: &Commands, job: &Job, output: &str) -> Option<String> {
+    let code = job.end.as_ref()?.exit_code.filter(|code| *code != 0)?;
+    let added = job.order().map(|order| order.env).unwrap_or_default();
+    commands.hint(&added, Some(code), output)
+}
+
 /// Whose readings are remembered together.
 fn who(cx: &Cx) -> String {
     cx.session_name()
@@ -221,7 +232,7 @@ fn who(cx: &Cx) -> String {
 fn answer(
     job: Job,
     read: Read,
-    (waited, waits): (Waited, Option<Waits>),
+    (waited, waits, hint): (Waited, Option<Waits>, Option<String>),
     room: &Room,
 ) -> (Output, String) {
     let end = job.end.unwrap_or_default();
@@ -246,6 +257,10 @@ fn answer(
         Waits::words(waits),
         expired.unwrap_or_default(),
     );
+    let status = match &hint {
+        Some(hint) => format!("{status}\nhint: {hint}"),
+        None => status,
+    };
     let text = render(room, &read.text, &status);
     let output = Output {
         id: job.id,
@@ -263,6 +278,7 @@ fn answer(
         waited: waited.outcome,
         lines: read.lines.filter(|_| room.in_structured),
         dropped_bytes: read.dropped,
+        hint,
     };
     (output, text)
 }

@@ -473,6 +473,10 @@ async fn a_command_that_is_not_let_to_its_tools_is_told_what_to_allow() {
         "{}",
         text(&refused)
     );
+    let started = fenced.host.value("shell_bg", line.clone()).await;
+    let args = json!({"id": started["id"], "wait_exit": true});
+    let ended = fenced.host.call("job_output", args).await;
+    assert!(text(&ended).contains(&option), "{}", text(&ended));
     // As it was told.
     let mut settings = settings(fenced.host.state.path());
     settings.roots = vec![fenced.root.path().to_owned()];
