@@ -60,7 +60,8 @@ pub struct Settings {
     pub job_bytes_kept: u64,
     /// And for how long. 7 days.
     pub jobs_kept_for: Duration,
-    /// Changes of files that can be undone. 500, of all callers together; of more, the oldest are forgotten. 0: none.
+    /// Changes of files that can be undone. 500, of all callers together and for as long as jobs; of more, the oldest are
+    /// forgotten. 0: none.
     pub changes_kept: usize,
     /// Their content, together, in bytes. 64 MiB; of more, the oldest are forgotten, and a change of more than a fourth of it
     /// is not kept.

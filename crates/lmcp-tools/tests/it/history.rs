@@ -162,8 +162,7 @@ async fn only_so_much_is_kept_and_nobody_else_may_read_it() {
     for n in 0..60 {
         bench.write(&path, &format!("{n}\n"), json!({})).await;
     }
-    let kept = bench.changes().await.len();
-    assert!((20..40).contains(&kept), "{kept}");
+    assert_eq!(bench.changes().await.len(), 20);
     let folder = bench.outside("history");
     assert_eq!(
         fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
@@ -176,6 +175,19 @@ async fn only_so_much_is_kept_and_nobody_else_may_read_it() {
     // One that is larger than a fourth of all is not kept.
     bench.write(&path, &"x".repeat(30_000), json!({})).await;
     bench.undo("last").await.refused("changed since");
+}
+
+#[tokio::test]
+async fn a_change_is_forgotten_in_time() {
+    let bench = Bench::with(|settings, folder| {
+        settings.state_dir = Some(folder.join("outside"));
+        settings.jobs_kept_for = std::time::Duration::ZERO;
+    });
+    bench.write(&bench.path("file"), "new", json!({})).await;
+    // The clock goes on by at least a millisecond.
+    let listed = async || bench.changes().await.len();
+    while listed().await > 0 {}
+    assert_eq!(fs::read_dir(bench.outside("history")).unwrap().count(), 0);
 }
 
 #[tokio::test]

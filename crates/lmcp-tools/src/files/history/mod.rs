@@ -80,9 +80,11 @@ async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Chang
             ToolError::new("this server keeps no history of changes")
                 .hint("it needs a state folder, `--state-dir`, outside of its roots")
         })?;
-        match &args.undo {
-            Some(id) => undo::undo(&host, history, id, args.path.as_deref(), &cx),
-            None => list(&host, history, args.path.as_deref(), &cx),
+        let given = |word: &Option<String>| word.clone().filter(|word| !word.is_empty());
+        let path = given(&args.path);
+        match given(&args.undo) {
+            Some(id) => undo::undo(&host, history, &id, path.as_deref(), &cx),
+            None => list(&host, history, path.as_deref(), &cx),
         }
     })
     .await

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use lmcp_core::{ToolError, ToolResult};
@@ -51,6 +51,7 @@ pub(crate) struct History {
     rights: Rights,
     most: usize,
     most_bytes: u64,
+    most_age: Duration,
     /// Changes since it was last made smaller.
     added: AtomicUsize,
 }
@@ -74,6 +75,7 @@ impl History {
             rights: rights.clone(),
             most: settings.changes_kept,
             most_bytes: settings.change_bytes_kept,
+            most_age: settings.jobs_kept_for,
             added: AtomicUsize::new(0),
         })
     }
@@ -85,11 +87,9 @@ impl History {
 
     /// Keeps a change. One that cannot be kept is made all the same.
     pub(super) fn add(&self, mut entry: Entry) -> io::Result<String> {
-        let millis = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |time| time.as_millis());
         let random = random_name();
-        let id = format!("{millis:011x}{}", random.get(..6).unwrap_or(&random));
+        let random = random.get(..6).unwrap_or(&random);
+        let id = format!("{:0MILLIS_DIGITS$x}{random}", millis());
         entry.id.clone_from(&id);
         let mut bytes = serde_json::to_vec(&entry)?;
         bytes.push(b'\n');
@@ -130,9 +130,8 @@ impl History {
 
     /// The changes of this caller that have no more rights than this server, the newest first.
     pub(super) fn list(&self, owner: &str) -> Vec<Entry> {
-        let mut names = self.names();
-        names.sort_unstable_by(|one, other| other.0.cmp(&one.0));
-        let entries = names
+        let entries = self
+            .prune()
             .into_iter()
             .filter_map(|(id, _)| self.read(&id, Part::Head).ok());
         entries
@@ -185,18 +184,27 @@ impl History {
         Ok(entry)
     }
 
-    /// Forgets the oldest, if there are too many.
-    fn prune(&self) {
+    /// Forgets the oldest, if there are too many or they are too old. What is left, the newest first.
+    fn prune(&self) -> Vec<(String, u64)> {
         let mut names = self.names();
         names.sort_unstable_by(|one, other| other.0.cmp(&one.0));
-        let mut bytes = 0;
-        for (at, (id, size)) in names.iter().enumerate() {
+        let (mut number, mut bytes) = (0, 0);
+        let oldest = millis().saturating_sub(self.most_age.as_millis());
+        names.retain(|(id, size)| {
+            number += 1;
             bytes += size;
-            if at >= self.most || bytes > self.most_bytes {
+            let made = id.get(..MILLIS_DIGITS);
+            let made = made.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+            let is_kept = number <= self.most
+                && bytes <= self.most_bytes
+                && made.is_some_and(|made| made >= oldest);
+            if !is_kept {
                 // Another server may have been quicker.
                 let _ = fs::remove_file(self.dir.join(id));
             }
-        }
+            is_kept
+        });
+        names
     }
 
     /// The ids of all changes, and their sizes.
@@ -214,11 +222,20 @@ impl History {
     }
 }
 
+/// Since 1970.
+fn millis() -> u128 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_millis())
+}
+
 #[derive(Clone, Copy)]
 enum Part {
     Head,
     All,
 }
+
+/// Of the time at which a change was made, in its id.
+const MILLIS_DIGITS: usize = 11;
 
 /// Changes between two looks at how many there are.
 const PRUNE_EVERY: usize = 16;
