@@ -2,12 +2,15 @@
 
 use std::{
     cell::RefCell,
+    env,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt as _,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+
+use lmcp::workplace::is_of_session;
 
 use crate::{
     options::OWN_SOCKET,
@@ -76,12 +79,16 @@ impl Daemon {
         why
     }
 
+    /// It serves others, too: of our environment it gets what says whose server it is and how it is to be, and no variable
+    /// that is ours alone. Each session brings its own.
     fn spawn(&self) -> io::Result<Child> {
         // What the client left open for us is not for it.
         close_fds::set_fds_cloexec(3, &[]);
         Command::new(this_program()?)
             .args(["serve", "--detach", "--unix", OWN_SOCKET])
             .args(["--idle-exit", IDLE_SECONDS])
+            .env_clear()
+            .envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_for_server)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             // Not the proxy's: the client may wait for its end, and this goes on.
@@ -108,4 +115,9 @@ impl Daemon {
         let words = last.map_or("it ended", |line| line.trim_start_matches("error: "));
         format!("the server cannot start: {words}")
     }
+}
+
+fn is_for_server(name: &str) -> bool {
+    const USER: [&str; 4] = ["HOME", "LOGNAME", "SHELL", "USER"];
+    USER.contains(&name) || name.starts_with("LMCP_") || is_of_session(name)
 }

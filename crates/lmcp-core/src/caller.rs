@@ -1,10 +1,10 @@
 //! Who sent a request.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use tokio::sync::watch;
 
-use crate::random;
+use crate::{random, workplace::Workplace};
 
 /// Who sent a request, as far as the transport knows.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ struct Inner<H: ?Sized> {
     process: Option<Process>,
     /// None where requests come one by one, as over HTTP.
     connection: Option<Arc<Connection>>,
+    workplace: Option<Arc<Workplace>>,
     headers: H,
 }
 
@@ -159,7 +160,24 @@ impl Caller {
             gone: None,
             process,
             connection: transport.has_connections().then(Connection::new),
+            workplace: None,
             headers,
+        }))
+    }
+
+    /// The same caller, now known to work somewhere: its relative paths begin there. Callers on a unix socket have this from
+    /// the kernel, where it tells.
+    #[must_use]
+    pub fn working_at(self, workplace: Workplace) -> Self {
+        Self(Arc::new(Inner {
+            transport: self.0.transport,
+            principal: self.0.principal.clone(),
+            identity: self.0.identity.clone(),
+            gone: self.0.gone.clone(),
+            process: self.0.process,
+            connection: self.0.connection.clone(),
+            workplace: Some(Arc::new(workplace)),
+            headers: Same(self),
         }))
     }
 
@@ -196,6 +214,7 @@ impl Caller {
             gone,
             process: self.0.process,
             connection: self.0.connection.clone(),
+            workplace: self.0.workplace.clone(),
             headers: Same(self),
         }))
     }
@@ -256,6 +275,19 @@ impl Caller {
     /// The process at the other end of a unix socket.
     pub fn peer(&self) -> Option<Process> {
         self.0.process
+    }
+
+    /// The folder that the process at the other end of a unix socket works in, as it was when it connected; with `lmcp proxy`
+    /// in between, that is where the client started it. `None` where the kernel does not tell: the process is another
+    /// user's, or in a namespace of its own. [`Cx::folders`](crate::Cx::folders) also knows what a client says.
+    pub fn folder(&self) -> Option<&Path> {
+        self.0.workplace.as_deref().map(Workplace::folder)
+    }
+
+    /// The variables of that process that shape a tool chain: `PATH`, `VIRTUAL_ENV`, `LANG` and their like, never secrets.
+    /// `None` where the kernel does not tell.
+    pub fn variables(&self) -> Option<&BTreeMap<String, String>> {
+        self.0.workplace.as_deref().map(Workplace::variables)
     }
 
     /// A header field, on transports that have them.

@@ -110,6 +110,10 @@ impl ToolError {
         Self(Box::new(Failure::MissingCapability(Box::new(needed))))
     }
 
+    pub(crate) fn failure(&self) -> &Failure {
+        &self.0
+    }
+
     pub(crate) fn into_failure(self) -> Failure {
         *self.0
     }

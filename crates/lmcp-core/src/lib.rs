@@ -5,14 +5,14 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
-//! | `caller` | who is at the other end |
+//! | `caller`, [`workplace`] | who is at the other end, and where it works |
 //! | `era` | the message becomes a valid [`Request`] of some revision |
 //! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
 //! | [`service`] | **the seam**: a request goes in, [`Replies`] come out |
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
-//! | `cx`, [`ask`], [`roots`], `outbox` | what a handler may say and ask before it is done |
+//! | `cx`, [`ask`], [`roots`], `folders`, `outbox` | what a handler may say and ask before it is done |
 //! | `outcome` | what it came to, before a revision gives it its form |
 //! | `present` | what each client is shown of it |
 //! | `subscribe`, `task` | answers that outlive the request |
@@ -29,6 +29,7 @@ mod cx;
 mod dispatch;
 mod era;
 pub mod error;
+mod folders;
 mod handler;
 mod layer;
 pub mod limits;
@@ -55,6 +56,7 @@ mod throttle;
 pub mod tool;
 pub mod transport;
 mod weight;
+pub mod workplace;
 
 pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share};
 pub use bytes;
@@ -79,3 +81,4 @@ pub use spawn::Tasks;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool};
 pub use transport::{Transport, pair, stdio, unix};
+pub use workplace::Workplace;

@@ -68,6 +68,9 @@ pub struct Limits {
     pub ask_rounds: u32,
     /// How long a question may stay unanswered. 30 minutes: people have lunch. It does not count as the request's time.
     pub ask_wait: Duration,
+    /// How long a client may take to say which folders it works in, when a call first needs to know. 2 s: no person is asked.
+    /// Then the call goes on without.
+    pub roots_wait: Duration,
     /// Questions that wait for an answer, of all sessions. 1024, shared between callers as the memory is. A question past
     /// it fails; one that waits takes no place among the calls that run.
     pub questions: usize,
@@ -79,11 +82,11 @@ pub struct Limits {
     pub watched: usize,
     /// The URIs that one session watches, together, in bytes. 64 KiB.
     pub watched_bytes: usize,
-    /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription. 16,384. All others
-    /// cost nothing and are not counted. Past it, what has been idle longest is forgotten.
+    /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription, folders that the client
+    /// named. 16,384. All others cost nothing and are not counted. Past it, what has been idle longest is forgotten.
     pub sessions: usize,
-    /// How long the log level and subscriptions of an HTTP session are remembered that shows no other sign of life. 1
-    /// hour. The session itself never ends by waiting.
+    /// How long the log level, the subscriptions and the folders of an HTTP session are remembered that shows no other sign
+    /// of life. 1 hour. The session itself never ends by waiting.
     pub session_wait: Duration,
     /// Sessions that clients ended, and that stay ended. 16,384: the last ones, and no client comes back for others.
     pub ended_sessions: usize,
@@ -149,6 +152,7 @@ impl Default for Limits {
             shutdown_wait: Duration::from_secs(5),
             ask_rounds: 16,
             ask_wait: Duration::from_secs(1800),
+            roots_wait: Duration::from_secs(2),
             questions: 1024,
             state_bytes: 64 << 10,
             listeners: 16_384,

@@ -30,7 +30,7 @@ pub fn covers(roots: &[Root], path: &Path) -> io::Result<bool> {
 }
 
 /// The folder that a `file:` URI names, as it really is.
-fn folder(uri: &str) -> Option<PathBuf> {
+pub(crate) fn folder(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     let path = PathBuf::from(unescape(path)?);

@@ -326,6 +326,9 @@ pub(crate) fn tell(shared: &Shared, member: &Member, message: &Incoming<'_>) {
                 shared.sessions.cancel(&held.id, &id);
             }
         }
+        Incoming::Notification { method, .. } if method == notification::ROOTS_CHANGED => {
+            shared.sessions.forget_folders(&held.id);
+        }
         Incoming::Response { id, outcome } => {
             shared
                 .sessions

@@ -8,19 +8,19 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use crate::roots::Roots;
+use crate::{here::Here, roots::Roots};
 
 /// Files up to this size are read where the call is served.
 const SMALL_BYTES: u64 = 32 << 10;
 
 impl Roots {
     /// Is this a small file, all of which the kernel has in memory? A "no" is always right.
-    pub(crate) fn is_at_hand(&self, path: &str) -> bool {
-        self.hold_in_memory(path).unwrap_or(false)
+    pub(crate) fn is_at_hand(&self, here: &Here, path: &str) -> bool {
+        self.hold_in_memory(here, path).unwrap_or(false)
     }
 
-    fn hold_in_memory(&self, path: &str) -> Result<bool, Errno> {
-        let Some((base, below, beneath)) = self.unresolved(path) else {
+    fn hold_in_memory(&self, here: &Here, path: &str) -> Result<bool, Errno> {
+        let Some((base, below, beneath)) = self.unresolved(here, path) else {
             return Ok(false);
         };
         // Fails with EAGAIN where a name would have to be looked up anywhere but in memory.
@@ -66,12 +66,15 @@ mod tests {
         std::fs::write(path("small"), "abc").unwrap();
         std::fs::write(path("large"), vec![b'a'; SMALL_BYTES as usize + 1]).unwrap();
         let roots = Roots::open(&[]).unwrap();
-        assert_eq!(roots.is_at_hand(&path("small")), is_on_a_device(dir.path()));
-        assert!(!roots.is_at_hand(&path("large")));
-        assert!(!roots.is_at_hand(&path("missing")));
-        assert!(!roots.is_at_hand(&dir.path().display().to_string()));
-        assert!(!roots.is_at_hand("/proc/self/status"));
-        assert!(!roots.is_at_hand("/dev/zero"));
+        assert_eq!(
+            roots.is_at_hand(&Here::default(), &path("small")),
+            is_on_a_device(dir.path())
+        );
+        assert!(!roots.is_at_hand(&Here::default(), &path("large")));
+        assert!(!roots.is_at_hand(&Here::default(), &path("missing")));
+        assert!(!roots.is_at_hand(&Here::default(), &dir.path().display().to_string()));
+        assert!(!roots.is_at_hand(&Here::default(), "/proc/self/status"));
+        assert!(!roots.is_at_hand(&Here::default(), "/dev/zero"));
     }
 
     #[test]
@@ -83,9 +86,12 @@ mod tests {
         std::fs::write(root.join("inside"), "abc").unwrap();
         std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
         let roots = Roots::open(&[root]).unwrap();
-        assert_eq!(roots.is_at_hand("inside"), is_on_a_device(dir.path()));
-        assert!(!roots.is_at_hand("link"));
-        assert!(!roots.is_at_hand("../outside"));
-        assert!(!roots.is_at_hand(&outside.display().to_string()));
+        assert_eq!(
+            roots.is_at_hand(&Here::default(), "inside"),
+            is_on_a_device(dir.path())
+        );
+        assert!(!roots.is_at_hand(&Here::default(), "link"));
+        assert!(!roots.is_at_hand(&Here::default(), "../outside"));
+        assert!(!roots.is_at_hand(&Here::default(), &outside.display().to_string()));
     }
 }

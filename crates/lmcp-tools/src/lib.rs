@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`settings`] | what the operator decides; nothing a tool can change |
 //! | `roots` | where the file tools may go, by the kernel's own resolution |
+//! | `here` | which folder relative paths of a call begin in |
 //! | `at_hand` | which files can be read without waiting |
 //! | `room` | how much fits into one result |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
@@ -18,6 +19,7 @@ mod answer;
 mod at_hand;
 mod blocking;
 mod files;
+mod here;
 mod host;
 mod image;
 mod instructions;
@@ -30,7 +32,7 @@ mod web;
 
 use std::{path::PathBuf, sync::Arc};
 
-use lmcp_core::{Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
+use lmcp_core::{Caller, Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
 use lmcp_wire::RpcError;
 use rustix::process::Pid;
 
@@ -101,6 +103,15 @@ impl HostTools {
     /// Three lines for [`Server::instructions`]: where this is, what the tools may touch, what is special about them.
     pub fn instructions(&self) -> String {
         self.host.instructions()
+    }
+
+    /// The folder that relative paths of a caller begin in, as far as that is known before its client was asked for its
+    /// roots: its own, if it lies in a root, else the first root, else that of this process.
+    ///
+    /// # Errors
+    /// This process has no folder any more.
+    pub fn folder_of(&self, caller: &Caller) -> ToolResult<PathBuf> {
+        self.host.known_folder(caller)
     }
 
     /// The server, with these tools.

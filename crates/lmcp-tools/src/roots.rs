@@ -17,6 +17,8 @@ use rustix::{
     io::Errno,
 };
 
+use crate::here::Here;
+
 /// The roots, or the whole file system.
 #[derive(Debug)]
 pub(crate) struct Roots {
@@ -57,17 +59,18 @@ impl Roots {
         self.roots.iter().map(|root| root.names[1].as_path())
     }
 
-    /// Where a path leads. Relative ones begin at the first root, or where the server was started; `~` is the home.
+    /// Where a path leads. Relative ones begin here, and else at the first root, or where the server was started; `~` is the
+    /// home.
     ///
     /// # Errors
     /// The path is empty, or begins outside of every root.
-    pub(crate) fn find(&self, path: &str) -> ToolResult<Place<'_>> {
+    pub(crate) fn find(&self, here: &Here, path: &str) -> ToolResult<Place<'_>> {
         if path.is_empty() || path.contains('\0') {
             return Err(
                 ToolError::new(format!("`{path}` is not a path")).hint("name a file or folder")
             );
         }
-        let path = expand_home(path);
+        let path = here.join(path);
         let Some(first) = self.roots.first() else {
             return Ok(Place {
                 roots: self,
@@ -100,9 +103,10 @@ impl Roots {
     /// `None` where that alone would need the disk, as with several roots.
     pub(crate) fn unresolved(
         &self,
+        here: &Here,
         path: &str,
     ) -> Option<(Option<BorrowedFd<'_>>, PathBuf, ResolveFlags)> {
-        let path = expand_home(path);
+        let path = here.join(path);
         match self.roots.as_slice() {
             [] => Some((None, path, ResolveFlags::empty())),
             [root] => {
@@ -346,7 +350,8 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     attempt()
 }
 
-fn expand_home(path: &str) -> PathBuf {
+/// The path, with the home for a `~` at its beginning.
+pub(crate) fn expand_home(path: &str) -> PathBuf {
     let Some(rest) = path
         .strip_prefix('~')
         .filter(|rest| rest.is_empty() || rest.starts_with('/'))

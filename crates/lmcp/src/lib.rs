@@ -8,8 +8,8 @@ pub use lmcp_core::{
     Budget, Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, HeaderValue,
     Identity, Json, JsonText, Limits, Next, NoArgs, NoRoom, Presentation, Process, Progress,
     Prompt, Replies, Reply, ReplyKind, Request, Reservation, Resource, Server, Service, Session,
-    Tool, ToolError, ToolResult, ToolSet, Transport, ask, client, error, pair, roots, stdio,
-    transport::Unix, unix,
+    Tool, ToolError, ToolResult, ToolSet, Transport, Workplace, ask, client, error, pair, roots,
+    stdio, transport::Unix, unix, workplace,
 };
 #[cfg(feature = "embed")]
 pub use lmcp_embed as embed;

@@ -109,11 +109,6 @@ impl Handle {
         &self.engine.limits
     }
 
-    /// Is anything asked about processes that connect?
-    pub(crate) fn checks_peers(&self) -> bool {
-        !self.engine.peer_checks.is_empty()
-    }
-
     /// May this process connect?
     pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
         let mut checks = self.engine.peer_checks.iter();

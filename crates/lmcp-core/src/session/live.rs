@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicUsize, Ordering},
@@ -12,7 +13,7 @@ use lmcp_wire::{
     LoggingLevel, RequestId, RpcError, method::notification, progress::CancelledParams,
 };
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::{random, service::Reply, subscribe::Listener};
 
@@ -27,7 +28,12 @@ pub struct Live {
     /// Calls that do nothing but wait for answers.
     waiting: AtomicUsize,
     wishes: Mutex<Wishes>,
+    /// Where the client works, as it said; not asked before somebody needs it.
+    folders: Mutex<Arc<Folders>>,
 }
+
+/// The folders that a client works in, once it was asked.
+pub(crate) type Folders = OnceCell<Box<[PathBuf]>>;
 
 /// Somebody waits for an answer.
 struct Waiting {
@@ -52,6 +58,7 @@ impl Default for Live {
             questions: Mutex::default(),
             waiting: AtomicUsize::new(0),
             wishes: Mutex::default(),
+            folders: Mutex::default(),
         }
     }
 }
@@ -84,6 +91,22 @@ impl Live {
         let wishes = self.wishes();
         let watches = |listener: &Arc<Listener>| listener.watches_something();
         wishes.level.is_some() || wishes.listener.as_ref().is_some_and(watches)
+    }
+
+    /// Is there anything that would be lost with it: a wish of the client, or what it was asked once and for all?
+    pub fn is_worth_keeping(&self) -> bool {
+        self.has_wishes() || self.folders().initialized()
+    }
+
+    /// The client works elsewhere now: it is asked again by the next who needs to know.
+    pub fn forget_folders(&self) {
+        *self.folders.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
+    /// The folders that the client works in: asked for once, by the first who needs them.
+    pub(crate) fn folders(&self) -> Arc<Folders> {
+        let folders = self.folders.lock();
+        Arc::clone(&folders.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How many calls of the session do nothing but wait for the client's answers.
@@ -132,6 +155,7 @@ impl Live {
 
     /// The client begins anew: its stream stays, and tells of lists alone.
     pub(crate) fn forget_wishes(&self) {
+        self.forget_folders();
         let mut wishes = self.wishes();
         wishes.level = None;
         if let Some(listener) = &wishes.listener {

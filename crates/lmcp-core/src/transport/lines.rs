@@ -350,6 +350,11 @@ impl<S: Service> Connection<S> {
                 tokio::task::yield_now().await;
             }
             notification::INITIALIZED => self.listen(),
+            notification::ROOTS_CHANGED => {
+                if let Some(live) = self.session.as_ref().and_then(Session::find) {
+                    live.forget_folders();
+                }
+            }
             _ => tracing::debug!(method, "a notification that needs nothing done"),
         }
     }

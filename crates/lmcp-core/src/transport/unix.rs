@@ -33,6 +33,7 @@ use crate::{
     server::Handle,
     spawn::Tasks,
     throttle::Throttle,
+    workplace::{Looked, Workplace},
 };
 
 /// Listens on a unix socket that only this user can open.
@@ -261,11 +262,12 @@ struct Visit {
 
 impl Visit {
     async fn serve(self, stream: UnixStream) {
-        let Ok(peer) = stream.peer_cred() else { return };
-        if self.server.checks_peers() && self.admitted(&stream).await.is_none() {
+        let Some((peer, workplace)) = self.admitted(&stream).await else {
             return;
-        }
-        let caller = Caller::process(peer.uid(), peer.pid());
+        };
+        let Process { uid, pid } = peer.process();
+        drop(peer);
+        let caller = settled(Caller::process(uid, pid), workplace);
         let (reader, writer) = stream.into_split();
         let connection = pair(reader, writer, caller).seen_as(self.seen);
         connection.serve_until(self.server, self.closing).await;
@@ -273,7 +275,7 @@ impl Visit {
 
     /// The same for those whom a gate knows.
     async fn serve_known(self, stream: UnixStream, gate: Arc<dyn Gate>, greeted: &AtomicBool) {
-        let Some(peer) = self.admitted(&stream).await else {
+        let Some((peer, workplace)) = self.admitted(&stream).await else {
             return;
         };
         let (mut reader, mut writer) = stream.into_split();
@@ -284,6 +286,7 @@ impl Visit {
             return;
         };
         self.seen.said_something();
+        let caller = settled(caller, workplace);
         let connection = pair(reader, writer, caller.clone()).after(framer);
         let connection = connection.seen_as(self.seen);
         tokio::select! {
@@ -293,19 +296,16 @@ impl Visit {
         }
     }
 
-    /// Who connected, if the server lets it in. What cannot be told for want of open files is waited for.
-    async fn admitted(&self, stream: &UnixStream) -> Option<Peer> {
-        let (server, limits) = (&self.server, self.server.limits());
+    /// Who connected and where it works, if the server lets it in. What cannot be told for want of open files is waited for.
+    async fn admitted(&self, stream: &UnixStream) -> Option<(Peer, Option<Workplace>)> {
+        let limits = self.server.limits();
         let peer = stream.peer_cred().ok()?;
         let process = Process::new(peer.uid(), peer.pid());
         let looks = async {
             loop {
-                if let Ok(socket) = stream.as_fd().try_clone_to_owned() {
-                    let peer = Peer::new(process, socket);
-                    match server.admits(&peer) {
-                        Err(error) if error.code == INTERNAL_ERROR => {}
-                        verdict => return verdict.map(|()| peer),
-                    }
+                match self.look(stream, process) {
+                    Err(error) if error.code == INTERNAL_ERROR => {}
+                    verdict => return verdict,
                 }
                 tokio::time::sleep(limits.drain_wait).await;
             }
@@ -313,13 +313,37 @@ impl Visit {
         let looked = tokio::time::timeout(limits.header_wait, looks).await;
         let late = |_| RpcError::internal("nobody can tell which process connects".to_owned());
         match looked.map_err(late).flatten() {
-            Ok(peer) => Some(peer),
+            Ok(admitted) => Some(admitted),
             Err(error) => {
                 self.refusals.log(process, &error);
                 say(stream, &error);
                 None
             }
         }
+    }
+
+    /// One look at who connected. An internal error: that cannot be told now.
+    fn look(
+        &self,
+        stream: &UnixStream,
+        process: Process,
+    ) -> Result<(Peer, Option<Workplace>), RpcError> {
+        let not_now = |err| RpcError::internal(format!("nobody can tell who connects: {err}"));
+        let looked = Looked::at(process).map_err(not_now)?;
+        let socket = stream.as_fd().try_clone_to_owned().map_err(not_now)?;
+        let peer = Peer::new(process, socket);
+        // A check finds out whether the process that connected is still there; so the one that is held is the same.
+        self.server.admits(&peer)?;
+        let workplace = looked.map_or(Ok(None), |looked| looked.workplace());
+        Ok((peer, workplace.map_err(not_now)?))
+    }
+}
+
+/// The caller, with where it works, if that is known.
+fn settled(caller: Caller, workplace: Option<Workplace>) -> Caller {
+    match workplace {
+        Some(workplace) => caller.working_at(workplace),
+        None => caller,
     }
 }
 

@@ -8,6 +8,7 @@ mod cancel;
 mod client;
 mod concurrency;
 mod dynamic;
+mod folders;
 mod habits;
 mod handlers;
 mod layer;

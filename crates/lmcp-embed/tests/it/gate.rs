@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
-use lmcp_core::Server;
+use lmcp_core::{Cx, NoArgs, Server, Tool};
 use lmcp_embed::{Host, whoami};
 use serde_json::{Value, json};
 
@@ -33,6 +33,35 @@ fn a_child_is_known() {
     assert_eq!(heard[0]["lmcp_welcome"]["label"], "reviewer");
     assert_eq!(heard[0]["lmcp_welcome"]["id"], child.identity().id.as_str());
     assert_eq!(identity(&heard[1]), ("reviewer", "worker"));
+}
+
+#[test]
+fn a_childs_folder_and_tool_chain_are_known_to_handlers() {
+    async fn place(_: NoArgs, cx: Cx) -> String {
+        let caller = cx.caller();
+        let folder = caller.folder().map(|folder| folder.display().to_string());
+        let variables = caller.variables().unwrap();
+        let known = ["VIRTUAL_ENV", "GITHUB_TOKEN", "LMCP_IDENTITY_FILE"];
+        let known = known.map(|name| variables.get(name).map_or("-", String::as_str));
+        format!("{} {}", folder.unwrap(), known.join(" "))
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let server = Server::new("gate", "1.0.0").tool(Tool::new("place", place).read_only());
+    let host = Host::start_in(server, folder.path()).unwrap();
+    for name in ["one", "two"] {
+        let work = folder.path().canonicalize().unwrap().join(name);
+        fs::create_dir(&work).unwrap();
+        let child = host.child(name, "worker").unwrap();
+        let mut command = visitor("env", 2, &[call(1, "place", &json!({}))]);
+        command
+            .current_dir(&work)
+            .env("VIRTUAL_ENV", name)
+            .env("GITHUB_TOKEN", "hush");
+        let heard = heard(child.spawn(&mut command).unwrap());
+        let text = &heard[1]["result"]["content"][0]["text"];
+        assert_eq!(*text, format!("{} {name} - -", work.display()));
+    }
 }
 
 #[test]

@@ -243,6 +243,13 @@ impl Sessions {
         }
     }
 
+    /// The client works in other folders now.
+    pub(crate) fn forget_folders(&self, session: &SessionId) {
+        if let Some(live) = self.find(session) {
+            live.forget_folders();
+        }
+    }
+
     /// Stops a call of a session. It gets no answer, and what it asked is taken back.
     pub(crate) fn cancel(&self, session: &SessionId, request: &RequestId) {
         let mut table = self.lock();

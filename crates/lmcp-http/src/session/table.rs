@@ -193,7 +193,7 @@ impl Entry {
         self.calls.is_empty()
             && self.streams.is_empty()
             && self.standing.is_none()
-            && !self.live.has_wishes()
+            && !self.live.is_worth_keeping()
     }
 
     /// Nothing runs, and nobody reads.
@@ -208,7 +208,7 @@ impl Entry {
             || !self.streams.is_empty()
             // Somebody may be about to ask, to wish or to come back.
             || idle < limits.replay_wait
-            || idle < limits.session_wait && self.live.has_wishes()
+            || idle < limits.session_wait && self.live.is_worth_keeping()
     }
 }
 

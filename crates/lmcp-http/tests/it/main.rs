@@ -7,6 +7,7 @@ mod asking;
 mod bearer;
 mod cancel;
 mod connections;
+mod folders;
 mod guard;
 mod limits;
 mod memory;

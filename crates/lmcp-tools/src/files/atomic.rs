@@ -267,6 +267,7 @@ mod tests {
     use super::*;
     use crate::{
         files::target::Parents,
+        here::Here,
         roots::{HardLinks, Roots},
     };
 
@@ -274,7 +275,7 @@ mod tests {
     fn a_file_that_somebody_else_made_meanwhile_is_not_replaced_by_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let roots = Roots::open(&[folder.path().into()]).unwrap();
-        let place = roots.find("a").unwrap();
+        let place = roots.find(&Here::default(), "a").unwrap();
         let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
         fs::write(folder.path().join("a"), "theirs").unwrap();
         assert!(matches!(create(&target, b"ours"), Err(Failed::Changed)));
@@ -286,7 +287,7 @@ mod tests {
     fn an_addition_that_was_carried_over_is_not_made_twice() {
         let folder = tempfile::tempdir().unwrap();
         let roots = Roots::open(&[folder.path().into()]).unwrap();
-        let place = roots.find("a").unwrap();
+        let place = roots.find(&Here::default(), "a").unwrap();
         let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
         fs::write(folder.path().join("a"), "one two").unwrap();
         assert!(is_there(&target, b"two", 4));

@@ -189,6 +189,7 @@ mod tests {
     use super::*;
     use crate::{
         files::{atomic::replace_all, hold::Waiting, target::Parents},
+        here::Here,
         roots::{HardLinks, Roots},
     };
 
@@ -206,7 +207,7 @@ mod tests {
         }
 
         fn target(&self, name: &str) -> Target<'_> {
-            let place = self.roots.find(name).unwrap();
+            let place = self.roots.find(&Here::default(), name).unwrap();
             Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap()
         }
 

@@ -149,6 +149,7 @@ mod tests {
     use super::*;
     use crate::{
         files::target::Parents,
+        here::Here,
         roots::{HardLinks, Roots},
     };
 
@@ -158,7 +159,9 @@ mod tests {
         let roots = Roots::open(&[]).unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "old").unwrap();
-        let place = roots.find(path.to_str().unwrap()).unwrap();
+        let place = roots
+            .find(&Here::default(), path.to_str().unwrap())
+            .unwrap();
         let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
         let waiting = Waiting::default();
         let first = Held::take(&target, &[], &waiting);
@@ -185,7 +188,9 @@ mod tests {
         fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
         let find = |name: &str| {
             let path = folder.path().join(name);
-            let place = roots.find(path.to_str().unwrap()).unwrap();
+            let place = roots
+                .find(&Here::default(), path.to_str().unwrap())
+                .unwrap();
             Target::find(&place, Parents::Expect, HardLinks::Allow).unwrap()
         };
         let waiting = Waiting::default();
@@ -201,7 +206,9 @@ mod tests {
         let roots = Roots::open(&[]).unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "").unwrap();
-        let place = roots.find(path.to_str().unwrap()).unwrap();
+        let place = roots
+            .find(&Here::default(), path.to_str().unwrap())
+            .unwrap();
         let target = Target::find(&place, Parents::Expect, HardLinks::Refuse).unwrap();
         let first = Held::take(&target, &[], &Waiting::default());
         let impatient = Waiting {

@@ -19,6 +19,7 @@ use crate::{
     answer::Answer,
     blocking::blocking,
     files::escape::escaped,
+    here::Here,
     room::{Room, json_length},
     roots::Place,
 };
@@ -64,6 +65,12 @@ struct Args {
     hidden: bool,
     /// Heed `.gitignore`. Default: if `depth` is more than 1.
     ignore: Option<bool>,
+}
+
+impl Args {
+    fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(".")
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -137,18 +144,18 @@ enum EntryType {
 
 async fn list(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
     let room = Room::of(&cx);
-    blocking(move || page(&host, &args, room, &cx)).await
+    let here = host.here(&cx, [args.path()]).await;
+    blocking(move || page(&host, &here, &args, room, &cx)).await
 }
 
-fn page(host: &Host, args: &Args, room: Room, cx: &Cx) -> ToolResult<Answer<Listing>> {
+fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResult<Answer<Listing>> {
     let trail = match &args.cursor {
         Some(cursor) => Trail::decode(cursor, args.sort)?,
         None => Trail::default(),
     };
     let depth = args.depth.unwrap_or(1);
     let ignore = args.ignore.unwrap_or(depth > 1);
-    let path = args.path.as_deref().unwrap_or(".");
-    let place = host.roots.find(path)?;
+    let place = host.roots.find(here, args.path())?;
     let dir = place.open_dir().map_err(|err| cannot_list(&place, err))?;
     let limit = usize::try_from(args.limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
     let mut walk = Walk::new(cx, args.sort, depth, room, limit);

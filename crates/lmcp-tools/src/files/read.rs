@@ -29,6 +29,7 @@ use crate::{
         notebook::Notebook,
         text::{Encoding, LineEndings},
     },
+    here::Here,
     image,
     room::{Room, json_length},
     roots::Place,
@@ -168,9 +169,11 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
             return Err(ToolError::new("no file is named").hint("name it in `path`"));
         }
     };
+    let here = host.here(&cx, wanted.paths()).await;
     let reader = Reader {
         room: Room::of(&cx),
         host,
+        here,
         slice,
         form,
         cx,
@@ -178,7 +181,7 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
         image_bytes: IMAGE_BYTES,
     };
     match wanted {
-        Wanted::One(path) if reader.host.roots.is_at_hand(&path) => reader.read_one(path),
+        Wanted::One(path) if reader.is_at_hand(&path) => reader.read_one(path),
         Wanted::One(path) => blocking(move || reader.read_one(path)).await,
         Wanted::Many(paths) => blocking(move || Ok(reader.read_many(paths))).await,
     }
@@ -190,9 +193,20 @@ enum Wanted {
     Many(Vec<String>),
 }
 
+impl Wanted {
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let paths = match self {
+            Self::One(path) => std::slice::from_ref(path),
+            Self::Many(paths) => paths,
+        };
+        paths.iter().map(String::as_str)
+    }
+}
+
 /// One call at work.
 struct Reader {
     host: Arc<Host>,
+    here: Here,
     slice: Slice,
     form: Form,
     cx: Cx,
@@ -204,6 +218,10 @@ struct Reader {
 }
 
 impl Reader {
+    fn is_at_hand(&self, path: &str) -> bool {
+        self.host.roots.is_at_hand(&self.here, path)
+    }
+
     fn read_one(mut self, path: String) -> ToolResult<Answer<Files>> {
         let room = self.room;
         let file = self.file(path, &room)?;
@@ -249,7 +267,7 @@ impl Reader {
 
     fn file(&mut self, path: String, room: &Room) -> ToolResult<FileRead> {
         let host = Arc::clone(&self.host);
-        let place = host.roots.find(&path)?;
+        let place = host.roots.find(&self.here, &path)?;
         let (file, stat) = place.open_file(host.hard_links())?;
         let cannot = |err| cannot_read(&place, err);
         let mut source = Source::new(file, size_of(&stat)).map_err(cannot)?;

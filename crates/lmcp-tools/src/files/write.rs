@@ -20,7 +20,7 @@ use super::{
     target::{Found, Parents, Target, id_of},
     text,
 };
-use crate::{Host, answer::Answer, blocking::blocking};
+use crate::{Host, answer::Answer, blocking::blocking, here::Here};
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("write_file", write)
@@ -96,9 +96,11 @@ struct Written {
 async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
     let content = args.bytes()?;
     let mode = args.mode()?;
+    let here = host.here(&cx, [args.path.as_str()]).await;
     blocking(move || {
         Writing {
             host: &host,
+            here: &here,
             args: &args,
             content,
             cx: &cx,
@@ -111,6 +113,7 @@ async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written
 /// One call at work.
 struct Writing<'a> {
     host: &'a Host,
+    here: &'a Here,
     args: &'a Args,
     content: Vec<u8>,
     cx: &'a Cx,
@@ -127,7 +130,7 @@ enum Done {
 
 impl Writing<'_> {
     fn run(self, mode: WriteMode) -> ToolResult<Answer<Written>> {
-        let place = self.host.roots.find(&self.args.path)?;
+        let place = self.host.roots.find(self.here, &self.args.path)?;
         let parents = if self.args.parents {
             Parents::Make
         } else {

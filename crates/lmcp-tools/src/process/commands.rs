@@ -172,9 +172,11 @@ impl Commands {
         } else {
             self.places.take(cx)?
         };
-        let cwd = working_dir(host, wanted.cwd.as_deref())?;
+        let cwd = working_dir(host, wanted.cwd.as_deref(), cx).await?;
         let (log, log_path) = match &wanted.log {
-            Some(path) => open_log(host, path).map(|(file, path)| (Some(file), Some(path)))?,
+            Some(path) => open_log(host, path, cx)
+                .await
+                .map(|(file, path)| (Some(file), Some(path)))?,
             None => (None, None),
         };
         let created = if wanted.keep != Keep::No {
@@ -194,6 +196,7 @@ impl Commands {
             argv,
             is_line: wanted.command.is_some(),
             env: wanted.env,
+            session: tool_chain(host, cx),
             cwd,
             stdin,
             tty: wanted.tty,
@@ -250,7 +253,7 @@ impl Commands {
         let place = self.job_place(cx).await?;
         let (log, log_path) = match log {
             Some(path) => {
-                let (file, path) = open_log(host, &path.to_string_lossy())?;
+                let (file, path) = open_log(host, &path.to_string_lossy(), cx).await?;
                 (Some(file), Some(path))
             }
             None => (None, None),
@@ -258,6 +261,7 @@ impl Commands {
         let (id, dir) = self.store.create().map_err(no_record)?;
         let folder = RecordDir(Some(dir.clone()));
         order.dir = dir;
+        order.session = order.session.filter(|_| host.settings.rules.is_empty());
         order.keep = true;
         order.passing = self.is_passing(cx) || order.with_session;
         order.key = random_name();
@@ -311,12 +315,14 @@ impl Commands {
     /// What to tell of a command that ended so and wrote this, if it may not have been let to what it needs.
     pub(crate) fn hint(
         &self,
-        added: &BTreeMap<String, String>,
+        order: Option<&Order>,
         exit_code: Option<i32>,
         output: &str,
     ) -> Option<String> {
         let fence = self.rights.fence()?;
-        let env = environment::of(added, false);
+        let session = order.and_then(|order| order.session.as_ref());
+        let added = order.map(|order| order.env.clone()).unwrap_or_default();
+        let env = environment::of(session, &added, false);
         let path = env.get("PATH").map_or("", String::as_str);
         reach::hint(fence, exit_code, output, path)
     }
@@ -330,7 +336,8 @@ impl Commands {
     fn complete(&self, order: &Order) -> io::Result<Order> {
         let mut order = order.clone();
         order.rights = self.rights.clone();
-        order.env = environment::of(&order.env, order.tty.is_some());
+        let session = order.session.take();
+        order.env = environment::of(session.as_ref(), &order.env, order.tty.is_some());
         if let Some(fence) = self.rights.fence() {
             let mut fence = fence.clone();
             if let Some(scratch) = scratch(&order.dir)? {
@@ -471,25 +478,30 @@ fn default_shell() -> String {
     bash.unwrap_or("/bin/sh").to_owned()
 }
 
-fn working_dir(host: &Host, path: Option<&str>) -> ToolResult<PathBuf> {
+async fn working_dir(host: &Host, path: Option<&str>, cx: &Cx) -> ToolResult<PathBuf> {
     let Some(path) = path else {
-        let first = host.roots.paths().next().map(Path::to_owned);
-        return match first.map_or_else(std::env::current_dir, Ok) {
-            Ok(dir) => Ok(dir),
-            Err(err) => {
-                Err(ToolError::new("the server has no working folder any more").source(err))
-            }
-        };
+        return host.folder(cx).await;
     };
-    let place = host.roots.find(path)?;
+    let here = host.here(cx, [path]).await;
+    let place = host.roots.find(&here, path)?;
     place
         .open_dir()
         .map_err(|err| place.failed("work in", err))?;
     Ok(place.shown().to_owned())
 }
 
-fn open_log(host: &Host, path: &str) -> ToolResult<(File, PathBuf)> {
-    let place = host.roots.find(path)?;
+/// The tool chain that commands of a session find. Where rules say which programs may run, it is the server's: a `PATH` of
+/// one's own turns any program into another.
+fn tool_chain(host: &Host, cx: &Cx) -> Option<BTreeMap<String, String>> {
+    let variables = cx.caller().variables();
+    variables
+        .filter(|_| host.settings.rules.is_empty())
+        .cloned()
+}
+
+async fn open_log(host: &Host, path: &str, cx: &Cx) -> ToolResult<(File, PathBuf)> {
+    let here = host.here(cx, [path]).await;
+    let place = host.roots.find(&here, path)?;
     // Without NONBLOCK the open would wait at a FIFO; for a file it means nothing.
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOCTTY | OFlags::NONBLOCK;

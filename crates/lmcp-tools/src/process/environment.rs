@@ -1,7 +1,9 @@
-//! What a command finds in its environment: that of the server, without its secrets, and with everything switched off
-//! that waits for a person.
+//! What a command finds in its environment: that of the server, without its secrets, with the tool chain of the session, and
+//! with everything switched off that waits for a person.
 
 use std::collections::BTreeMap;
+
+use lmcp_core::workplace::is_of_session;
 
 /// Switched off where there is no terminal.
 const QUIET: &[(&str, &str)] = &[
@@ -20,11 +22,25 @@ const ALWAYS: &[(&str, &str)] = &[
     ("SYSTEMD_PAGER", "cat"),
 ];
 
-/// The environment of a command, with what its caller adds.
-pub(crate) fn of(added: &BTreeMap<String, String>, terminal: bool) -> BTreeMap<String, String> {
+/// Where the server is, and not the command.
+const FOLDERS: &[&str] = &["PWD", "OLDPWD"];
+
+/// The environment of a command of a session, with what its caller adds. A session whose tool chain is not known has that
+/// of the server.
+pub(crate) fn of(
+    session: Option<&BTreeMap<String, String>>,
+    added: &BTreeMap<String, String>,
+    terminal: bool,
+) -> BTreeMap<String, String> {
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let mut all: BTreeMap<_, _> = inherited.filter(|(name, _)| !is_ours(name)).collect();
+    if let Some(session) = session {
+        // A virtual environment that the server was started in is none of this session's. Without PATH nothing runs.
+        all.retain(|name, _| !is_of_session(name) || name == "PATH");
+        let own = session.iter();
+        all.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    }
     let mut set = |pairs: &[(&str, &str)]| {
         for (name, value) in pairs {
             all.insert((*name).to_owned(), (*value).to_owned());
@@ -47,8 +63,9 @@ pub(crate) fn of(added: &BTreeMap<String, String>, terminal: bool) -> BTreeMap<S
     all
 }
 
-/// The server's own settings, its token among them, are none of a command's business; nor is how it set up its allocator.
+/// The server's own settings, its token among them, are none of a command's business; nor is where it is, and how it set up
+/// its allocator.
 fn is_ours(name: &str) -> bool {
     let set_up = || std::env::var_os("LMCP_ALLOCATOR").is_some();
-    name.starts_with("LMCP_") || name == "GLIBC_TUNABLES" && set_up()
+    name.starts_with("LMCP_") || FOLDERS.contains(&name) || name == "GLIBC_TUNABLES" && set_up()
 }

@@ -219,8 +219,7 @@ async fn again(commands: &Commands, job: Job, waited: &mut Waited, owner: &str) 
 /// What may have been in the way of a job that failed.
 fn hint(commands: &Commands, job: &Job, output: &str) -> Option<String> {
     let code = job.end.as_ref()?.exit_code.filter(|code| *code != 0)?;
-    let added = job.order().map(|order| order.env).unwrap_or_default();
-    commands.hint(&added, Some(code), output)
+    commands.hint(job.order().ok().as_ref(), Some(code), output)
 }
 
 /// Whose readings are remembered together.

@@ -302,14 +302,14 @@ async fn ended(
     let commands = host.commands()?;
     if let Some(why) = &end.not_run {
         let failed = ToolError::new(why.clone());
-        return Err(match commands.hint(&running.order.env, Some(126), why) {
+        return Err(match commands.hint(Some(&running.order), Some(126), why) {
             Some(hint) => failed.hint(hint),
             None => failed,
         });
     }
     let hint = match end.exit_code {
         Some(0) | None => None,
-        failed => commands.hint(&running.order.env, failed, &shown.both),
+        failed => commands.hint(Some(&running.order), failed, &shown.both),
     };
     let failed = is_error(host, &running, &end);
     let omitted = shown.omitted;

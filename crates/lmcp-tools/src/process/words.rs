@@ -20,6 +20,9 @@ pub(crate) struct Order {
     #[serde(default)]
     pub(crate) is_line: bool,
     pub(crate) env: BTreeMap<String, String>,
+    /// The tool chain of the session that started it; the server's, where that is not known.
+    #[serde(default)]
+    pub(crate) session: Option<BTreeMap<String, String>>,
     pub(crate) cwd: PathBuf,
     pub(crate) stdin: Stdin,
     /// Run it on a terminal of this size.

@@ -38,6 +38,7 @@ mod fetch_guard;
 mod fetch_parts;
 mod fetch_tls;
 mod full_disk;
+mod here;
 mod history;
 mod jobs;
 mod list_dir;

@@ -1,6 +1,7 @@
 //! `lmcp proxy` between a client and a server, each a process or a socket of its own.
 
 mod ending;
+mod folder;
 mod identity;
 mod losing;
 mod pressure;

@@ -43,7 +43,7 @@ use super::{
     hold::Held,
     target::Found,
 };
-use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+use crate::{Host, answer::Answer, blocking::blocking, here::Here, room::Room};
 
 pub(super) use apply::MOST_BYTES;
 
@@ -107,7 +107,8 @@ struct EditedFile {
 }
 
 async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
-    blocking(move || run(&host, &args, &cx)).await
+    let here = host.here(&cx, args.paths()).await;
+    blocking(move || run(&host, &here, &args, &cx)).await
 }
 
 /// A file before and after.
@@ -182,8 +183,8 @@ impl<'a> Edit<'a> {
     }
 }
 
-fn run(host: &Host, args: &Args, cx: &Cx) -> ToolResult<Answer<Edits>> {
-    let plans = args.plan(host)?;
+fn run(host: &Host, here: &Here, args: &Args, cx: &Cx) -> ToolResult<Answer<Edits>> {
+    let plans = args.plan(host, here)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
     let edits = atomic::undisturbed(cx, || {

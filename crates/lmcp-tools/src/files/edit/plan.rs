@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Host,
     files::target::{Found, Parents, Target},
+    here::Here,
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -89,12 +90,19 @@ pub(super) struct FilePlan<'a> {
 }
 
 impl Args {
+    /// The files that are named.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let edits = self.edits.iter().flatten();
+        let paths = edits.filter_map(|edit| edit.path.as_deref());
+        paths.chain(self.path.as_deref())
+    }
+
     /// Finds the files, each once however it is called.
-    pub(super) fn plan<'a>(&'a self, host: &'a Host) -> ToolResult<Vec<FilePlan<'a>>> {
+    pub(super) fn plan<'a>(&'a self, host: &'a Host, here: &Here) -> ToolResult<Vec<FilePlan<'a>>> {
         let mut plans: Vec<FilePlan<'a>> = Vec::new();
         for (path, wish, if_hash) in self.wishes()? {
             wish.check()?;
-            let place = host.roots.find(path)?;
+            let place = host.roots.find(here, path)?;
             let target = Target::find(&place, Parents::Expect, host.hard_links())?;
             let known = plans
                 .iter()

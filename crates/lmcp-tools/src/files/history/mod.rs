@@ -75,14 +75,15 @@ struct Listed {
 }
 
 async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Changes>> {
+    let path = args.path.filter(|path| !path.is_empty());
+    let here = host.here(&cx, path.as_deref()).await;
+    let path = path.map(|path| here.join(&path).to_string_lossy().into_owned());
     blocking(move || {
         let history = host.history.as_ref().ok_or_else(|| {
             ToolError::new("this server keeps no history of changes")
                 .hint("it needs a state folder, `--state-dir`, outside of its roots")
         })?;
-        let given = |word: &Option<String>| word.clone().filter(|word| !word.is_empty());
-        let path = given(&args.path);
-        match given(&args.undo) {
+        match args.undo.filter(|id| !id.is_empty()) {
             Some(id) => undo::undo(&host, history, &id, path.as_deref(), &cx),
             None => list(&host, history, path.as_deref(), &cx),
         }

@@ -20,6 +20,7 @@ use crate::{
         hold::Held,
         target::{Parents, Target},
     },
+    here::Here,
     room::Room,
 };
 
@@ -83,7 +84,7 @@ pub(super) fn undone(entries: &[Entry]) -> HashSet<String> {
 
 /// The file of a change.
 pub(super) fn target<'a>(host: &'a Host, path: &str) -> ToolResult<Target<'a>> {
-    let place = host.roots.find(path)?;
+    let place = host.roots.find(&Here::default(), path)?;
     Target::find(&place, Parents::Expect, host.hard_links())
 }
 

@@ -17,7 +17,10 @@ use ignore::{
 };
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use crate::roots::{Place, Roots};
+use crate::{
+    here::Here,
+    roots::{Place, Roots},
+};
 
 /// The rules in force, from the top of the repository down to where the walk is.
 pub(super) struct Rules {
@@ -47,7 +50,7 @@ impl Rules {
         let Ok(mut place) = (if place.is_confined() {
             Ok(place.clone())
         } else {
-            roots.find(&shown)
+            roots.find(&Here::default(), &shown)
         }) else {
             return rules;
         };

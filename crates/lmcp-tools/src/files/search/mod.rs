@@ -35,7 +35,7 @@ use std::{
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use tokio::sync::Semaphore;
 
-use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+use crate::{Host, answer::Answer, blocking::blocking, here::Here, room::Room};
 
 use args::{Args, Mode};
 use cursor::Cursor;
@@ -82,11 +82,12 @@ async fn search(
     cx: Cx,
     turns: Arc<Semaphore>,
 ) -> ToolResult<Answer<Found>> {
+    let here = host.here(&cx, [args.path.as_str()]).await;
     let turn = turns.acquire_owned().await?;
     let stop = StopOnDrop::default();
     let flag = stop.0.clone();
     blocking(move || {
-        let answer = run(&host, &args, &cx, &flag);
+        let answer = run(&host, &here, &args, &cx, &flag);
         drop(turn);
         answer
     })
@@ -104,11 +105,17 @@ impl Drop for StopOnDrop {
 }
 
 /// One search, from the arguments to the answer.
-fn run(host: &Host, args: &Args, cx: &Cx, stop: &AtomicBool) -> ToolResult<Answer<Found>> {
+fn run(
+    host: &Host,
+    here: &Here,
+    args: &Args,
+    cx: &Cx,
+    stop: &AtomicBool,
+) -> ToolResult<Answer<Found>> {
     let deadline = Instant::now() + Duration::from_secs(args.max_seconds.into());
     let room = Room::of(cx);
     let progress = cx.open_progress();
-    let found = find(host, args, room, stop, |searched| {
+    let found = find(host, here, args, room, stop, |searched| {
         let message = format!("{searched} files searched");
         progress.set(usize::try_from(searched).unwrap_or(usize::MAX), message);
         cx.is_cancelled() || Instant::now() >= deadline
@@ -120,6 +127,7 @@ fn run(host: &Host, args: &Args, cx: &Cx, stop: &AtomicBool) -> ToolResult<Answe
 /// Searches until it is done, `stop` is set, or `look` says that it is time; `look` is told how many files were searched.
 fn find(
     host: &Host,
+    here: &Here,
     args: &Args,
     room: Room,
     stop: &AtomicBool,
@@ -130,7 +138,7 @@ fn find(
         .as_deref()
         .map(|text| Cursor::read(text, args.fingerprint()))
         .transpose()?;
-    let place = host.roots.find(&args.path)?;
+    let place = host.roots.find(here, &args.path)?;
     let (tree, start) = Tree::open(&place, args, host.hard_links())?;
     if args.mode == Mode::Names && matches!(start, Start::File(_)) {
         return Err(ToolError::new(format!("`{}` is a file", args.path))
@@ -192,9 +200,14 @@ mod tests {
         for round in 0.. {
             let args = args(json!({ "pattern": "x", "cursor": cursor }));
             // Stopped at once, the threads come as far as they come; now and then they come further.
-            let found = find(&host, &args, WIDE, &AtomicBool::new(false), |_| {
-                round % 8 != 7
-            })
+            let found = find(
+                &host,
+                &Here::default(),
+                &args,
+                WIDE,
+                &AtomicBool::new(false),
+                |_| round % 8 != 7,
+            )
             .unwrap();
             let matches = found.matches.unwrap();
             seen.extend(matches.into_iter().map(|found| (found.path, found.line)));
@@ -216,7 +229,7 @@ mod tests {
         let flag = stop.0.clone();
         drop(stop);
         let args = args(json!({ "pattern": "x" }));
-        let found = find(&host, &args, WIDE, &flag, |_| false).unwrap();
+        let found = find(&host, &Here::default(), &args, WIDE, &flag, |_| false).unwrap();
         assert_eq!((found.found, found.searched_files), (0, 0));
     }
 
@@ -224,7 +237,15 @@ mod tests {
     fn no_more_is_searched_than_the_limit_needs() {
         let (_dir, host) = host();
         let args = args(json!({ "pattern": "x", "limit": 1 }));
-        let found = find(&host, &args, WIDE, &AtomicBool::new(false), |_| false).unwrap();
+        let found = find(
+            &host,
+            &Here::default(),
+            &args,
+            WIDE,
+            &AtomicBool::new(false),
+            |_| false,
+        )
+        .unwrap();
         assert_eq!(found.found, 1);
         assert!(found.searched_files <= 10, "{}", found.searched_files);
     }

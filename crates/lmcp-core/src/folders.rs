@@ -1,0 +1,88 @@
+//! [`Cx::folders`]: which folder a caller means by a relative path.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use lmcp_wire::roots::Root;
+use tokio::time::timeout;
+
+use crate::{caller::Transport, cx::Cx, error::Failure, roots};
+
+/// Of what a client names, paths of so many bytes in all are remembered.
+const MOST_BYTES: usize = 1024;
+
+impl Cx {
+    /// The folders that a relative path may begin in, the likeliest first: take the first that your tool may use, and else
+    /// go by the folder of this process.
+    ///
+    /// It is the folder of the process that connected ([`Caller::folder`](crate::Caller::folder)). A client that knows roots
+    /// is asked for them, once: where none of them holds that folder, they come first, for a program with windows starts
+    /// its servers anywhere. A client that takes longer than [`Limits::roots_wait`](crate::Limits::roots_wait) is not waited
+    /// for. In 2026-07-28 nobody is asked: every question there is another round of the whole request.
+    ///
+    /// ```
+    /// # use lmcp_core::{Cx, ToolResult};
+    /// async fn count(_: lmcp_core::NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let folder = cx.folders().await.into_iter().next();
+    ///     let entries = std::fs::read_dir(folder.unwrap_or(".".into()))?;
+    ///     Ok(format!("{} entries", entries.count()))
+    /// }
+    /// ```
+    pub async fn folders(&self) -> Vec<PathBuf> {
+        let named = self.named_folders().await;
+        let known = self.caller().folder().map(Path::to_owned);
+        let own = match self.caller().transport() {
+            // It was started by its client, just as a proxy is.
+            Transport::Stdio if !named.is_empty() => env::current_dir().ok(),
+            _ => known.clone(),
+        };
+        match own {
+            Some(own) if named.iter().any(|named| own.starts_with(named)) => vec![own],
+            _ => named.into_iter().chain(known).collect(),
+        }
+    }
+
+    /// What the client says, which is asked once in a session.
+    async fn named_folders(&self) -> Vec<PathBuf> {
+        let Some(session) = self.0.request.session() else {
+            return Vec::new();
+        };
+        if self.capabilities().roots.is_none() {
+            return Vec::new();
+        }
+        let Ok(live) = session.live() else {
+            return Vec::new();
+        };
+        let folders = live.folders();
+        let asked = folders.get_or_try_init(async || {
+            match timeout(self.0.engine.limits.roots_wait, self.roots()).await {
+                Ok(Ok(roots)) => Ok(existing(roots).await),
+                // The question could not be put.
+                Ok(Err(err)) if matches!(err.failure(), Failure::Rpc(_)) => Err(()),
+                // It knows no answer, or gives none.
+                Ok(Err(_)) | Err(_) => Ok(Box::default()),
+            }
+        });
+        asked
+            .await
+            .map(|folders| folders.to_vec())
+            .unwrap_or_default()
+    }
+}
+
+/// Those that are folders here. Looking may take a while: they may be anywhere.
+async fn existing(roots: Vec<Root>) -> Box<[PathBuf]> {
+    let look = move || {
+        let mut bytes = 0;
+        let folders = roots.iter().filter_map(|root| roots::folder(&root.uri));
+        let folders = folders.filter(|folder| folder.is_dir());
+        let fit = folders.take_while(|folder| {
+            bytes += folder.as_os_str().len();
+            bytes <= MOST_BYTES
+        });
+        fit.collect()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! Which folder the relative paths of a call begin in: that of its session, where there is one that the tools may use.
+
+use std::path::{Path, PathBuf};
+
+use lmcp_core::{Caller, Cx, ToolError, ToolResult};
+
+use crate::{Host, roots::expand_home};
+
+/// Where relative paths begin. The default is the first root, or where the server was started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Here(Option<PathBuf>);
+
+impl Here {
+    /// The path, from here. `~` is the home.
+    pub(crate) fn join(&self, path: &str) -> PathBuf {
+        let path = expand_home(path);
+        match &self.0 {
+            Some(folder) => folder.join(path),
+            None => path,
+        }
+    }
+}
+
+impl Host {
+    /// Where these paths of a call begin. A client may be asked for it, and is not where all of them are absolute.
+    pub(crate) async fn here<'a>(&self, cx: &Cx, paths: impl IntoIterator<Item = &'a str>) -> Here {
+        let is_relative = |path: &str| expand_home(path).is_relative();
+        if !paths.into_iter().any(is_relative) {
+            return Here::default();
+        }
+        let mut folders = cx.folders().await.into_iter();
+        Here(folders.find(|folder| self.may_work_in(folder)))
+    }
+
+    /// The folder that a call works in which names none.
+    pub(crate) async fn folder(&self, cx: &Cx) -> ToolResult<PathBuf> {
+        let Here(Some(folder)) = self.here(cx, ["."]).await else {
+            return self.own_folder();
+        };
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let words = format!(
+            "the folder of this session, `{}`, is not there any more",
+            folder.display()
+        );
+        Err(ToolError::new(words).hint("name the folder, in `cwd`, or make it again"))
+    }
+
+    /// The folder that relative paths of a caller begin in, as far as that is known before a client was asked for its roots.
+    pub(crate) fn known_folder(&self, caller: &Caller) -> ToolResult<PathBuf> {
+        match caller.folder().filter(|folder| self.may_work_in(folder)) {
+            Some(folder) => Ok(folder.to_owned()),
+            None => self.own_folder(),
+        }
+    }
+
+    /// The first root, or where the server was started.
+    fn own_folder(&self) -> ToolResult<PathBuf> {
+        let first = self.roots.paths().next().map(Path::to_owned);
+        let folder = first.map_or_else(std::env::current_dir, Ok);
+        folder
+            .map_err(|err| ToolError::new("the server has no working folder any more").source(err))
+    }
+
+    /// Does it lie in a root, if there are roots? The kernel says.
+    fn may_work_in(&self, folder: &Path) -> bool {
+        if self.roots.paths().next().is_none() {
+            return true;
+        }
+        let place = folder
+            .to_str()
+            .map(|folder| self.roots.find(&Here::default(), folder));
+        place.is_some_and(|place| place.is_ok_and(|place| place.open_dir().is_ok()))
+    }
+}
