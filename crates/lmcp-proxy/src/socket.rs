@@ -217,6 +217,13 @@ impl<'a> Driver<'a> {
                     self.notes
                         .say(format!("{}; trying again", self.relay.trouble()));
                 }
+                (Output::TurnedAway, link) => {
+                    *link = Link::Away(Instant::now());
+                    let why = self.relay.trouble();
+                    self.notes
+                        .say(format!("the server does not let us in: {why}"));
+                    self.finish(Ending::Refused);
+                }
                 (Output::Done(ending), _) => self.finish(ending),
             }
         }

@@ -404,7 +404,7 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
     // Asks the own server which process it is, by way of a proxy.
     let call = who_serves();
     let ask = format!(
-        "echo '{}' | {} proxy {}",
+        "echo '{}' | {} proxy {}; echo ended with $?",
         call.trim(),
         program.display(),
         socket.display()
@@ -422,6 +422,9 @@ fn a_confined_command_gets_nothing_from_the_own_server() {
         let is_answered = said.contains(&format!("{}\\n", own.0.id()));
         assert_eq!(is_answered, !is_confined, "{said}");
         assert_eq!(said.contains("confined command"), is_confined, "{said}");
+        // Nobody is told to try again what can never work.
+        let is_final = said.contains("ended with 77") && said.contains(r#""retriable":false"#);
+        assert_eq!(is_final, is_confined, "{said}");
     }
 }
 

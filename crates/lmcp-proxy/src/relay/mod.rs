@@ -50,6 +50,8 @@ pub(crate) enum Output {
     Remark(&'static str),
     /// This server will not do. Look for another.
     Detach,
+    /// No server will do: this one does not let us in, and everything is answered with its words.
+    TurnedAway,
     /// The client has gone, and has what it can get.
     Done(Ending),
 }

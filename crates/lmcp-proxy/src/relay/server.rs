@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Link, Output, Relay, failures,
     message::{Message, Seen, batch, cancelled, glimpse, join, replace, subscription},
+    unheard::Said,
 };
 
 /// What becomes of a message.
@@ -97,8 +98,14 @@ impl Relay {
     /// An error that answers something that could not be read, or all that stood in an array where there are none. If
     /// nothing of that kind was sent, it is about the connection.
     fn hear_nameless(&mut self, message: &[u8]) -> Heard {
-        if self.unheard.heard_nameless(message) {
-            return Heard::Nothing;
+        match self.unheard.heard_nameless(message) {
+            Said::Busy => return Heard::Nothing,
+            Said::Never(error) => {
+                self.server_turned_away(error);
+                self.output.push_back(Output::TurnedAway);
+                return Heard::Nothing;
+            }
+            Said::Other => {}
         }
         let is_refused = !self.session.has_batches() && self.sent.remove_batch();
         if is_refused || self.sent_unreadable {

@@ -3,7 +3,9 @@
 
 use std::time::Instant;
 
-use lmcp_wire::{Incoming, error::INTERNAL_ERROR, method::notification};
+use lmcp_wire::{Incoming, RpcError, error::INTERNAL_ERROR, method::notification};
+
+use serde_json::Value;
 
 use super::{
     Relay,
@@ -29,6 +31,16 @@ struct Reason {
     is_its_own: bool,
 }
 
+/// What an error says that names no request.
+pub(super) enum Said {
+    /// The server has troubles of its own, and will not listen.
+    Busy,
+    /// It does not listen to us, and never will.
+    Never(RpcError),
+    /// Something about what it was told.
+    Other,
+}
+
 impl Unheard {
     /// The client's line goes out.
     pub(super) fn told(&mut self, line: &[u8], limits: &Limits) {
@@ -49,22 +61,25 @@ impl Unheard {
         }
     }
 
-    /// The server says an error that names no request. Does it say that it will not listen?
-    pub(super) fn heard_nameless(&mut self, message: &[u8]) -> bool {
+    /// The server says an error that names no request.
+    pub(super) fn heard_nameless(&mut self, message: &[u8]) -> Said {
         let Ok(Incoming::Response {
             outcome: Err(error),
             ..
         }) = Incoming::parse(message)
         else {
-            return false;
+            return Said::Other;
         };
         if self.has_spoken || self.reason.is_some() {
-            return false;
+            return Said::Other;
         }
         let is_its_own = error.code == INTERNAL_ERROR;
+        if !is_its_own && is_final(&error) {
+            return Said::Never(error);
+        }
         let words = error.message.chars().take(LONGEST_REASON).collect();
         self.reason = Some(Reason { words, is_its_own });
-        is_its_own
+        if is_its_own { Said::Busy } else { Said::Other }
     }
 
     /// It is gone: why, if it said so, and what it surely did not look at.
@@ -81,6 +96,12 @@ impl Unheard {
             Self { reason: None, .. } => (None, Vec::new()),
         }
     }
+}
+
+/// Does it say that trying again is of no use?
+fn is_final(error: &RpcError) -> bool {
+    let retriable = error.data.as_ref().and_then(|data| data.get("retriable"));
+    retriable.and_then(Value::as_bool) == Some(false)
 }
 
 impl Relay {

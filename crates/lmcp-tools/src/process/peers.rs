@@ -21,6 +21,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, geteuid, getpid},
 };
+use serde_json::json;
 
 use super::{helper::GUARD, rights::Rights, tree::Process};
 
@@ -90,7 +91,9 @@ impl From<Refusal> for RpcError {
         match refusal {
             Refusal::Confined => Self::invalid_request(
                 "the process that connects was started by a confined command, and this server may do more than that",
-            ),
+            )
+            // Neither what the server may do nor whose child the process is will ever change.
+            .with_data(json!({ "retriable": false })),
             Refusal::Ended => Self::invalid_request(
                 "the process that connected has ended, so nobody can tell what it may do",
             ),

@@ -85,6 +85,26 @@ fn who_is_refused_is_told_so_for_everything_and_no_server_is_looked_for() {
 }
 
 #[test]
+fn a_server_whose_first_word_is_that_it_never_will_is_the_end() {
+    let script = r#"
+        client {"jsonrpc":"2.0","id":1,"method":"initialize"}
+        client {"jsonrpc":"2.0","id":2,"method":"tools/call"}
+        attached
+        to server {"id":1}
+        to server {"id":2}
+        server {"jsonrpc":"2.0","id":null,"error":{"code":INVALID_REQUEST,"message":"not you","data":{"retriable":false}}}
+        to client {"id":1,"error":{"code":INVALID_REQUEST,"message":"not you","data":{"retriable":false}}}
+        to client {"id":2,"error":{"message":"not you"}}
+        turned-away
+        client {"jsonrpc":"2.0","id":3,"method":"tools/call"}
+        to client {"id":3,"error":{"message":"not you","data":{"retriable":false}}}
+    "#;
+    let mut play = play(script);
+    assert!(!play.relay.wants_server());
+    play.go("eof\n done Refused");
+}
+
+#[test]
 fn a_server_that_is_being_started_is_waited_for() {
     let mut play = play(
         r#"

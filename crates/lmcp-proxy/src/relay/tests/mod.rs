@@ -7,7 +7,7 @@
 //! attached · lost · missing WHY      what becomes of the server
 //! refused WHY · eof · after SECONDS
 //! to client JSON · to server JSON    what is sent; other members than these may stand in it, and `…` is any rest of a text
-//! detach · done ENDING
+//! detach · turned-away · done ENDING
 //! ```
 //!
 //! Codes of errors have their names in `lmcp_wire::error`. What is sent and not expected fails, too.
@@ -95,7 +95,7 @@ impl Play {
             match (word, rest.split_once(' ')) {
                 ("to", Some(("client", wanted))) => expect(self.to_client.pop_front(), wanted),
                 ("to", Some(("server", wanted))) => expect(self.to_server.pop_front(), wanted),
-                ("detach" | "done", _) => {
+                ("detach" | "done" | "turned-away", _) => {
                     assert_eq!(self.control.pop_front().as_deref(), Some(line));
                 }
                 _ => {
@@ -152,6 +152,7 @@ impl Play {
                 Output::ToServer(line) => self.to_server.push_back(text(line)),
                 Output::Remark(_) => self.control.push_back("remark".to_owned()),
                 Output::Detach => self.control.push_back("detach".to_owned()),
+                Output::TurnedAway => self.control.push_back("turned-away".to_owned()),
                 Output::Done(ending) => self.control.push_back(format!("done {ending:?}")),
             }
         }

@@ -179,6 +179,7 @@ impl World {
                     self.is_attached = false;
                     (self.server, self.handshake) = (Vec::new(), None);
                 }
+                Output::TurnedAway => panic!("nobody is turned away"),
                 Output::Remark(words) => panic!("all that was said are messages: {words}"),
                 Output::Done(ending) => panic!("the client is still there: {ending:?}"),
             }
