@@ -82,7 +82,7 @@ pub(crate) fn server(name: &str, settings: Settings) -> Result<Server, Failure> 
         ));
     }
     let instructions = tools.instructions();
-    Ok(tools.add_to(server.instructions(instructions)))
+    Ok(tools.add_to(server.instructions_for(instructions)))
 }
 
 /// What holds whatever a client asks for, a line each, for the operator.

@@ -100,7 +100,10 @@ impl Engine {
         request.check_flaw()?;
         let versions = SERVED.iter().map(ToString::to_string).collect();
         let mut result = DiscoverResult::new(versions, self.catalog().capabilities());
-        result.instructions.clone_from(&self.instructions);
+        result.instructions = self
+            .instructions
+            .as_ref()
+            .map(|tell| tell(request.caller()));
         Ok(self.complete(request, Outcome::Discover(result, self.list_cache)))
     }
 
@@ -111,7 +114,10 @@ impl Engine {
             self.catalog().capabilities(),
             serde_json::from_str(&self.server_info).unwrap_or_default(),
         );
-        result.instructions.clone_from(&self.instructions);
+        result.instructions = self
+            .instructions
+            .as_ref()
+            .map(|tell| tell(request.caller()));
         self.complete(request, Outcome::Initialized(Box::new(result)))
     }
 

@@ -1,13 +1,15 @@
 //! What a model is told of a server before its first call: where it is, what it may touch, and what is special.
 
-use std::{env, path::Path};
+use std::path::Path;
+
+use lmcp_core::Caller;
 
 use crate::Host;
 
 impl Host {
     /// Three lines: the host and its folder, what the tools may touch, what is special about them.
-    pub(crate) fn instructions(&self) -> String {
-        let mut lines = vec![self.place(), self.reach()];
+    pub(crate) fn instructions(&self, caller: &Caller) -> String {
+        let mut lines = vec![self.place(caller), self.reach()];
         let writes = !self.settings.read_only;
         let mut special = Vec::new();
         if self.commands.is_some() {
@@ -21,16 +23,22 @@ impl Host {
         lines.join("\n")
     }
 
-    fn place(&self) -> String {
+    fn place(&self, caller: &Caller) -> String {
         let names = rustix::system::uname();
         let name = names.nodename().to_string_lossy();
         let machine = names.machine().to_string_lossy();
         let system = names.sysname().to_string_lossy();
-        let folder = self.roots.paths().next().map(Path::to_owned);
-        let folder = folder.or_else(|| env::current_dir().ok());
-        let folder = folder.map_or_else(String::new, |folder| {
-            format!("; relative paths mean {}", folder.display())
-        });
+        let folder = self.known_folder(caller);
+        // Which folders the client names is asked when a call needs to know.
+        let folder = folder.map_or_else(
+            |_| String::new(),
+            |folder| {
+                format!(
+                    "; relative paths mean {}, unless your client names another folder",
+                    folder.display()
+                )
+            },
+        );
         let shell = self.commands.as_ref().map(|_| self.shell());
         let shell = shell.map_or_else(String::new, |shell| format!("; commands are for {shell}"));
         format!("Tools of the host {name} ({system} {machine}){folder}{shell}.")

@@ -65,7 +65,7 @@ pub const NAMES: [&str; 15] = [
 /// The tools of a host, with everything the operator decided about them.
 #[derive(Debug)]
 pub struct HostTools {
-    host: Host,
+    host: Arc<Host>,
 }
 
 /// What the tools share.
@@ -89,7 +89,8 @@ impl HostTools {
     /// # Errors
     /// A root cannot be opened, or this kernel cannot enforce what was asked for.
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        Host::new(settings).map(|host| Self { host })
+        let host = Arc::new(Host::new(settings)?);
+        Ok(Self { host })
     }
 
     /// Folders of PATH that commands cannot run anything from, because they are outside of the roots and of what commands
@@ -100,18 +101,11 @@ impl HostTools {
         fence.map(reach::path_outside).unwrap_or_default()
     }
 
-    /// Three lines for [`Server::instructions`]: where this is, what the tools may touch, what is special about them.
-    pub fn instructions(&self) -> String {
-        self.host.instructions()
-    }
-
-    /// The folder that relative paths of a caller begin in, as far as that is known before its client was asked for its
-    /// roots: its own, if it lies in a root, else the first root, else that of this process.
-    ///
-    /// # Errors
-    /// This process has no folder any more.
-    pub fn folder_of(&self, caller: &Caller) -> ToolResult<PathBuf> {
-        self.host.known_folder(caller)
+    /// Three lines for [`Server::instructions_for`]: where this is and where the caller works, what the tools may touch, what
+    /// is special about them.
+    pub fn instructions(&self) -> impl Fn(&Caller) -> String + Send + Sync + use<> {
+        let host = Arc::clone(&self.host);
+        move |caller| host.instructions(caller)
     }
 
     /// The server, with these tools.

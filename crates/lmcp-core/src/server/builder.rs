@@ -11,7 +11,7 @@ use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 use super::{
     Engine, Handle,
     catalog::Catalog,
-    engine::{LocalPeerCheck, PeerCheck},
+    engine::{Instructions, LocalPeerCheck, PeerCheck},
     sight::Rule,
 };
 use crate::{
@@ -57,7 +57,7 @@ use crate::{
 #[must_use = "a server does nothing until it serves"]
 pub struct Server {
     info: Implementation,
-    instructions: Option<String>,
+    instructions: Option<Instructions>,
     limits: Limits,
     list_cache: CacheHint,
     layers: Vec<Layer>,
@@ -115,8 +115,17 @@ impl Server {
     }
 
     /// How to use it, for the model.
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.instructions = Some(instructions.into());
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        let instructions = instructions.into();
+        self.instructions_for(move |_| instructions.clone())
+    }
+
+    /// How to use it, in other words for each caller: where it works, say. Asked in every handshake and discovery.
+    pub fn instructions_for(
+        mut self,
+        tell: impl Fn(&Caller) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.instructions = Some(Box::new(tell));
         self
     }
 

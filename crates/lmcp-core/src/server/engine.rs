@@ -14,6 +14,7 @@ use super::{
 use crate::{
     ask::seal::{Sealer, Subject},
     budget::Budget,
+    caller::Caller,
     error::Error,
     layer::Layer,
     limits::Limits,
@@ -31,6 +32,9 @@ use crate::{
 pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + Sync>;
 pub(crate) type LocalPeerCheck = Box<dyn Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync>;
 
+/// What a caller's model is told of the server.
+pub(crate) type Instructions = Box<dyn Fn(&Caller) -> String + Send + Sync>;
+
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
@@ -38,7 +42,7 @@ pub(crate) struct Engine {
     pub(crate) questions: Budget,
     /// `serverInfo`, as JSON: it stands in every result.
     pub(crate) server_info: String,
-    pub(crate) instructions: Option<String>,
+    pub(crate) instructions: Option<Instructions>,
     pub(crate) list_cache: CacheHint,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lmcp_core::{Caller, CallerTransport, Workplace};
 use lmcp_tools::{HostTools, NAMES};
 use serde_json::{Value, json};
 
@@ -268,7 +269,12 @@ async fn instructions_are_three_lines_that_name_the_place() {
     let mut settings = settings(state.path());
     settings.roots = vec![root.path().to_owned()];
     settings.shell = Some("/bin/sh".into());
-    let instructions = HostTools::new(settings).unwrap().instructions();
+    let tell = HostTools::new(settings).unwrap().instructions();
+    let inside = root.path().canonicalize().unwrap().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let caller = Caller::new(CallerTransport::Unix).working_at(Workplace::new(&inside));
+    assert!(tell(&caller).contains(inside.to_str().unwrap()));
+    let instructions = tell(&Caller::new(CallerTransport::Memory));
     assert_eq!(instructions.lines().count(), 3, "{instructions}");
     for part in [
         root.path().to_str().unwrap(),
