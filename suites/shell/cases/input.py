@@ -98,6 +98,24 @@ def conversation(cx):
     equal(cx.ended(job)["exit_code"], 0, "the exit code")
 
 
+@case("input can come back with what the job wrote since, and nothing older", "two calls for each line of a REPL otherwise")
+def reaction(cx):
+    job = cx.start("printf '> '; while read line; do echo \"got $line\"; printf '> '; done")
+    cx.shows(job, "> ")
+    for word in ("one", "two"):
+        sent = cx.call("input", id=job, text=f"{word}\n", wait_for="> $", wait=20)
+        equal(sent["output"], f"got {word}\n> ", "the reaction")
+
+
+@case("a job that reads its terminal is said to wait for input, and one that sleeps is not")
+def waits_for_input(cx):
+    job = cx.start("printf 'name? '; read name; echo over; sleep 300", tty=True)
+    cx.until(lambda: cx.call("read", id=job)["waits"] == "yes", "it is said to wait")
+    cx.call("input", id=job, text="ann\n")
+    cx.shows(job, "over")
+    equal(cx.call("read", id=job)["waits"], None, "what is said of a job that sleeps")
+
+
 @case("more input than anybody reads does not hang the server", needs=["sees"])
 def input_nobody_reads(cx):
     job = cx.start("sleep 300")

@@ -162,6 +162,14 @@ def wait_for_text_until_the_end(cx):
     equal((result["state"], result["exit_code"]), ("exited", 3), "(state, exit code)")
 
 
+@case("a wait does not end at what was read before, and says when its time is over")
+def wait_for_what_is_new(cx):
+    job = cx.start("echo ready; sleep 300")
+    equal(cx.call("read", id=job, wait_for="ready", wait=20)["matched"], "ready", "what matched")
+    again = cx.call("read", id=job, wait_for="ready", wait=1)
+    equal((again["matched"], again["waited"]), (None, "expired"), "(what matched, how the wait ended)")
+
+
 @case("a pattern that is none is a clear error")
 def wait_for_nonsense(cx):
     job = cx.start("sleep 300")
