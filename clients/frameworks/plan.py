@@ -14,6 +14,9 @@ def calls(tools, folder, url, jobs):
         if bases is None:
             raise SystemExit(f"frameworks: clients/frameworks/plan.py has no arguments for the tool {tool['name']}")
         for base in bases:
+            # What is not in the schema, models do not send.
+            if not base.keys() <= tool["inputSchema"].get("properties", {}).keys():
+                continue
             for mode in MODES:
                 number = len(found)
                 (folder / f"{number}.txt").write_text("one\ntwo\n")
@@ -36,6 +39,9 @@ def filled(schema, value, mode):
     """The value with all that its schema allows besides, down to the members of lists."""
     value = copy.copy(value)
     for name, inner in schema.get("properties", {}).items():
+        # What is required and not needed, models leave empty.
+        if name in schema.get("required", []):
+            value.setdefault(name, "")
         if name in value:
             if isinstance(value[name], list) and isinstance(value[name][0], dict):
                 value[name] = [filled(inner.get("items", {}), member, mode) for member in value[name]]
