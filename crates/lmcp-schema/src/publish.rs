@@ -10,8 +10,8 @@
 //! | no `format` but `date-time` | Gemini knows `enum` and `date-time`; OpenAI's strict mode refuses `uri` |
 //! | `anyOf` for `oneOf`, `enum` for `const` and for variants that are only names | OpenAI's strict mode and Gemini have neither |
 //! | no `default`; its value goes into the description | OpenAI's strict mode refuses it |
-//! | no `minLength`, no `maxLength` | the strict modes of OpenAI and Anthropic refuse them |
-//! | no bound that is only the range of a Rust type | nobody refuses it, but every request pays for the words |
+//! | no lengths, of texts and of lists | the strict modes of OpenAI and Anthropic refuse them |
+//! | no bound that is only the range of a Rust type, no `minimum` of 0 or 1 | nobody refuses it, but every request pays for the words |
 //!
 //! The check of arguments does not change by this: it goes by the schema that the type made.
 
@@ -94,8 +94,13 @@ fn forget_range(schema: &mut Object) {
 
 fn suit_providers(schema: &mut Object) {
     forget_openness(schema);
-    schema.remove("minLength");
-    schema.remove("maxLength");
+    for keyword in ["minLength", "maxLength", "minItems", "maxItems"] {
+        schema.remove(keyword);
+    }
+    let least = schema.get("minimum").and_then(Value::as_i64);
+    if least.is_some_and(|least| (0..=1).contains(&least)) {
+        schema.remove("minimum");
+    }
     if schema
         .get("format")
         .is_some_and(|format| format != "date-time")
@@ -177,6 +182,7 @@ fn say_default(schema: &mut Object) {
         return;
     };
     let value = match &default {
+        Value::Number(number) if number.as_i64() == Some(0) => return,
         Value::Bool(true) | Value::Number(_) => default.to_string(),
         Value::String(text) if !text.is_empty() => {
             format!("`{}`", text::shorten(text, text::MAX_SHOWN))

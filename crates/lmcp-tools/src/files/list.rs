@@ -38,6 +38,7 @@ pub(crate) fn tool() -> Tool<Host> {
         )
         .alias("path", super::PATH_NAMES)
         .alias("path", super::FOLDER_NAMES)
+        .unlisted(["ignore"])
         .also_called(["ls", "dir", "list_directory", "list_files", "directory_tree", "tree"])
         .read_only()
 }
@@ -54,7 +55,7 @@ struct Args {
     /// Entries at most. Default: 500.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
-    /// `next_cursor` of the result before, to go on.
+    /// `next_cursor`, to go on.
     #[schemars(length(min = 1))]
     cursor: Option<String>,
     /// Largest or newest first.

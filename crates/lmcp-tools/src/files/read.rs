@@ -51,13 +51,13 @@ pub(crate) fn tool() -> Tool<Host> {
         .alias("path", super::PATH_NAMES)
         .also_called(["read", "view", "cat", "open_file", "view_file", "read_text_file", "read_many_files"])
         .ask_for(["path"])
+        .unlisted(["byte_limit"])
         .read_only()
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The file.
     #[schemars(length(min = 1))]
     path: Option<String>,
     /// More files to read.

@@ -39,9 +39,7 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The file.
     path: String,
-    /// What to write.
     content: String,
     /// Default: overwrite. `create` fails if the file exists.
     mode: Option<WriteMode>,

@@ -26,7 +26,7 @@ pub(crate) fn tool() -> Tool<Host> {
         .alias("cwd", super::FOLDER_NAMES)
         .ignore(["description", "explanation", "justification", "run_in_background"])
         .ask_for(["command"])
-        .unlisted(["argv"])
+        .unlisted(["argv", "rows", "cols", "timeout", "log"])
         .show_as("env", Variables::shown())
         .also_called(["bash_bg", "start_job", "run_in_background", "spawn"])
         .destructive()

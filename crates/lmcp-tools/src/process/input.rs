@@ -41,11 +41,10 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The job.
     id: String,
     /// Sent as it is.
     text: Option<String>,
-    /// Sent after the text: enter, tab, escape, backspace, up, page-up, f1, ctrl-c and the like.
+    /// Sent after it: enter, tab, up, f1, ctrl-c and the like.
     #[serde(default)]
     keys: Vec<String>,
     /// Then end its input.
@@ -55,7 +54,7 @@ struct Args {
     rows: Option<u16>,
     /// The terminal's new columns; with `rows`.
     cols: Option<u16>,
-    /// Then wait until what the job writes matches this regular expression.
+    /// Then wait for output that matches.
     #[schemars(length(min = 1))]
     wait_for: Option<String>,
     /// Seconds to wait at most. Default: 30.

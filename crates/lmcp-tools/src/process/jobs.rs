@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -25,6 +26,10 @@ pub(crate) fn tool() -> Tool<Host> {
             "List your jobs, running ones first, then those of this session that have ended, with state and exit code. For \
              what one wrote use job_output.",
         )
+        .show_as(
+            "state",
+            json!({ "type": "string", "enum": ["running", "exited", "killed", "lost"], "description": "Only such." }),
+        )
         .also_called(["list_jobs", "list_sessions", "list_processes", "ps"])
         .read_only()
 }
@@ -32,9 +37,8 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Only jobs in this state.
     state: Option<State>,
-    /// Also ended jobs of other sessions, and commands whose output is kept.
+    /// Also kept outputs, and ended jobs of other sessions.
     #[serde(default)]
     all: bool,
 }

@@ -30,6 +30,7 @@ pub(crate) fn tool() -> Tool<Host> {
         .alias("id", super::ID_NAMES)
         .alias("search", ["filter"])
         .ignore(["description", "explanation"])
+        .unlisted(["tail", "limit", "stream"])
         .also_called(["bash_output", "task_output", "read_process_output", "read_output", "get_output", "tail"])
         .read_only()
         .deadline(MOST_WAIT + WAIT)
@@ -38,9 +39,8 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The job.
     id: String,
-    /// From this byte on: `next_offset` of the answer before.
+    /// Byte to begin at: `next_offset`. Default: the end.
     offset: Option<u64>,
     /// So many bytes at the end, instead of `offset`.
     tail: Option<u64>,
@@ -49,15 +49,15 @@ struct Args {
     /// Default: both, as they came.
     #[serde(default)]
     stream: Which,
-    /// `raw`: with escape sequences. `screen`: what its terminal shows, the default with `tty`.
+    /// `screen`: what its terminal shows.
     view: Option<View>,
-    /// Only lines that match this regular expression.
+    /// Only lines that match.
     #[schemars(length(min = 1))]
     search: Option<String>,
-    /// First wait until new output matches this regular expression.
+    /// First wait for new output that matches.
     #[schemars(length(min = 1))]
     wait_for: Option<String>,
-    /// First wait until the job has ended.
+    /// First wait for its end.
     #[serde(default)]
     wait_exit: bool,
     /// Seconds to wait at most. Default: 30.

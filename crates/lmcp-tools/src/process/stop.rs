@@ -28,6 +28,7 @@ pub(crate) fn tool() -> Tool<Host> {
         )
         .alias("id", super::ID_NAMES)
         .ignore(["description", "explanation"])
+        .unlisted(["grace"])
         .also_called(["kill_shell", "kill_bash", "kill_process", "force_terminate", "kill", "stop", "task_stop"])
         .destructive()
         .open_world()
@@ -36,9 +37,8 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The job.
     id: String,
-    /// Default: TERM. KILL ends everything at once; others (INT, HUP, …) are only sent.
+    /// Default: TERM, then KILL.
     #[schemars(length(min = 1))]
     signal: Option<String>,
     /// Seconds between TERM and KILL. Default: 2.

@@ -20,13 +20,11 @@ use crate::{
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Args {
-    /// The file.
     #[schemars(length(min = 1))]
     path: Option<String>,
     /// Text to replace, as it stands in the file. It must occur once.
     #[schemars(length(min = 1))]
     old_string: Option<String>,
-    /// Text to put in its place.
     new_string: Option<String>,
     /// Replace every occurrence.
     #[serde(default)]

@@ -9,27 +9,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A regular expression, or in mode `names` a glob such as `*.rs` or `src/**/test_*`.
+    /// Regular expression; in mode `names` a glob.
     #[schemars(length(max = 32768))]
     pattern: String,
     /// Folder or file.
     #[schemars(length(min = 1))]
     #[serde(default = "here")]
     pub(super) path: String,
-    /// `content`: matching lines; `files`: files with a match; `count`: matches per file; `names`: files whose name fits
-    /// the glob, as `*spawn*`.
+    /// `files`: those with a match; `count`: matches per file; `names`: files whose name fits.
     #[serde(default)]
     pub(super) mode: Mode,
-    /// `pattern` is plain text.
+    /// Plain text.
     #[serde(default)]
     pub(super) literal: bool,
-    /// `smart`: sensitive if `pattern` has upper case. Default: sensitive.
+    /// Default: sensitive.
     #[serde(default)]
     pub(super) case: Case,
     /// A match may span lines.
     #[serde(default)]
     pub(super) multiline: bool,
-    /// Only files that fit one, such as `src/**`; `!` leaves out.
+    /// Only such files: `src/**`; `!*.md` leaves out.
     #[serde(default)]
     #[schemars(length(max = 100), inner(length(max = 1024)))]
     pub(super) globs: Vec<String>,
@@ -55,7 +54,7 @@ pub(crate) struct Args {
     /// Also what `.gitignore` leaves out.
     #[serde(default)]
     pub(super) ignored: bool,
-    /// Results at most, of all files together.
+    /// Results at most.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10000))]
     pub(super) limit: Option<usize>,
@@ -63,7 +62,7 @@ pub(crate) struct Args {
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 300))]
     pub(super) max_seconds: u32,
-    /// `next_cursor` of the result before, to go on.
+    /// `next_cursor`, to go on.
     #[serde(default)]
     #[schemars(length(min = 1, max = 16384))]
     pub(super) cursor: Option<String>,

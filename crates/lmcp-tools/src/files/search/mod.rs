@@ -71,7 +71,7 @@ pub(crate) fn tool() -> Tool<Host> {
     .alias("after", ["-A"])
     .alias("limit", ["max_results", "head_limit"])
     .ignore(["description", "explanation"])
-    .unlisted(["max_seconds"])
+    .unlisted(["before", "after", "types", "max_seconds"])
     .also_called(["grep", "glob", "rg", "ripgrep", "find", "search", "find_files", "search_file_content", "grep_search", "file_search", "codebase_search"])
     .read_only()
 }

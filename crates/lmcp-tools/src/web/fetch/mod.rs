@@ -34,7 +34,7 @@ pub(crate) fn tool() -> Tool<Host> {
         .alias("start", ["start_index"])
         .alias("timeout_s", ["timeout", "timeout_seconds"])
         .ignore(["prompt", "description", "explanation"])
-        .unlisted(["method", "timeout_s", "user_agent"])
+        .unlisted(["method", "max_bytes", "timeout_s", "user_agent"])
         .also_called(["web_fetch", "fetch_url", "curl", "wget", "http_get", "get_url", "read_url"])
         .read_only()
         .open_world()
@@ -43,7 +43,6 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Begins with https:// or http://.
     url: String,
     /// GET, or HEAD for the status and headers alone.
     #[serde(default)]
@@ -55,7 +54,7 @@ struct Args {
     #[serde(default = "default_max_bytes")]
     #[schemars(range(min = 256, max = 1_048_576))]
     max_bytes: usize,
-    /// `next_start` of the part before, to go on.
+    /// `next_start`, to go on.
     #[serde(default)]
     start: usize,
     /// How long everything may take, in seconds.

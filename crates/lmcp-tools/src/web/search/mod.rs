@@ -34,6 +34,7 @@ pub(crate) fn tool() -> Tool<Host> {
         .alias("query", ["q", "search_query", "search_term"])
         .alias("max_results", ["num_results", "count", "limit"])
         .ignore(["description", "explanation"])
+        .unlisted(["safesearch"])
         .also_called(["search_web", "google_search", "google_web_search", "brave_web_search"])
         .read_only()
         .open_world()
@@ -42,7 +43,6 @@ pub(crate) fn tool() -> Tool<Host> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// What to look for.
     #[schemars(length(min = 1, max = 1000))]
     query: String,
     /// Results at most.
