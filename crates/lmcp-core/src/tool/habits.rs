@@ -25,7 +25,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// # struct Args { path: String }
     /// # async fn read(args: Args, _cx: Cx) -> String { args.path }
-    /// let tool = Tool::<()>::new("read", read).alias("path", ["file_path", "filename"]).read_only();
+    /// let tool: Tool = Tool::new("read", read).alias("path", ["file_path", "filename"]).read_only();
     /// ```
     #[must_use]
     pub fn alias<'a>(mut self, argument: &str, others: impl IntoIterator<Item = &'a str>) -> Self {
