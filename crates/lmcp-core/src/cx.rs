@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    budget::Reservation,
+    budget::{NoRoom, Reservation},
     call::Call,
     caller::Caller,
     era,
@@ -137,6 +137,15 @@ impl Cx {
         let account = self.0.engine.budget.account(&self.caller().owner());
         let reserved = account.reserve(bytes, wait).await;
         reserved.map_err(|no_room| ToolError::rpc(no_room.into()))
+    }
+
+    /// Sets memory aside as [`Cx::reserve`] does, and does not wait for it: for work on a thread that others wait for.
+    ///
+    /// # Errors
+    /// There is no room now.
+    pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
+        let account = self.0.engine.budget.account(&self.caller().owner());
+        account.try_reserve(bytes)
     }
 
     /// Progress towards a known end. Without a progress token in the request it does nothing.

@@ -81,4 +81,5 @@ pub use spawn::Tasks;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool};
 pub use transport::{Transport, pair, stdio, unix};
+pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

@@ -14,7 +14,7 @@ const ITEM: usize = 96;
 const CONTAINER: usize = 192;
 
 /// The bytes that the values in a JSON text take, at the most.
-pub(crate) fn weigh(json: &[u8]) -> usize {
+pub fn weigh(json: &[u8]) -> usize {
     let mut weight = json.len();
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {

@@ -23,6 +23,7 @@ mod here;
 mod host;
 mod image;
 mod instructions;
+mod memory;
 mod process;
 mod room;
 mod roots;

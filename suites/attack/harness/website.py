@@ -7,9 +7,10 @@ import threading
 class Website:
     """Serves until it is closed."""
 
-    def __init__(self, redirect=None):
+    def __init__(self, redirect=None, pages=()):
         self.hits = []
         self.redirect = redirect
+        self.pages = pages
         site = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -35,6 +36,8 @@ class Website:
                 request.end_headers()
             else:
                 body = b"<html><body><p>the page behind the wall</p></body></html>"
+                if request.path.startswith("/page/"):
+                    body = self.pages[int(request.path[6:])]
                 request.send_response(200)
                 request.send_header("Content-Type", "text/html")
                 request.send_header("Content-Length", str(len(body)))

@@ -96,6 +96,9 @@ struct Listing {
     ignore: bool,
     /// Was something left out for that, in the folders of this page?
     left_out: bool,
+    /// Ignore files have too many rules: what some of them leave out is shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rules_cut: bool,
     /// There is more: pass this as `cursor`. Missing on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -162,7 +165,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
     let mut walk = Walk::new(cx, args.sort, depth, room, limit);
     walk.hidden = args.hidden;
     if ignore {
-        walk.rules = Some(Rules::above(&host.roots, &place, &dir));
+        walk.rules = Some(Rules::above(&host.roots, &place, &dir, cx));
     }
     let error = match walk.folder(dir, &trail) {
         // Told as part of the result: what was read of it still counts.
@@ -173,6 +176,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
         return Err(ToolError::new("cancelled"));
     }
     let next_cursor = walk.more.then(|| walk.last.encode(args.sort));
+    let rules_cut = walk.rules.as_ref().is_some_and(|rules| rules.is_cut);
     let text = render(&walk, next_cursor.as_deref(), error.as_deref(), room);
     let listing = Listing {
         path: place.shown().display().to_string(),
@@ -180,6 +184,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
         entries: room.in_structured.then_some(walk.found),
         ignore,
         left_out: walk.left_out,
+        rules_cut,
         next_cursor,
         error,
     };
@@ -216,6 +221,9 @@ fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>, room: Room) 
     text.push_str(&format!("[{count} {plural}"));
     if walk.left_out {
         text.push_str(", without ignored ones (`ignore: false` shows them)");
+    }
+    if walk.rules.as_ref().is_some_and(|rules| rules.is_cut) {
+        text.push_str(", ignore files have too many rules: what some of them leave out is shown");
     }
     if let Some(error) = error {
         text.push_str(&format!(", not all: {error}"));

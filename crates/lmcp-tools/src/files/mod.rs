@@ -9,6 +9,7 @@ mod exchange;
 mod hash;
 pub(crate) mod history;
 mod hold;
+mod ignore_file;
 mod kind;
 pub(crate) mod list;
 pub(crate) mod locks;

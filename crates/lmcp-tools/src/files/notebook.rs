@@ -79,10 +79,15 @@ impl Lines {
     }
 }
 
+/// Is a file called like a notebook?
+pub(crate) fn is_called_so(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(b".ipynb")
+}
+
 impl Notebook {
     /// Reads a file that is called like one. `None` if it is none, has no cells, or a cell has a line like a heading.
     pub(crate) fn read(name: &std::ffi::OsStr, bytes: &[u8]) -> Option<Self> {
-        if !name.to_str()?.ends_with(".ipynb") {
+        if !is_called_so(name) {
             return None;
         }
         let json = std::str::from_utf8(bytes).ok()?;

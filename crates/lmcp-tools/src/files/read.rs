@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Host,
     answer::Answer,
-    blocking::blocking,
     files::{
         hash,
         kind::{HEAD_BYTES, Kind, PDF},
@@ -31,6 +30,7 @@ use crate::{
     },
     here::Here,
     image,
+    memory::{Memory, blocking_within},
     room::{Room, json_length},
     roots::Place,
     time::rfc3339,
@@ -170,20 +170,19 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
         }
     };
     let here = host.here(&cx, wanted.paths()).await;
-    let reader = Reader {
-        room: Room::of(&cx),
-        host,
-        here,
-        slice,
-        form,
-        cx,
-        images: Vec::new(),
-        image_bytes: IMAGE_BYTES,
-    };
-    match wanted {
-        Wanted::One(path) if reader.is_at_hand(&path) => reader.read_one(path),
-        Wanted::One(path) => blocking(move || reader.read_one(path)).await,
-        Wanted::Many(paths) => blocking(move || Ok(reader.read_many(paths))).await,
+    let room = Room::of(&cx);
+    match &wanted {
+        Wanted::One(path) if host.roots.is_at_hand(&here, path) => {
+            let mut memory = Memory::of(&cx);
+            Reader::new(&host, &here, (slice, form), &cx, room, &mut memory).read(&wanted)
+        }
+        Wanted::One(_) | Wanted::Many(_) => {
+            let own = cx.clone();
+            let read = move |memory: &mut Memory| {
+                Reader::new(&host, &here, (slice, form), &own, room, memory).read(&wanted)
+            };
+            blocking_within(&cx, read).await
+        }
     }
 }
 
@@ -204,12 +203,13 @@ impl Wanted {
 }
 
 /// One call at work.
-struct Reader {
-    host: Arc<Host>,
-    here: Here,
+struct Reader<'a> {
+    host: &'a Host,
+    here: &'a Here,
     slice: Slice,
     form: Form,
-    cx: Cx,
+    cx: &'a Cx,
+    memory: &'a mut Memory,
     /// What is left of it for the files still to come.
     room: Room,
     images: Vec<Content>,
@@ -217,35 +217,60 @@ struct Reader {
     image_bytes: u64,
 }
 
-impl Reader {
-    fn is_at_hand(&self, path: &str) -> bool {
-        self.host.roots.is_at_hand(&self.here, path)
+impl<'a> Reader<'a> {
+    fn new(
+        host: &'a Host,
+        here: &'a Here,
+        (slice, form): (Slice, Form),
+        cx: &'a Cx,
+        room: Room,
+        memory: &'a mut Memory,
+    ) -> Self {
+        Self {
+            host,
+            here,
+            slice,
+            form,
+            cx,
+            memory,
+            room,
+            images: Vec::new(),
+            image_bytes: IMAGE_BYTES,
+        }
     }
 
-    fn read_one(mut self, path: String) -> ToolResult<Answer<Files>> {
+    fn read(self, wanted: &Wanted) -> ToolResult<Answer<Files>> {
+        match wanted {
+            Wanted::One(path) => self.read_one(path),
+            Wanted::Many(paths) => self.read_many(paths),
+        }
+    }
+
+    fn read_one(mut self, path: &str) -> ToolResult<Answer<Files>> {
         let room = self.room;
         let file = self.file(path, &room)?;
         Ok(self.answer(vec![file], false))
     }
 
-    fn read_many(mut self, paths: Vec<String>) -> Answer<Files> {
+    fn read_many(mut self, paths: &[String]) -> ToolResult<Answer<Files>> {
         let mut files = Vec::with_capacity(paths.len());
-        let mut left = paths.len();
-        for path in paths {
-            let file = self.share(path.clone(), left);
-            left -= 1;
-            files.push(file.unwrap_or_else(|err| FileRead {
-                path,
-                error: Some(err.to_string()),
-                ..FileRead::default()
-            }));
+        for (at, path) in paths.iter().enumerate() {
+            files.push(match self.share(path, paths.len() - at) {
+                Ok(file) => file,
+                Err(err) if self.memory.is_short() => return Err(err),
+                Err(err) => FileRead {
+                    path: path.clone(),
+                    error: Some(err.to_string()),
+                    ..FileRead::default()
+                },
+            });
         }
         let all_failed = files.iter().all(|file| file.error.is_some());
-        self.answer(files, all_failed)
+        Ok(self.answer(files, all_failed))
     }
 
     /// Reads a file into its share of what those before it have left over.
-    fn share(&mut self, path: String, left: usize) -> ToolResult<FileRead> {
+    fn share(&mut self, path: &str, left: usize) -> ToolResult<FileRead> {
         if self.room.bytes < FACTS_BYTES {
             return Err(
                 ToolError::new("no room is left in this result").hint("read it in another call")
@@ -265,14 +290,14 @@ impl Reader {
         Ok(file)
     }
 
-    fn file(&mut self, path: String, room: &Room) -> ToolResult<FileRead> {
-        let host = Arc::clone(&self.host);
-        let place = host.roots.find(&self.here, &path)?;
-        let (file, stat) = place.open_file(host.hard_links())?;
+    fn file(&mut self, path: &str, room: &Room) -> ToolResult<FileRead> {
+        let place = self.host.roots.find(self.here, path)?;
+        let (file, stat) = place.open_file(self.host.hard_links())?;
         let cannot = |err| cannot_read(&place, err);
-        let mut source = Source::new(file, size_of(&stat)).map_err(cannot)?;
+        let source = Source::new(file, size_of(&stat), |bytes| self.memory.need(bytes));
+        let mut source = source.map_err(cannot)?;
         let mut read = FileRead {
-            path,
+            path: path.to_owned(),
             mtime: Some(mtime_of(&stat)),
             ..FileRead::default()
         };
@@ -283,13 +308,13 @@ impl Reader {
         match kind {
             _ if self.form != Form::Text => {
                 self.slice
-                    .fill_bytes(&mut read, &mut source, self.form, room, &self.cx)
+                    .fill_bytes(&mut read, &mut source, self.form, room, self.cx)
                     .map_err(cannot)?;
             }
             Kind::Text if self.notebook(&place, &mut source, &mut read, room)? => {}
             Kind::Text | Kind::Hole => {
                 self.slice
-                    .fill(&mut read, &mut source, mark, room, &self.cx)
+                    .fill(&mut read, &mut source, mark, room, self.cx)
                     .map_err(cannot)?;
                 // Behind a hole there may be text; the hole itself is none.
                 if kind == Kind::Hole
@@ -316,7 +341,7 @@ impl Reader {
 
     /// Shows a notebook as its cells. Says whether it is one.
     fn notebook(
-        &self,
+        &mut self,
         place: &Place<'_>,
         source: &mut Source,
         read: &mut FileRead,
@@ -329,7 +354,12 @@ impl Reader {
             return Ok(false);
         }
         let size = source.size();
+        self.memory
+            .need(usize::try_from(size).unwrap_or(usize::MAX))?;
         let bytes = source.between(0, size).map_err(cannot)?;
+        // What it says, once more, and as text.
+        self.memory
+            .need(lmcp_core::weigh_json(bytes) + 3 * bytes.len())?;
         let Some(notebook) = Notebook::read(place.shown().as_os_str(), bytes) else {
             return Ok(false);
         };
@@ -337,7 +367,7 @@ impl Reader {
         let mut cells = Source::of(notebook.text_with_outputs().into_bytes());
         let mark = (Encoding::Utf8, 0);
         self.slice
-            .fill(read, &mut cells, mark, room, &self.cx)
+            .fill(read, &mut cells, mark, room, self.cx)
             .map_err(cannot)?;
         read.hash = Some(hash);
         read.add_note(
@@ -354,6 +384,8 @@ impl Reader {
         read: &mut FileRead,
     ) -> ToolResult<()> {
         let size = source.size();
+        let read_bytes = usize::try_from(size.min(SHRUNK_BYTES)).unwrap_or(usize::MAX);
+        self.memory.need(read_bytes + SHRINKING_BYTES)?;
         let bytes = source
             .between(0, size.min(SHRUNK_BYTES))
             .map_err(|err| cannot_read(place, err))?;
@@ -376,14 +408,17 @@ impl Reader {
     }
 
     /// Keeps the image for the result, and returns its bytes and MIME type.
-    fn image<'a>(
+    fn image<'s>(
         &mut self,
         place: &Place<'_>,
-        source: &'a mut Source,
-    ) -> ToolResult<(&'a [u8], &'static str)> {
+        source: &'s mut Source,
+    ) -> ToolResult<(&'s [u8], &'static str)> {
         let cannot = |err| cannot_read(place, err);
         let size = source.size();
         let read = size.min(self.image_bytes);
+        // Its bytes, and four characters of base64 for three of them.
+        self.memory
+            .need(usize::try_from(read).unwrap_or(usize::MAX) / 3 * 7)?;
         let bytes = source.between(0, read).map_err(cannot)?;
         let refused = |why: String| {
             let what = image::describe(bytes, size);
@@ -477,6 +512,9 @@ const LEAST_SHARE_BYTES: usize = 1024;
 
 /// The largest image of which a smaller copy is made.
 const SHRUNK_BYTES: u64 = 32 << 20;
+
+/// What making a smaller copy takes besides: its pixels, its bytes, and these once more as base64.
+const SHRINKING_BYTES: usize = 24 << 20;
 
 /// Images of one call, together.
 const IMAGE_BYTES: u64 = image::MOST_BYTES as u64;

@@ -20,7 +20,7 @@ use super::{
     target::{Found, Parents, Target, id_of},
     text,
 };
-use crate::{Host, answer::Answer, blocking::blocking, here::Here};
+use crate::{Host, answer::Answer, here::Here, memory::blocking_within};
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("write_file", write)
@@ -92,16 +92,17 @@ struct Written {
 }
 
 async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
-    let content = args.bytes()?;
     let mode = args.mode()?;
     let here = host.here(&cx, [args.path.as_str()]).await;
-    blocking(move || {
+    let own = cx.clone();
+    blocking_within(&cx, move |memory| {
+        memory.need(args.weight(&host, &here, mode))?;
         Writing {
             host: &host,
             here: &here,
             args: &args,
-            content,
-            cx: &cx,
+            content: args.bytes()?,
+            cx: &own,
         }
         .run(mode)
     })
@@ -244,8 +245,8 @@ impl Writing<'_> {
         let content = self.as_written_in(held.file(id_of(old)), target)?;
         atomic::append(target, &content)?;
         // It is done, and a file that is too large or may not be read has no hash.
-        let whole = if size_of(old) < LARGEST_HASHED {
-            target.read(LARGEST_HASHED).ok().flatten()
+        let whole = if size_of(old) < LARGEST_REREAD {
+            target.read(LARGEST_REREAD).ok().flatten()
         } else {
             None
         };
@@ -362,6 +363,23 @@ impl Args {
         Ok(mode)
     }
 
+    /// What is held in memory, about: the content twice, and the file where it is read.
+    fn weight(&self, host: &Host, here: &Here, mode: WriteMode) -> usize {
+        let most = match (mode, &self.if_hash) {
+            (_, Some(_)) => LARGEST_HASHED,
+            (WriteMode::Append, None) => LARGEST_REREAD,
+            (WriteMode::Overwrite, None) => u64::MAX,
+            (WriteMode::Create, None) => 0,
+        };
+        let stat = host.roots.find(here, &self.path).ok();
+        let stat = stat.and_then(|place| place.stat().ok());
+        let size = stat.and_then(|stat| u64::try_from(stat.st_size).ok());
+        // The old content is read in order to keep it, unless it is too large for that.
+        let is_read = |size: &u64| *size <= most && (most < u64::MAX || host.remembers(*size));
+        let read = usize::try_from(size.filter(is_read).unwrap_or(0)).unwrap_or(usize::MAX);
+        2 * self.content.len() + read
+    }
+
     fn bytes(&self) -> ToolResult<Vec<u8>> {
         if self.encoding != Some(Encoding::Base64) {
             return Ok(self.content.clone().into_bytes());
@@ -386,7 +404,10 @@ fn count_lines(bytes: &[u8]) -> usize {
     breaks + usize::from(open)
 }
 
-/// The largest file whose hash is compared before a write, or told after one.
+/// The largest file that is read after something was added to it, to tell its hash.
+const LARGEST_REREAD: u64 = 8 << 20;
+
+/// The largest file whose hash is compared before a write, or that is replaced where something is added.
 const LARGEST_HASHED: u64 = 64 << 20;
 
 /// How much of a file is read to learn its encoding.

@@ -44,6 +44,7 @@ mod jobs;
 mod list_dir;
 mod listing;
 mod long;
+mod memory;
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "aarch64",

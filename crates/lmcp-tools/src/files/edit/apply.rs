@@ -204,6 +204,9 @@ fn places(file: &[u8], found: &[Match]) -> String {
 
 /// The largest file that is edited, and the largest that an edit makes.
 pub(in crate::files) const MOST_BYTES: u64 = 32 << 20;
+/// What is known of a line while edits are made, at most, and of all lines of a file.
+pub(super) const LINE_BYTES: usize = 48;
+pub(super) const LINES_BYTES: usize = 10 << 20;
 const MOST_MATCHES: usize = 100_000;
 const SHOWN: usize = 10;
 const SHOWN_CHARS: usize = 120;

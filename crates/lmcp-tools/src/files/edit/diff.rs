@@ -27,8 +27,14 @@ pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room)
     let (start, old, new) = changed(old, new);
     let line = memchr::memchr_iter(b'\n', start).count();
     let (old, new) = (split(old), split(new));
+    let is_cut = old.len().max(new.len()) == MOST_LINES;
     let deadline = Instant::now() + TIME;
-    let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
+    let mut ops =
+        similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
+    if is_cut && ops.len() > 2 {
+        // What one side has more of where they were cut is no difference.
+        ops.pop_if(|last| !matches!(last, DiffOp::Equal { .. }));
+    }
     let mut text = format!("--- {path}\n+++ {path}\n");
     for hunk in similar::group_diff_ops(ops, CONTEXT) {
         if text.len() > room.bytes {
@@ -37,7 +43,7 @@ pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room)
         write_hunk(&mut text, &hunk, line, &old, &new, room.bytes);
     }
     let fits = room.fit(&text);
-    let truncated = fits < text.len();
+    let truncated = is_cut || fits < text.len();
     text.truncate(fits);
     Diff { text, truncated }
 }
@@ -77,7 +83,8 @@ fn changed<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
 }
 
 fn split(text: &[u8]) -> Vec<&[u8]> {
-    text.split_inclusive(|byte| *byte == b'\n').collect()
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines.take(MOST_LINES).collect()
 }
 
 fn write_hunk(
@@ -133,6 +140,9 @@ fn write_lines(text: &mut String, sign: char, lines: &[&[u8]], most: usize) {
 
 /// Past this the diff is coarser, not wrong.
 const TIME: Duration = Duration::from_millis(200);
+
+/// Lines that are compared: more than any answer shows, and little memory.
+const MOST_LINES: usize = 40_000;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;

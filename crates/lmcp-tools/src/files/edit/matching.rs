@@ -231,7 +231,7 @@ impl<'a> Plain<'a> {
 const WIDTH: usize = 8;
 
 /// Files with more lines are not compared line by line.
-const MOST_LINES: usize = 1_000_000;
+const MOST_LINES: usize = 500_000;
 
 /// Lines compared in vain.
 const MOST_WORK: usize = 10_000_000;

@@ -43,7 +43,13 @@ use super::{
     hold::Held,
     target::Found,
 };
-use crate::{Host, answer::Answer, blocking::blocking, here::Here, room::Room};
+use crate::{
+    Host,
+    answer::Answer,
+    here::Here,
+    memory::{Memory, blocking_within},
+    room::Room,
+};
 
 pub(super) use apply::MOST_BYTES;
 
@@ -108,7 +114,12 @@ struct EditedFile {
 
 async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
     let here = host.here(&cx, args.paths()).await;
-    blocking(move || run(&host, &here, &args, &cx)).await
+    let own = cx.clone();
+    blocking_within(&cx, move |memory| {
+        memory.need(args.weight(&host, &here))?;
+        run(&host, &here, &args, &own, memory)
+    })
+    .await
 }
 
 /// A file before and after.
@@ -123,8 +134,9 @@ struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    fn of(plan: &'a FilePlan<'a>, fuzzy: bool) -> Result<Self, Failed> {
+    fn of(plan: &'a FilePlan<'a>, fuzzy: bool, memory: &mut Memory) -> Result<Self, Failed> {
         let found = plan.read()?;
+        memory.need_in_all(shown::weight(&plan.target, &found.bytes))?;
         let shown = Shown::of(&plan.target, &found.bytes);
         let as_shown = shown.as_ref().map(|(shown, text)| {
             let edited = plan.apply(text.as_bytes(), fuzzy)?;
@@ -183,7 +195,13 @@ impl<'a> Edit<'a> {
     }
 }
 
-fn run(host: &Host, here: &Here, args: &Args, cx: &Cx) -> ToolResult<Answer<Edits>> {
+fn run(
+    host: &Host,
+    here: &Here,
+    args: &Args,
+    cx: &Cx,
+    memory: &mut Memory,
+) -> ToolResult<Answer<Edits>> {
     let plans = args.plan(host, here)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
@@ -192,7 +210,7 @@ fn run(host: &Host, here: &Here, args: &Args, cx: &Cx) -> ToolResult<Answer<Edit
         let mut edits = Vec::with_capacity(plans.len());
         for plan in &plans {
             atomic::expect_wanted(cx)?;
-            edits.push(Edit::of(plan, args.fuzzy)?);
+            edits.push(Edit::of(plan, args.fuzzy, memory)?);
         }
         atomic::expect_wanted(cx)?;
         if !args.dry_run {

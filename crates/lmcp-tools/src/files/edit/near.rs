@@ -101,11 +101,14 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
         if score >= 100 {
             rated.push((score, first, unit));
         }
+        if rated.len() >= 2 * MOST_RATED {
+            keep_best(&mut rated);
+        }
     }
-    rated.sort_by_key(|(score, first, _)| (Reverse(*score), *first));
+    keep_best(&mut rated);
     let compared = (COMPARED_BYTES / old.len().max(1)).clamp(LEAST_COMPARED, MOST_COMPARED);
     let mut best: Vec<(usize, Unit)> = Vec::new();
-    for (_, first, unit) in rated.into_iter().take(MOST_RATED) {
+    for (_, first, unit) in rated {
         if best.len() < compared
             && best
                 .iter()
@@ -118,6 +121,12 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
         .flat_map(|(first, unit)| [Some(unit), aligned(file, &units, &pieces, first, unit)])
         .flatten()
         .collect()
+}
+
+/// Puts the best first, and drops what is not among the best.
+fn keep_best(rated: &mut Vec<(u64, usize, Unit)>) {
+    rated.sort_by_key(|(score, first, _)| (Reverse(*score), *first));
+    rated.truncate(MOST_RATED);
 }
 
 /// The stretch that really stands for the text, if lines are missing or too many in one of them: from where its first
@@ -358,7 +367,7 @@ const MARGIN: usize = 8;
 /// Bytes of lines that are hardly the same by chance.
 const SAYS_SOMETHING: usize = 4;
 /// Of a file with more lines only the beginning is looked at.
-const MOST_UNITS: usize = 500_000;
+const MOST_UNITS: usize = 200_000;
 const MOST_RATED: usize = 10_000;
 const MOST_BYTES: usize = 64 << 10;
 const MOST_CHARS: usize = 16_000;

@@ -124,6 +124,33 @@ impl Args {
         Ok(plans)
     }
 
+    /// What all edits together hold in memory, about: of each file its bytes before and after, those between two edits,
+    /// and what is known of each line. What is wrong with the arguments is told elsewhere.
+    pub(super) fn weight(&self, host: &Host, here: &Here) -> usize {
+        let mut paths: Vec<&str> = match &self.edits {
+            Some(edits) => edits
+                .iter()
+                .filter_map(|edit| edit.path.as_deref())
+                .collect(),
+            None => Vec::new(),
+        };
+        paths.extend(self.path.as_deref());
+        paths.sort_unstable();
+        paths.dedup();
+        paths.truncate(MOST_FILES);
+        let several = self.edits.as_ref().is_some_and(|edits| edits.len() > 1);
+        let copies = if several { 3 } else { 2 };
+        let sizes = paths.into_iter().filter_map(|path| {
+            let stat = host.roots.find(here, path).ok()?.stat().ok()?;
+            u64::try_from(stat.st_size).ok()
+        });
+        sizes
+            .filter(|size| *size <= apply::MOST_BYTES)
+            .filter_map(|size| usize::try_from(size).ok())
+            .map(|size| size * copies + (size * apply::LINE_BYTES).min(apply::LINES_BYTES))
+            .sum()
+    }
+
     /// Each edit with its file and the hash it wants.
     fn wishes(&self) -> ToolResult<Vec<(&str, Wish<'_>, Option<&str>)>> {
         let no_path = || ToolError::new("no `path` says which file to edit");
@@ -207,20 +234,21 @@ impl FilePlan<'_> {
 
     /// All edits of this file, one on the result of the other.
     pub(super) fn apply(&self, file: &[u8], fuzzy: bool) -> ToolResult<Edited> {
-        let mut all = Edited {
+        let mut all: Option<Edited> = None;
+        for wish in &self.wishes {
+            let before = all.as_ref().map_or(file, |all| &all.bytes);
+            let mut edited = wish.apply(before, fuzzy, self.target.place().shown())?;
+            if let Some(all) = all {
+                edited.replacements += all.replacements;
+                edited.kind = edited.kind.max(all.kind);
+            }
+            all = Some(edited);
+        }
+        Ok(all.unwrap_or_else(|| Edited {
             bytes: file.to_vec(),
             replacements: 0,
             kind: Kind::Exact,
-        };
-        for wish in &self.wishes {
-            let edited = wish.apply(&all.bytes, fuzzy, self.target.place().shown())?;
-            all = Edited {
-                bytes: edited.bytes,
-                replacements: all.replacements + edited.replacements,
-                kind: all.kind.max(edited.kind),
-            };
-        }
-        Ok(all)
+        }))
     }
 }
 

@@ -2,7 +2,11 @@
 
 use lmcp_core::{ToolError, ToolResult};
 
-use crate::files::{charset::Foreign, notebook::Notebook, target::Target};
+use crate::files::{
+    charset::Foreign,
+    notebook::{Notebook, is_called_so},
+    target::Target,
+};
 
 /// How a file is shown and edited.
 #[derive(Debug)]
@@ -49,3 +53,18 @@ impl Shown {
         }
     }
 }
+
+/// What the edit of a file takes in memory that is not edited as it is: its text before and after, each longer than the
+/// file, and what else is known of a notebook. 0 for most files.
+pub(super) fn weight(target: &Target<'_>, bytes: &[u8]) -> usize {
+    if is_called_so(&target.name) {
+        return lmcp_core::weigh_json(bytes) + TIMES * bytes.len();
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(_) => 0,
+        Err(_) => TIMES * bytes.len(),
+    }
+}
+
+/// A file before and after, and both texts, in the worst case.
+const TIMES: usize = 6;

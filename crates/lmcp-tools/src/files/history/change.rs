@@ -52,6 +52,14 @@ impl Change {
         }
     }
 
+    /// What the change from one content to another takes in memory, twice: it is written with what is known of it.
+    pub(super) fn size(old: Option<&[u8]>, new: Option<&[u8]>) -> usize {
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let at = same(old.iter(), new.iter());
+        let behind = same(old[at..].iter().rev(), new[at..].iter().rev());
+        2 * (old.len() + new.len() - 2 * (at + behind) + 2 * AROUND)
+    }
+
     /// Is it all there?
     pub(super) fn is_whole(&self) -> bool {
         self.bytes.len() == self.lengths.iter().sum::<usize>()

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{change::Change, store::Entry};
 use super::target::Target;
-use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::rfc3339};
+use crate::{Host, answer::Answer, memory::blocking_within, room::Room, time::rfc3339};
 
 pub(crate) use store::History;
 
@@ -78,14 +78,15 @@ async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Chang
     let path = args.path.filter(|path| !path.is_empty());
     let here = host.here(&cx, path.as_deref()).await;
     let path = path.map(|path| here.join(&path).to_string_lossy().into_owned());
-    blocking(move || {
+    let own = cx.clone();
+    blocking_within(&cx, move |memory| {
         let history = host.history.as_ref().ok_or_else(|| {
             ToolError::new("this server keeps no history of changes")
                 .hint("it needs a state folder, `--state-dir`, outside of its roots")
         })?;
-        match args.undo.filter(|id| !id.is_empty()) {
-            Some(id) => undo::undo(&host, history, &id, path.as_deref(), &cx),
-            None => list(&host, history, path.as_deref(), &cx),
+        match args.undo.as_deref().filter(|id| !id.is_empty()) {
+            Some(id) => undo::undo((&host, history), id, path.as_deref(), &own, memory),
+            None => list(&host, history, path.as_deref(), &own),
         }
     })
     .await
@@ -181,6 +182,15 @@ impl Host {
         let Some(history) = &self.history else {
             return;
         };
+        let lengths = [old, new].map(|content| content.map_or(0, <[u8]>::len));
+        // Nearly all are small, and need no second look.
+        let size = match lengths.iter().sum() {
+            ..=LARGE_BYTES => 0,
+            _ => Change::size(old, new),
+        };
+        let Ok(_held) = cx.try_reserve(size) else {
+            return;
+        };
         let change = Change::new(old, new);
         if let Some(path) = real_path(target).filter(|_| history.takes(change.bytes.len())) {
             let about = about(&change);
@@ -228,6 +238,9 @@ fn real_path(target: &Target<'_>) -> Option<String> {
     let folder = std::fs::read_link(folder).ok()?;
     Some(folder.join(&target.name).to_str()?.to_owned())
 }
+
+/// Files from this size on, before and after, are looked at for what a change of them takes in memory.
+const LARGE_BYTES: usize = 256 * 1024;
 
 const MOST_LISTED: usize = 50;
 const SHOWN_CHARACTERS: usize = 40;

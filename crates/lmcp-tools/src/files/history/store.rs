@@ -113,6 +113,16 @@ impl History {
         Ok(id)
     }
 
+    /// How many bytes a change has as it is kept, about.
+    pub(super) fn size(&self, id: &str) -> usize {
+        let is_name = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let path = Some(id).filter(|_| is_name).map(|id| self.dir.join(id));
+        let found = path.and_then(|path| fs::symlink_metadata(path).ok());
+        found.map_or(0, |found| {
+            usize::try_from(found.len()).unwrap_or(usize::MAX)
+        })
+    }
+
     /// A new entry of this caller, without an id.
     pub(super) fn entry(&self, owner: &str, path: String, tool: &str, change: Change) -> Entry {
         Entry {
@@ -179,8 +189,11 @@ impl History {
         let end = memchr::memchr(b'\n', &bytes).ok_or(io::ErrorKind::InvalidData)?;
         let mut entry: Entry = serde_json::from_slice(&bytes[..end])?;
         entry.id = id.to_owned();
-        bytes.drain(..=end);
-        entry.change.bytes = bytes;
+        // A list of many must not hold what changed in each.
+        if let Part::All = part {
+            bytes.drain(..=end);
+            entry.change.bytes = bytes;
+        }
         Ok(entry)
     }
 

@@ -21,23 +21,28 @@ use crate::{
         target::{Parents, Target},
     },
     here::Here,
+    memory::Memory,
     room::Room,
 };
 
 /// Takes back the change with this id, or the last one.
 pub(super) fn undo(
-    host: &Host,
-    history: &History,
+    (host, history): (&Host, &History),
     id: &str,
     path: Option<&str>,
     cx: &Cx,
+    memory: &mut Memory,
 ) -> ToolResult<Answer<Changes>> {
     let id = match id {
         "last" => last(host, history, path, cx)?,
         id => id.to_owned(),
     };
+    // As it is kept, as it is kept once more, and written.
+    memory.need(3 * history.size(&id))?;
     let entry = history.find(&id, &cx.caller().owner())?;
     let target = target(host, &entry.path)?;
+    let size = target.look()?.map_or(0, |stat| atomic::size_of(&stat));
+    memory.need(usize::try_from(size.min(MOST_BYTES)).unwrap_or(usize::MAX) * 2)?;
     let _alone = host.locks.lock([target.key()].into_iter());
     let [before, after] = atomic::undisturbed(cx, || {
         let held = Held::take(&target, &[], host.locks.waiting());

@@ -1,23 +1,20 @@
 //! What `.gitignore` and `.ignore` leave out: those of the folders walked, and those above, up to the repository's top.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::File,
-    io::Read,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
 };
 
-use ignore::{
-    Match,
-    gitignore::{Gitignore, GitignoreBuilder},
-};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use ignore::Match;
+use lmcp_core::{Cx, Reservation};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{
+    files::ignore_file::{IgnoreFile, TOGETHER_BYTES},
     here::Here,
     roots::{Place, Roots},
 };
@@ -27,20 +24,31 @@ pub(super) struct Rules {
     /// From the topmost folder with rules to the listed one, with a slash at its end.
     above: Vec<u8>,
     levels: Vec<Level>,
+    /// Are there more rules than can be looked at?
+    pub(super) is_cut: bool,
+    cx: Cx,
+    /// The memory for many rules, once there are many.
+    held: Option<Reservation>,
 }
 
 struct Level {
     /// How many bytes of a path are the folder of these rules.
     skip: usize,
-    rules: Option<Gitignore>,
+    files: Files,
 }
+
+/// The ignore files of one folder, those first that have the last word.
+type Files = Vec<IgnoreFile>;
 
 impl Rules {
     /// Those that hold in a folder before it is entered: of the folders above it in the same repository.
-    pub(super) fn above(roots: &Roots, place: &Place<'_>, dir: impl AsFd) -> Self {
+    pub(super) fn above(roots: &Roots, place: &Place<'_>, dir: impl AsFd, cx: &Cx) -> Self {
         let mut rules = Self {
             above: Vec::new(),
             levels: Vec::new(),
+            is_cut: false,
+            cx: cx.clone(),
+            held: None,
         };
         if is_top(dir.as_fd()) {
             return rules;
@@ -54,12 +62,15 @@ impl Rules {
         }) else {
             return rules;
         };
-        let mut found: Vec<(OsString, Option<Gitignore>)> = Vec::new();
+        let mut found: Vec<(OsString, Files)> = Vec::new();
+        let mut known = 0;
         while let Some((parent, name)) = place.parent().filter(|_| found.len() < MOST_ABOVE) {
             let Ok(dir) = parent.open_dir() else {
                 return rules;
             };
-            found.push((name, read(dir.as_fd())));
+            let files = rules.read(dir.as_fd(), known);
+            known += weight(&files);
+            found.push((name, files));
             if is_top(dir.as_fd()) {
                 rules.begin_with(found);
                 return rules;
@@ -73,9 +84,11 @@ impl Rules {
     /// The rules of the folder that the walk is in now. Its path is relative to the listed one.
     pub(super) fn enter(&mut self, dir: BorrowedFd<'_>, path: &[u8]) {
         let slash = usize::from(!path.is_empty());
-        self.levels.push(Level {
+        let known: usize = self.levels.iter().map(|level| weight(&level.files)).sum();
+        let files = self.read(dir, known);
+        self.push(Level {
             skip: self.above.len() + path.len() + slash,
-            rules: read(dir),
+            files,
         });
     }
 
@@ -87,27 +100,47 @@ impl Rules {
     pub(super) fn ignore(&self, path: &[u8], is_dir: bool) -> bool {
         let full = [self.above.as_slice(), path].concat();
         for level in self.levels.iter().rev() {
-            let Some(rules) = &level.rules else { continue };
-            let path = Path::new(OsStr::from_bytes(&full[level.skip..]));
-            match rules.matched(path, is_dir) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
+            for file in &level.files {
+                match file.verdict(&full[level.skip..], is_dir) {
+                    Match::Ignore(()) => return true,
+                    Match::Whitelist(()) => return false,
+                    Match::None => {}
+                }
             }
         }
         false
     }
 
     /// Takes the levels above, given from the nearest to the topmost, each with the name that leads back down.
-    fn begin_with(&mut self, found: Vec<(OsString, Option<Gitignore>)>) {
-        for (name, rules) in found.into_iter().rev() {
-            self.levels.push(Level {
+    fn begin_with(&mut self, found: Vec<(OsString, Files)>) {
+        for (name, files) in found.into_iter().rev() {
+            self.push(Level {
                 skip: self.above.len(),
-                rules,
+                files,
             });
             self.above.extend(name.as_bytes());
             self.above.push(b'/');
         }
+    }
+
+    /// The rules of a folder, beside others that take `known` bytes. For many of them memory is set aside first.
+    fn read(&mut self, dir: BorrowedFd<'_>, known: usize) -> Files {
+        let most = |held: &Option<Reservation>| match held {
+            Some(_) => TOGETHER_BYTES.saturating_sub(known),
+            None => FEW_BYTES.saturating_sub(known),
+        };
+        let files = read(dir, most(&self.held));
+        if self.held.is_some() || !files.iter().any(IgnoreFile::is_cut) {
+            return files;
+        }
+        drop(files);
+        self.held = self.cx.try_reserve(TOGETHER_BYTES).ok();
+        read(dir, most(&self.held))
+    }
+
+    fn push(&mut self, level: Level) {
+        self.is_cut |= level.files.iter().any(IgnoreFile::is_cut);
+        self.levels.push(level);
     }
 }
 
@@ -116,40 +149,29 @@ fn is_top(dir: BorrowedFd<'_>) -> bool {
     rustix::fs::statat(dir, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-fn read(dir: BorrowedFd<'_>) -> Option<Gitignore> {
-    let mut builder = GitignoreBuilder::new(".");
-    let mut any = false;
-    // The second overrules the first.
-    for name in [".gitignore", ".ignore"] {
-        let Some(text) = read_file(dir, name) else {
-            continue;
-        };
-        for line in text.trim_start_matches('\u{feff}').lines() {
-            // As Git does: a line that makes no sense says nothing.
-            any |= builder.add_line(None, line).is_ok();
-        }
+/// The rules of a folder, as far as they take no more than so many bytes.
+fn read(dir: BorrowedFd<'_>, most: usize) -> Files {
+    let mut files = Files::new();
+    for name in [".ignore", ".gitignore"] {
+        let left = most.saturating_sub(weight(&files));
+        files.extend(open(dir, name).and_then(|file| IgnoreFile::read(&file, left)));
     }
-    builder.build().ok().filter(|_| any)
+    files
 }
 
-fn read_file(dir: BorrowedFd<'_>, name: &str) -> Option<String> {
+fn open(dir: BorrowedFd<'_>, name: &str) -> Option<File> {
     // As Git does: a link is not followed, it might lead anywhere.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::from(file)
-        .take(MOST_BYTES)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(file.into())
 }
+
+fn weight(files: &Files) -> usize {
+    files.iter().map(IgnoreFile::weight).sum()
+}
+
+/// Rules that take no more than this count as nothing.
+const FEW_BYTES: usize = 128 * 1024;
 
 /// Folders above that are looked at.
 const MOST_ABOVE: usize = 64;
-
-/// Of one file with rules. Real ones have a few hundred lines.
-const MOST_BYTES: u64 = 256 * 1024;

@@ -3,9 +3,13 @@
 //! A small file is read once and stays in memory, and so does one that the kernel makes up as it is read, whose size is
 //! not known before. Of any other there is one chunk in memory at a time.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+};
 
-use lmcp_core::Cx;
+use lmcp_core::{Cx, ToolResult};
 
 /// An open file.
 #[derive(Debug)]
@@ -19,8 +23,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A file of this size, as the kernel says; 0 may be anything.
-    pub(super) fn new(file: File, size: u64) -> io::Result<Self> {
+    /// A file of this size, as the kernel says; 0 may be anything. `need` sets memory aside for what turns out to be large.
+    pub(super) fn new(
+        file: File,
+        size: u64,
+        need: impl FnMut(usize) -> ToolResult<()>,
+    ) -> io::Result<Self> {
         if size > SMALL_BYTES {
             return Ok(Self {
                 file: Some(file),
@@ -29,8 +37,10 @@ impl Source {
                 size,
             });
         }
-        let most = if size == 0 { MADE_UP_BYTES } else { size };
-        let buffer = read_all(&file, size, most)?;
+        let buffer = match size {
+            0 => read_made_up(&file, need)?,
+            _ => read_all(&file, size)?,
+        };
         let size = buffer.len() as u64;
         Ok(Self {
             file: None,
@@ -156,29 +166,38 @@ pub(super) fn stop_if_cancelled(cx: &Cx) -> io::Result<()> {
     Ok(())
 }
 
-/// All of a file that is expected to have this size. One that has grown is taken as it was, `most` bytes of it.
-fn read_all(mut file: &File, size: u64, most: u64) -> io::Result<Vec<u8>> {
-    use io::Read;
-    if size > 0 {
-        let mut buffer = vec![0; index(size)];
-        // Files answer in full: less means that it became shorter.
-        let count = file.read(&mut buffer)?;
-        if count == buffer.len() {
-            return Ok(buffer);
-        }
-        buffer.truncate(count);
-        file.take(most - count as u64).read_to_end(&mut buffer)?;
+/// All of a file that is expected to have this size. Of one that has grown, as much.
+fn read_all(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; index(size)];
+    // Files answer in full: less means that it became shorter.
+    let count = file.read(&mut buffer)?;
+    if count == buffer.len() {
         return Ok(buffer);
     }
-    let mut buffer = Vec::new();
-    file.take(most + 1).read_to_end(&mut buffer)?;
-    if buffer.len() as u64 > most {
-        return Err(io::Error::other(format!(
-            "it does not end within {} MiB",
-            most >> 20
-        )));
-    }
+    buffer.truncate(count);
+    file.take(size - count as u64).read_to_end(&mut buffer)?;
     Ok(buffer)
+}
+
+/// All of a file that does not say how large it is.
+fn read_made_up(file: &File, mut need: impl FnMut(usize) -> ToolResult<()>) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    loop {
+        let known = buffer.len();
+        if known as u64 > MADE_UP_BYTES {
+            return Err(io::Error::other(format!(
+                "it does not end within {} MiB",
+                MADE_UP_BYTES >> 20
+            )));
+        }
+        // As much again, so that few steps lead to the end; and not more than is set aside.
+        let step = known.max(CHUNK_BYTES);
+        need(step).map_err(|err| io::Error::other(err.to_string()))?;
+        buffer.reserve_exact(step);
+        if file.take(step as u64).read_to_end(&mut buffer)? < step {
+            return Ok(buffer);
+        }
+    }
 }
 
 /// A place in memory: what is larger than memory is past every end.

@@ -24,6 +24,12 @@ pub(super) struct Filter {
     pub(super) rules: bool,
 }
 
+/// What a byte of a glob becomes, once it is ready to be used.
+const GLOB_BYTES: usize = 200;
+/// What a thread keeps in order to match globs fast; short ones need next to nothing.
+const CACHE_BYTES: usize = 4 * 1024 * 1024;
+const SHORT: usize = 1024;
+
 /// Where version control keeps its own files: never searched by the way.
 const VERSION_CONTROL: [&[u8]; 4] = [b".git", b".hg", b".jj", b".svn"];
 
@@ -40,6 +46,17 @@ impl Filter {
             hidden: args.hidden,
             rules: !args.ignored,
         })
+    }
+
+    /// The memory that the globs of the arguments take, and of that what each thread needs.
+    pub(super) fn weight(args: &Args) -> (usize, usize) {
+        let pattern = match args.mode {
+            Mode::Names => args.pattern().len(),
+            Mode::Content | Mode::Files | Mode::Count => 0,
+        };
+        let bytes = pattern + args.globs.iter().map(String::len).sum::<usize>();
+        let cache = if bytes > SHORT { CACHE_BYTES } else { 0 };
+        (bytes * GLOB_BYTES + cache, cache)
     }
 
     /// Is a folder gone into? `path` is that of the search, `below` its part below the folder that is searched.

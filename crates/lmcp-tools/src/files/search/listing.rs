@@ -1,6 +1,6 @@
 //! What is in one folder, in the order of the search: files by name, then folders by name.
 
-use std::{mem::MaybeUninit, ops::Range, os::fd::OwnedFd, sync::Arc};
+use std::{io, mem::MaybeUninit, ops::Range, os::fd::OwnedFd, sync::Arc};
 
 use rustix::{
     fs::{AtFlags, FileType, RawDir},
@@ -10,18 +10,21 @@ use rustix::{
 use super::{
     cursor::Cursor,
     filter::Filter,
+    meter::{Charge, Meter},
     rules::{self, Rules},
     tree::Tree,
 };
 
 /// A folder to be listed.
-pub(super) struct Folder {
-    /// Its path, with a `/` at the end unless it is empty.
-    pub(super) path: Vec<u8>,
-    /// The rules of those above it.
-    pub(super) rules: Arc<Rules>,
-    /// If the cursor points into this folder: how many of its names lead here.
-    pub(super) on_cursor: Option<usize>,
+pub(super) enum Folder {
+    /// The one that is searched.
+    Top {
+        path: Vec<u8>,
+        rules: Arc<Rules>,
+        on_cursor: Option<usize>,
+    },
+    /// The one with this number in another.
+    Below { above: Arc<Listing>, number: usize },
 }
 
 /// What is in a folder.
@@ -38,7 +41,9 @@ pub(super) struct Listing {
     /// If the first file is the cursor's: the line after which it goes on.
     pub(super) resume_after: Option<u64>,
     /// If the cursor points into the first folder: how many of its names lead there.
-    pub(super) first_on_cursor: Option<usize>,
+    first_on_cursor: Option<usize>,
+    /// The memory of all this, and of the work that it makes.
+    charge: Charge,
 }
 
 /// A name in [`Listing::names`].
@@ -50,6 +55,10 @@ pub(super) struct Name {
 
 /// All names of one folder together, in bytes. 64 MiB: some million files.
 const NAMES_BYTES: usize = 64 * 1024 * 1024;
+/// What a piece of work takes while it waits, in bytes: a folder, or some files.
+const PIECE_BYTES: usize = 256;
+/// Files in one piece of work. Few enough to share the work of a folder, many enough not to meet at the lock.
+pub(super) const BATCH: usize = 32;
 /// What the kernel is asked for at once, in bytes.
 pub(super) const BUFFER_BYTES: usize = 32 * 1024;
 
@@ -60,23 +69,55 @@ impl Name {
     }
 }
 
+impl Folder {
+    /// Its path, with a `/` at the end unless it is empty.
+    pub(super) fn path(&self) -> Vec<u8> {
+        match self {
+            Self::Top { path, .. } => path.clone(),
+            Self::Below { above, number } => {
+                let name = above.name(above.folders[*number]);
+                [&above.path, name, b"/"].concat()
+            }
+        }
+    }
+
+    /// The rules of those above it.
+    pub(super) fn rules(&self) -> &Arc<Rules> {
+        match self {
+            Self::Top { rules, .. } => rules,
+            Self::Below { above, .. } => &above.rules,
+        }
+    }
+
+    /// If the cursor points into this folder: how many of its names lead here.
+    pub(super) fn on_cursor(&self) -> Option<usize> {
+        match self {
+            Self::Top { on_cursor, .. } => *on_cursor,
+            Self::Below { above, number } => above.first_on_cursor.filter(|_| *number == 0),
+        }
+    }
+}
+
 impl Listing {
     /// Lists a folder. `stopped` is looked at now and then; a list that was stopped says so.
     pub(super) fn read(
         folder: &Folder,
         open: &OwnedFd,
         buffer: &mut [MaybeUninit<u8>],
+        meter: &Arc<Meter>,
         stopped: impl Fn() -> bool,
-    ) -> Result<(Self, bool), Errno> {
+    ) -> io::Result<(Self, bool)> {
+        let charge = meter.take(0).ok_or_else(no_room)?;
         let mut listing = Self {
-            path: folder.path.clone(),
+            path: folder.path(),
             names: Vec::new(),
             files: Vec::new(),
             unfit: 0,
             folders: Vec::new(),
-            rules: folder.rules.clone(),
+            rules: folder.rules().clone(),
             resume_after: None,
             first_on_cursor: None,
+            charge,
         };
         let mut has_rules = false;
         let mut entries = RawDir::new(open, buffer);
@@ -92,11 +133,24 @@ impl Listing {
                 FileType::Directory => listing.folders.push(push(&mut listing.names, name)?),
                 _ => {}
             }
-            if entries.is_buffer_empty() && stopped() {
-                break;
+            if entries.is_buffer_empty() {
+                if stopped() {
+                    break;
+                }
+                // What grows has room for as much again.
+                let weight = 2 * listing.weight();
+                if !listing.charge.set(weight) {
+                    return Err(no_room());
+                }
             }
         }
         Ok((listing, has_rules))
+    }
+
+    fn weight(&self) -> usize {
+        let pieces = self.files.len() / BATCH + self.folders.len();
+        let names = (self.files.len() + self.folders.len()) * size_of::<Name>();
+        self.path.len() + self.names.len() + names + pieces * PIECE_BYTES
     }
 
     /// Leaves out what the search does not look at, and puts the rest in order.
@@ -133,6 +187,10 @@ impl Listing {
         if let Some((cursor, depth)) = cursor {
             self.mark_cursor(cursor, depth);
         }
+        self.names.shrink_to_fit();
+        self.files.shrink_to_fit();
+        self.folders.shrink_to_fit();
+        self.charge.set(self.weight());
     }
 
     pub(super) fn name(&self, name: Name) -> &[u8] {
@@ -179,11 +237,15 @@ fn kind(folder: &OwnedFd, name: &[u8], told: FileType) -> FileType {
     })
 }
 
-fn push(names: &mut Vec<u8>, name: &[u8]) -> Result<Name, Errno> {
+fn no_room() -> io::Error {
+    io::Error::other("its names take more memory than is free for this caller now")
+}
+
+fn push(names: &mut Vec<u8>, name: &[u8]) -> io::Result<Name> {
     if names.len() + name.len() > NAMES_BYTES {
-        return Err(Errno::TOOBIG);
+        return Err(Errno::TOOBIG.into());
     }
-    let too_long = |_| Errno::NAMETOOLONG;
+    let too_long = |_| io::Error::from(Errno::NAMETOOLONG);
     let start = u32::try_from(names.len()).map_err(too_long)?;
     let length = u16::try_from(name.len()).map_err(too_long)?;
     names.extend_from_slice(name);

@@ -7,6 +7,7 @@
 //! | `tree`, `rules`, `filter`, `listing` | the folders, by open directories; what in them is left out |
 //! | `pool`, `worker` | many threads, one order: what is found is the same whoever finds it first |
 //! | `sink`, `clip` | what is kept of a match |
+//! | `meter` | the memory that it takes |
 //! | `page`, `cursor` | what fits into one answer, and where the next goes on |
 
 mod args;
@@ -14,6 +15,7 @@ mod clip;
 mod cursor;
 mod filter;
 mod listing;
+mod meter;
 mod page;
 mod pool;
 mod query;
@@ -35,14 +37,21 @@ use std::{
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
 use tokio::sync::Semaphore;
 
-use crate::{Host, answer::Answer, blocking::blocking, here::Here, room::Room};
+use crate::{
+    Host,
+    answer::Answer,
+    here::Here,
+    memory::{Memory, blocking_within},
+    room::Room,
+};
 
 use args::{Args, Mode};
 use cursor::Cursor;
 use filter::Filter;
+use meter::Meter;
 use page::{Page, Want};
 use pool::Pool;
-use query::Query;
+use query::{BASE_BYTES, Query};
 use result::Found;
 use tree::{Start, Tree};
 use worker::Search;
@@ -86,10 +95,11 @@ async fn search(
     let turn = turns.acquire_owned().await?;
     let stop = StopOnDrop::default();
     let flag = stop.0.clone();
-    blocking(move || {
-        let answer = run(&host, &here, &args, &cx, &flag);
-        drop(turn);
-        answer
+    let own = cx.clone();
+    blocking_within(&cx, move |memory| {
+        // Given back with this step: threads may go on for a moment after nobody waits for them.
+        let _turn = &turn;
+        run(&host, &here, &args, &own, memory, &flag)
     })
     .await
 }
@@ -110,12 +120,21 @@ fn run(
     here: &Here,
     args: &Args,
     cx: &Cx,
+    memory: &mut Memory,
     stop: &AtomicBool,
 ) -> ToolResult<Answer<Found>> {
     let deadline = Instant::now() + Duration::from_secs(args.max_seconds.into());
     let room = Room::of(cx);
     let progress = cx.open_progress();
-    let found = find(host, here, args, room, stop, |searched| {
+    let (globs, cache) = Filter::weight(args);
+    memory.need(BASE_BYTES + globs)?;
+    let mut query = Query::new(args, room, &mut |bytes| memory.need(bytes))?;
+    query.thread_bytes += cache;
+    let reserved = cx
+        .try_reserve(0)
+        .map_err(|err| ToolError::rpc(err.into()))?;
+    let meter = Meter::new(reserved);
+    let found = find(host, here, args, (room, &query), &meter, stop, |searched| {
         let message = format!("{searched} files searched");
         progress.set(usize::try_from(searched).unwrap_or(usize::MAX), message);
         cx.is_cancelled() || Instant::now() >= deadline
@@ -129,7 +148,8 @@ fn find(
     host: &Host,
     here: &Here,
     args: &Args,
-    room: Room,
+    (room, query): (Room, &Query),
+    meter: &Arc<Meter>,
     stop: &AtomicBool,
     look: impl Fn(u64) -> bool,
 ) -> ToolResult<Found> {
@@ -139,32 +159,50 @@ fn find(
         .map(|text| Cursor::read(text, args.fingerprint()))
         .transpose()?;
     let place = host.roots.find(here, &args.path)?;
-    let (tree, start) = Tree::open(&place, args, host.hard_links())?;
+    let (tree, start) = Tree::open(&place, args, host.hard_links(), meter)?;
     if args.mode == Mode::Names && matches!(start, Start::File(_)) {
         return Err(ToolError::new(format!("`{}` is a file", args.path))
             .hint("mode `names` looks for files in a folder"));
     }
     let search = Search {
         tree: &tree,
-        query: &Query::new(args, room)?,
+        query,
         filter: &Filter::new(args)?,
         cursor: cursor.as_ref(),
+        meter,
         prefix_bytes: args.path.len() + 1,
     };
     let page = Page::new(Want::new(args, room));
     let page = Pool::new(search, page, stop).run(start, look);
-    Ok(page.into_found(args, cursor.as_ref()))
+    let mut found = page.into_found(args, cursor.as_ref());
+    found.skipped.ignore_rules = meter.has_left_out_rules();
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, fs};
 
+    use lmcp_core::Budget;
     use serde_json::{Value, json};
 
     use crate::Settings;
 
     use super::{page::Stop, *};
+
+    /// Searches with plenty of memory.
+    fn find(
+        host: &Host,
+        here: &Here,
+        args: &Args,
+        room: Room,
+        stop: &AtomicBool,
+        look: impl Fn(u64) -> bool,
+    ) -> ToolResult<Found> {
+        let query = Query::new(args, room, &mut |_| Ok(()))?;
+        let meter = Meter::new(Budget::new(1 << 30).account("a").take(0));
+        super::find(host, here, args, (room, &query), &meter, stop, look)
+    }
 
     /// A folder with 40 folders of 10 files of 3 matches each, and a host that knows it.
     fn host() -> (tempfile::TempDir, Host) {

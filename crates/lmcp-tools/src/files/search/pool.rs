@@ -20,7 +20,8 @@ use std::{
 };
 
 use super::{
-    listing::{Folder, Listing},
+    listing::{BATCH, Folder, Listing},
+    meter::Charge,
     page::{Budget, Outcome, Page, Stop},
     tree::Start,
     worker::{Files, Flags, Listed, Search, Worker},
@@ -48,6 +49,8 @@ struct State {
     done: BTreeMap<Key, Outcome>,
     /// Nothing after this piece is needed.
     horizon: Option<Key>,
+    /// Does a thread wait because too much is done ahead of what the answer takes next?
+    is_ahead: bool,
     page: Page,
 }
 
@@ -60,8 +63,8 @@ enum Task {
 
 /// The most threads; more wait for each other than they gain. Ripgrep's number.
 const THREADS: usize = 12;
-/// Files in one piece. Few enough to share the work of a folder, many enough not to meet at the lock.
-const BATCH: usize = 32;
+/// What may be done ahead of the piece that the answer takes next, in pieces.
+const MOST_AHEAD: usize = 2048;
 /// How often somebody looks whether the search should end.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -77,6 +80,7 @@ impl<'a> Pool<'a> {
                 running: BTreeMap::new(),
                 done: BTreeMap::new(),
                 horizon: None,
+                is_ahead: false,
                 page,
             }),
             changed: Condvar::new(),
@@ -92,20 +96,19 @@ impl<'a> Pool<'a> {
             Start::Folder(rules) => {
                 let on_cursor = self.search.cursor.map(|_| 0);
                 let path = self.search.tree.above.clone();
-                (
-                    Task::Folder(Folder {
-                        path,
-                        rules,
-                        on_cursor,
-                    }),
-                    self.unwanted.len(),
-                )
+                let top = Folder::Top {
+                    path,
+                    rules,
+                    on_cursor,
+                };
+                (Task::Folder(top), self.unwanted.len())
             }
             Start::File(file) => (Task::Named(file), 1),
         };
+        let helpers = self.helpers(threads - 1);
         self.lock().todo.insert(Key::new(), first);
         thread::scope(|scope| {
-            for id in 0..threads {
+            for id in 0..=helpers.len() {
                 let pool = &self;
                 scope.spawn(move || pool.work(id));
             }
@@ -120,6 +123,13 @@ impl<'a> Pool<'a> {
             page.stop.get_or_insert(Stop::Time);
         }
         page
+    }
+
+    /// The memory of threads beside the first, as many as there is plenty of room for.
+    fn helpers(&self, most: usize) -> Vec<Charge> {
+        let Search { meter, query, .. } = self.search;
+        let charges = (0..most).map_while(|_| meter.take_of_plenty(query.thread_bytes));
+        charges.collect()
     }
 
     /// Waits for the end.
@@ -170,7 +180,9 @@ impl<'a> Pool<'a> {
                 self.over.notify_one();
                 return None;
             }
-            if let Some((key, task)) = state.todo.pop_first() {
+            if state.is_too_far_ahead() {
+                state.is_ahead = true;
+            } else if let Some((key, task)) = state.todo.pop_first() {
                 self.unwanted[id].store(false, Ordering::Relaxed);
                 state.running.insert(key.clone(), id);
                 return Some((key, task));
@@ -212,8 +224,11 @@ impl<'a> Pool<'a> {
         if found_some {
             self.drop_what_is_not_needed(&mut state);
         }
-        if state.is_over() {
+        let is_over = state.is_over();
+        if std::mem::take(&mut state.is_ahead) || is_over {
             self.changed.notify_all();
+        }
+        if is_over {
             self.over.notify_one();
         }
     }
@@ -272,6 +287,15 @@ impl State {
         }
     }
 
+    /// Is so much done already that the piece the answer takes next should come first? That one is never held up.
+    fn is_too_far_ahead(&self) -> bool {
+        let is_next = match (self.todo.keys().next(), self.done.keys().next()) {
+            (Some(todo), Some(done)) => todo < done,
+            (Some(_), None) | (None, _) => true,
+        };
+        self.done.len() >= MOST_AHEAD && !is_next
+    }
+
     /// Is there nothing more to do?
     fn is_over(&self) -> bool {
         self.page.stop.is_some() || (self.todo.is_empty() && self.running.is_empty())
@@ -300,18 +324,11 @@ fn pieces(listing: &Arc<Listing>, open: OwnedFd) -> Vec<Task> {
             open: open.take(),
         }));
     }
-    for (at, name) in listing.folders.iter().enumerate() {
-        let name = listing.name(*name);
-        let mut path = Vec::with_capacity(listing.path.len() + name.len() + 1);
-        path.extend_from_slice(&listing.path);
-        path.extend_from_slice(name);
-        path.push(b'/');
-        let on_cursor = listing.first_on_cursor.filter(|_| at == 0);
-        pieces.push(Task::Folder(Folder {
-            path,
-            rules: listing.rules.clone(),
-            on_cursor,
-        }));
-    }
+    pieces.extend((0..listing.folders.len()).map(|number| {
+        Task::Folder(Folder::Below {
+            above: listing.clone(),
+            number,
+        })
+    }));
     pieces
 }

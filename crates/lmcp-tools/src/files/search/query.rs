@@ -6,7 +6,10 @@ use lmcp_core::{ToolError, ToolResult};
 
 use crate::room::Room;
 
-use super::args::{Args, Case, Mode};
+use super::{
+    args::{Args, Case, Mode},
+    meter::FREE,
+};
 
 /// What to look for in a file, and what to keep of it.
 pub(super) struct Query {
@@ -21,21 +24,59 @@ pub(super) struct Query {
     pub(super) after: usize,
     /// Bytes of a line that are shown.
     pub(super) width: usize,
+    /// Memory that a thread needs to look for it.
+    pub(super) thread_bytes: usize,
 }
 
-/// The largest compiled pattern, in bytes; the default of the `regex` crate. A pattern of that size is slow already.
-const PATTERN_BYTES: usize = 10 * 1024 * 1024;
-/// Memory of one thread for running it, in bytes.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Sets so many bytes more aside.
+pub(super) type Need<'a> = &'a mut dyn FnMut(usize) -> ToolResult<()>;
+
+/// How large a pattern may become, in bytes. Most are small, and so little memory is set aside for them.
+struct Size {
+    compiled: usize,
+    /// What compiling takes, beside what every search needs.
+    compiling: usize,
+    /// What a thread keeps in order to run it fast, twice: one way for the end of a match, one for its beginning.
+    cache: usize,
+    /// What a thread needs besides.
+    thread: usize,
+}
+
+const SIZES: [Size; 3] = [
+    Size {
+        compiled: 512 * KIB,
+        compiling: 0,
+        cache: 512 * KIB,
+        thread: SHORT_LINE + 128 * KIB,
+    },
+    Size {
+        compiled: 4096 * KIB,
+        compiling: 16 * 1024 * KIB,
+        cache: 2048 * KIB,
+        thread: 4096 * KIB,
+    },
+    // The default of the `regex` crate. A pattern of that size is slow already.
+    Size {
+        compiled: 10 * 1024 * KIB,
+        compiling: 28 * 1024 * KIB,
+        cache: 2048 * KIB,
+        thread: 8192 * KIB,
+    },
+];
+const KIB: usize = 1024;
+/// What every search needs beside what it counts as it goes: the first thread, and a small pattern.
+pub(super) const BASE_BYTES: usize = SIZES[0].thread_bytes() + 2048 * KIB + FREE;
 /// Brackets within brackets.
 const NESTING: u32 = 100;
-/// The longest line, and in multiline searches the largest file, in bytes.
-const HEAP_BYTES: usize = 64 * 1024 * 1024;
+/// The longest line, and in multiline searches the largest file, for which a thread needs no more memory.
+pub(super) const SHORT_LINE: usize = 256 * KIB;
+/// The same, however much memory is free.
+pub(super) const MOST_LINE: usize = 64 * 1024 * KIB;
 /// Bytes of a line that are shown, at most and at least.
 const WIDTH: (usize, usize) = (80, 400);
 
 impl Query {
-    pub(super) fn new(args: &Args, room: Room) -> ToolResult<Self> {
+    pub(super) fn new(args: &Args, room: Room, need: Need<'_>) -> ToolResult<Self> {
         let (before, after) = match args.mode {
             Mode::Content => (args.before(), args.after()),
             Mode::Files | Mode::Count | Mode::Names => (0, 0),
@@ -46,43 +87,57 @@ impl Query {
             .multi_line(args.multiline)
             .before_context(before)
             .after_context(after)
-            .heap_limit(Some(HEAP_BYTES))
             // Another process that shortens a mapped file would kill this one.
             .memory_map(MmapChoice::never())
             .binary_detection(BinaryDetection::quit(0));
         // One match with its context always fits into an answer.
         let width = room.bytes / (2 * (before + after + 1));
         let is_foreign = !args.pattern().is_ascii();
+        let (matcher, thread_bytes) = matcher(args, need)?;
         Ok(Self {
             mode: args.mode,
             is_foreign,
-            matcher: matcher(args)?,
+            matcher,
             searcher,
             multiline: args.multiline,
             after,
             width: width.clamp(WIDTH.0, WIDTH.1),
+            thread_bytes,
         })
     }
 
-    /// For a file that is not UTF-8.
-    pub(super) fn searcher_for(&self, encoding: &str) -> Option<Searcher> {
-        let encoding = Encoding::new(encoding).ok()?;
-        Some(self.searcher.clone().encoding(Some(encoding)).build())
+    /// One per thread: it keeps its buffers. Lines, and in multiline searches files, have at most so many bytes.
+    pub(super) fn searcher(&self, most: usize) -> Searcher {
+        self.searcher.clone().heap_limit(Some(most)).build()
     }
 
-    /// One per thread: it keeps its buffers.
-    pub(super) fn searcher(&self) -> Searcher {
-        self.searcher.build()
+    /// The same for a file in this encoding, if there is such.
+    pub(super) fn searcher_for(&self, encoding: &str, most: usize) -> Option<Searcher> {
+        let encoding = Encoding::new(encoding).ok()?;
+        let mut searcher = self.searcher.clone();
+        Some(
+            searcher
+                .heap_limit(Some(most))
+                .encoding(Some(encoding))
+                .build(),
+        )
     }
 }
 
-/// Is this what the searcher says about a line, or in multiline searches a file, of more than [`HEAP_BYTES`]?
+impl Size {
+    const fn thread_bytes(&self) -> usize {
+        2 * self.cache + self.thread
+    }
+}
+
+/// Is this what a searcher says about a line, or in multiline searches a file, that is longer than it takes?
 pub(super) fn is_too_large(err: &std::io::Error) -> bool {
     // It has no kind of its own.
     err.to_string().contains("allocation limit")
 }
 
-fn matcher(args: &Args) -> ToolResult<RegexMatcher> {
+/// The pattern, in as little memory as it fits into; and what a thread needs for it.
+fn matcher(args: &Args, need: Need<'_>) -> ToolResult<(RegexMatcher, usize)> {
     // Names are matched by a glob; see `Filter`.
     let pattern = match args.mode {
         Mode::Names => "",
@@ -96,22 +151,34 @@ fn matcher(args: &Args) -> ToolResult<RegexMatcher> {
         // `^` and `$` mean lines, as people expect.
         .multi_line(true)
         .dot_matches_new_line(args.multiline)
-        .size_limit(PATTERN_BYTES)
-        .dfa_size_limit(CACHE_BYTES)
         .nest_limit(NESTING);
     // `$` also matches before `\r\n`, unless somebody looks for the `\r` itself.
     if !pattern.contains("\\r") && !pattern.contains('\r') {
         builder.crlf(true);
     }
     builder.line_terminator((!args.multiline).then_some(b'\n'));
-    builder.build(pattern).map_err(|err| {
-        let hint = if err.to_string().contains("is not allowed in a regex") {
-            "`multiline: true` lets a match span lines"
-        } else {
-            "`literal: true` looks for the text as it is"
-        };
-        ToolError::new(format!("cannot search for `{pattern}`"))
-            .source(err)
-            .hint(hint)
-    })
+    let mut compiling = 0;
+    let mut refused = None;
+    for size in &SIZES {
+        need(size.compiling - compiling)?;
+        compiling = size.compiling;
+        builder.size_limit(size.compiled).dfa_size_limit(size.cache);
+        match builder.build(pattern) {
+            Ok(matcher) => return Ok((matcher, size.thread_bytes())),
+            Err(err) => {
+                let is_large = err.to_string().contains("size limit");
+                refused = Some(err);
+                if !is_large {
+                    break;
+                }
+            }
+        }
+    }
+    let why = refused.map(|err| err.to_string()).unwrap_or_default();
+    let hint = if why.contains("is not allowed in a regex") {
+        "`multiline: true` lets a match span lines"
+    } else {
+        "`literal: true` looks for the text as it is"
+    };
+    Err(ToolError::new(format!("cannot search for `{pattern}`: {why}")).hint(hint))
 }

@@ -56,6 +56,11 @@ fn summary(found: &Found, args: &Args) -> String {
     for example in &skipped.too_large_examples {
         let _ = write!(text, "\n{too_large}: {}", escaped(example));
     }
+    if skipped.ignore_rules {
+        text.push_str(
+            "\nignore files have too many rules: what some of them leave out was searched",
+        );
+    }
     for example in &skipped.unreadable_examples {
         let _ = write!(text, "\nunreadable: {}", escaped(example));
     }

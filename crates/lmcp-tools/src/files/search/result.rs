@@ -90,16 +90,24 @@ pub(crate) struct Skipped {
     pub(super) binary_files: u64,
     /// Files with another name, perhaps outside of what this server may touch.
     pub(super) hard_linked_files: u64,
-    /// Files with a line of more than 64 MiB, which is too long to search; in multiline searches, files of that size.
+    /// Files with a line that is longer than the memory that is free, or than 64 MiB; in multiline searches, files of
+    /// that size.
     pub(super) too_large_files: u64,
     /// Some of those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) too_large_examples: Vec<String>,
+    /// Some rules of ignore files, which have too many: what they leave out was searched.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) ignore_rules: bool,
     /// Files and folders that could not be read.
     pub(super) unreadable: u64,
     /// Some of those, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unreadable_examples: Vec<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Found {
@@ -139,6 +147,7 @@ impl Skipped {
         let left = Self::EXAMPLES.saturating_sub(self.too_large_examples.len());
         self.too_large_examples
             .extend(other.too_large_examples.into_iter().take(left));
+        self.ignore_rules |= other.ignore_rules;
         self.binary_files += other.binary_files;
         self.hard_linked_files += other.hard_linked_files;
         self.unreadable += other.unreadable;

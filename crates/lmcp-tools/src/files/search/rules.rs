@@ -4,23 +4,19 @@
 //! (`core.excludesFile`), so that a search gives the same on every host.
 
 use std::{
-    ffi::OsStr,
-    io::Read,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
-    path::Path,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
-use ignore::{
-    Match,
-    gitignore::{Gitignore, GitignoreBuilder},
-};
-use rustix::fs::{AtFlags, FileType, OFlags};
+use ignore::Match;
+use rustix::fs::{AtFlags, OFlags};
 
-use super::tree::{open_below, open_here};
+use crate::files::ignore_file::{IgnoreFile, TOGETHER_BYTES};
+
+use super::{
+    meter::{Charge, Meter},
+    tree::{open_below, open_here},
+};
 
 /// The ignore files of a folder and of those above it.
 #[derive(Default)]
@@ -29,7 +25,10 @@ pub(super) struct Rules {
     /// Paths in these files begin after this many bytes of the search's paths.
     skip: usize,
     /// One per kind; see [`Kind`].
-    files: Vec<(Kind, Gitignore)>,
+    files: Vec<(Kind, IgnoreFile)>,
+    /// What these files take in memory, with those of the folders above.
+    weight: usize,
+    _charge: Option<Charge>,
     /// Is this folder the top of a repository?
     is_repository: bool,
     /// Is this folder in a repository? Only there git's files count.
@@ -53,9 +52,6 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Exclude, ".git/info/exclude"),
 ];
 
-/// The largest ignore file that is read, in bytes.
-const FILE_BYTES: u64 = 1024 * 1024;
-
 /// Does a name make a folder have rules of its own?
 pub(super) fn is_rule(name: &[u8]) -> bool {
     matches!(name, b".git" | b".gitignore" | b".ignore" | b".rgignore")
@@ -63,7 +59,12 @@ pub(super) fn is_rule(name: &[u8]) -> bool {
 
 impl Rules {
     /// The rules of all folders above `above` from `top` on, and not of `above` itself.
-    pub(super) fn above(top: &OwnedFd, above: &[u8], confined: bool) -> Arc<Self> {
+    pub(super) fn above(
+        top: &OwnedFd,
+        above: &[u8],
+        confined: bool,
+        meter: &Arc<Meter>,
+    ) -> Arc<Self> {
         let mut rules = Arc::default();
         let mut skip = 0;
         while skip < above.len() {
@@ -73,7 +74,7 @@ impl Rules {
             };
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             if let Ok(folder) = open_below(top.as_fd(), path, flags, confined) {
-                rules = Self::enter(&rules, folder.as_fd(), skip, confined);
+                rules = Self::enter(&rules, folder.as_fd(), skip, confined, meter);
             }
             let name = above[skip..].iter().position(|byte| *byte == b'/');
             skip += name.map_or(above.len(), |end| end + 1);
@@ -87,18 +88,36 @@ impl Rules {
         folder: BorrowedFd<'_>,
         skip: usize,
         confined: bool,
+        meter: &Arc<Meter>,
     ) -> Arc<Self> {
         let is_repository = rustix::fs::statat(folder, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        let files: Vec<_> = KINDS
-            .iter()
-            .filter_map(|(kind, name)| Some((*kind, load(folder, name, confined)?)))
-            .collect();
+        let mut weight = parent.weight;
+        let mut charge = meter.take(0);
+        let mut files = Vec::new();
+        for (kind, name) in KINDS {
+            let left = TOGETHER_BYTES.saturating_sub(weight);
+            let Some(file) = load(folder, name, confined, left) else {
+                continue;
+            };
+            weight += file.weight();
+            let fits = charge
+                .as_mut()
+                .is_some_and(|charge| charge.set(weight - parent.weight));
+            if file.is_cut() || !fits {
+                meter.leave_out_rules();
+            }
+            if fits {
+                files.push((kind, file));
+            }
+        }
         if files.is_empty() && !is_repository {
             return parent.clone();
         }
         Arc::new(Self {
             skip,
             files,
+            weight,
+            _charge: charge,
             is_repository,
             in_repository: is_repository || parent.in_repository,
             parent: Some(parent.clone()),
@@ -116,8 +135,7 @@ impl Rules {
                 let counts = !of_git || (self.in_repository && !left_repository);
                 let verdict = &mut verdicts[*kind as usize];
                 if counts && verdict.is_none() {
-                    let below = Path::new(OsStr::from_bytes(&path[rules.skip..]));
-                    *verdict = file.matched(below, is_folder).map(drop);
+                    *verdict = file.verdict(&path[rules.skip..], is_folder);
                 }
             }
             left_repository |= rules.is_repository;
@@ -128,24 +146,12 @@ impl Rules {
     }
 }
 
-/// Reads an ignore file. Lines that make no sense are left out, as git does.
-fn load(folder: BorrowedFd<'_>, name: &str, confined: bool) -> Option<Gitignore> {
+/// Reads an ignore file, as far as it takes no more than so many bytes.
+fn load(folder: BorrowedFd<'_>, name: &str, confined: bool, most: usize) -> Option<IgnoreFile> {
     let file = if name.contains('/') {
         open_below(folder, name.as_bytes(), OFlags::RDONLY, confined).map(Into::into)
     } else {
         open_here(folder, name.as_bytes())
     };
-    let file = file.ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let mut text = Vec::new();
-    file.take(FILE_BYTES).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    let mut builder = GitignoreBuilder::new(".");
-    for line in text.trim_start_matches('\u{feff}').lines() {
-        let _ = builder.add_line(None, line);
-    }
-    builder.build().ok().filter(|rules| !rules.is_empty())
+    IgnoreFile::read(&file.ok()?, most)
 }

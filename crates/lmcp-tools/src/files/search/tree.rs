@@ -18,7 +18,7 @@ use rustix::{
 
 use crate::roots::{HardLinks, Place};
 
-use super::{args::Args, rules::Rules};
+use super::{args::Args, meter::Meter, rules::Rules};
 
 /// Where the search begins.
 pub(super) enum Start {
@@ -57,6 +57,7 @@ impl Tree {
         place: &Place<'_>,
         args: &Args,
         hard_links: HardLinks,
+        meter: &Arc<Meter>,
     ) -> ToolResult<(Self, Start)> {
         let mut tree = Self {
             base: None,
@@ -77,7 +78,7 @@ impl Tree {
         if !args.ignored
             && let Some((top, above)) = folders_above(place, &base)
         {
-            rules = Rules::above(&top, &above, tree.confined);
+            rules = Rules::above(&top, &above, tree.confined, meter);
             tree.above = above;
         }
         tree.base = Some(base);

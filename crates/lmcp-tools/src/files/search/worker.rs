@@ -25,8 +25,9 @@ use super::{
     cursor::{Cursor, Position},
     filter::Filter,
     listing::{BUFFER_BYTES, Folder, Listing},
+    meter::{Charge, Meter},
     page::{Budget, End, Entry, Kept, Outcome},
-    query::{Query, is_too_large},
+    query::{MOST_LINE, Query, SHORT_LINE, is_too_large},
     rules::Rules,
     sink::Collector,
     tree::{Refused, Tree},
@@ -39,6 +40,7 @@ pub(super) struct Search<'a> {
     pub(super) query: &'a Query,
     pub(super) filter: &'a Filter,
     pub(super) cursor: Option<&'a Cursor>,
+    pub(super) meter: &'a Arc<Meter>,
     /// What a path is longer by in the answer than below the tree.
     pub(super) prefix_bytes: usize,
 }
@@ -68,6 +70,15 @@ pub(super) enum Listed {
     Stopped,
 }
 
+/// What searches a file with a long line, in multiline searches a large one, or one that is not UTF-8.
+struct Special {
+    searcher: Searcher,
+    /// The longest line, in bytes.
+    most: usize,
+    encoding: Option<&'static str>,
+    _charge: Option<Charge>,
+}
+
 /// One thread's own things.
 pub(super) struct Worker<'a> {
     search: Search<'a>,
@@ -85,7 +96,7 @@ impl<'a> Worker<'a> {
             search,
             flags,
             matcher: search.query.matcher.clone(),
-            searcher: search.query.searcher(),
+            searcher: search.query.searcher(SHORT_LINE),
             buffer: vec![MaybeUninit::uninit(); BUFFER_BYTES],
             path: Vec::new(),
         }
@@ -97,11 +108,14 @@ impl<'a> Worker<'a> {
             tree,
             filter,
             cursor,
+            meter,
             ..
         } = self.search;
-        let listed = tree.open_folder(&folder.path).and_then(|open| {
-            let stopped = || self.flags.is_set();
-            let (listing, has_rules) = Listing::read(folder, &open, &mut self.buffer, stopped)?;
+        let path = folder.path();
+        let listed = tree.open_folder(&path).map_err(io::Error::from);
+        let listed = listed.and_then(|open| {
+            let (buffer, stopped) = (&mut self.buffer, || self.flags.is_set());
+            let (listing, has_rules) = Listing::read(folder, &open, buffer, meter, stopped)?;
             Ok((listing, has_rules, open))
         });
         if self.flags.is_set() {
@@ -111,17 +125,15 @@ impl<'a> Worker<'a> {
             Ok(listed) => listed,
             Err(err) => {
                 let mut outcome = Outcome::default();
-                outcome
-                    .skipped
-                    .unreadable(|| tree.shown(&folder.path), &err);
+                outcome.skipped.unreadable(|| tree.shown(&path), &err);
                 return Listed::Nothing(outcome);
             }
         };
         if has_rules && filter.rules {
-            let skip = folder.path.len();
-            listing.rules = Rules::enter(&folder.rules, open.as_fd(), skip, tree.is_confined());
+            let confined = tree.is_confined();
+            listing.rules = Rules::enter(folder.rules(), open.as_fd(), path.len(), confined, meter);
         }
-        listing.choose(filter, tree, cursor.zip(folder.on_cursor));
+        listing.choose(filter, tree, cursor.zip(folder.on_cursor()));
         Listed::Open(Arc::new(listing), open)
     }
 
@@ -229,24 +241,16 @@ impl<'a> Worker<'a> {
             ..
         } = self.search;
         let path_bytes = tree.below(&self.path).len() + prefix_bytes;
-        let left_now = left.minus(&outcome.used);
-        let mut sink = Collector::new(query, after_line, left_now, path_bytes);
-        let mut reader = Watched {
-            file,
-            flags: self.flags,
-            looks: query.is_foreign,
-            is_foreign: false,
+        let left_here = left.minus(&outcome.used);
+        let mut special = None;
+        let (done, sink) = loop {
+            let mut sink = Collector::new(query, after_line, left_here, path_bytes);
+            let (done, is_foreign) = self.search_once(file, special.as_mut(), &mut sink);
+            special = self.search_again(file, special, &done, is_foreign || sink.is_foreign);
+            if special.is_none() {
+                break (done, sink);
+            }
         };
-        let mut done = self
-            .searcher
-            .search_reader(&self.matcher, &mut reader, &mut sink);
-        if (sink.is_foreign || reader.is_foreign)
-            && done.is_ok()
-            && let Some(mut searcher) = self.searcher_for(file)
-        {
-            sink = Collector::new(query, after_line, left_now, path_bytes);
-            done = searcher.search_reader(&self.matcher, &mut reader, &mut sink);
-        }
         let stopped = done.is_err() && self.flags.is_set();
         outcome.skipped.binary_files += u64::from(sink.is_binary);
         match done {
@@ -278,17 +282,58 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// For a file that is not UTF-8, from its beginning.
-    fn searcher_for(&self, mut file: &File) -> Option<Searcher> {
-        let mut head = vec![0; HEAD_BYTES];
-        let length = file.read_at(&mut head, 0).ok()?;
-        let whole = Encoding::Utf8.whole(&head[..length]);
-        let (encoding, _) = charset::of(&head[..whole]);
-        if encoding == Encoding::Utf8 {
+    /// Searches a file; and tells whether it is not UTF-8.
+    fn search_once(
+        &mut self,
+        file: &File,
+        special: Option<&mut Special>,
+        sink: &mut Collector<'_>,
+    ) -> (io::Result<()>, bool) {
+        let mut reader = Watched {
+            file,
+            flags: self.flags,
+            looks: self.search.query.is_foreign,
+            is_foreign: false,
+        };
+        let searcher = special.map_or(&mut self.searcher, |special| &mut special.searcher);
+        let done = searcher.search_reader(&self.matcher, &mut reader, sink);
+        (done, reader.is_foreign)
+    }
+
+    /// The searcher for another attempt, from the beginning of the file; `None` if nothing better can be had.
+    fn search_again(
+        &self,
+        mut file: &File,
+        last: Option<Special>,
+        done: &io::Result<()>,
+        is_foreign: bool,
+    ) -> Option<Special> {
+        let Search { query, meter, .. } = self.search;
+        // The memory of the last attempt is given back before more is taken.
+        let (mut most, mut encoding) =
+            last.map_or((SHORT_LINE, None), |last| (last.most, last.encoding));
+        if done.as_ref().is_err_and(is_too_large) {
+            most = wider(file, query, most)?;
+        } else if done.is_ok() && is_foreign && encoding.is_none() {
+            encoding = Some(encoding_of(file)?);
+        } else {
             return None;
         }
+        let charge = match most {
+            SHORT_LINE => None,
+            _ => Some(meter.take(most)?),
+        };
+        let searcher = match encoding {
+            Some(encoding) => query.searcher_for(encoding, most)?,
+            None => query.searcher(most),
+        };
         file.rewind().ok()?;
-        self.search.query.searcher_for(encoding.name())
+        Some(Special {
+            searcher,
+            most,
+            encoding,
+            _charge: charge,
+        })
     }
 
     fn keep_file(&self, kept: Kept, outcome: &mut Outcome, left: Budget) {
@@ -307,6 +352,27 @@ impl Flags<'_> {
     fn is_set(&self) -> bool {
         self.all.load(Ordering::Relaxed) || self.own.load(Ordering::Relaxed)
     }
+}
+
+/// The memory to try next, where lines of `most` bytes were not enough; `None` if there is no more to be had.
+fn wider(file: &File, query: &Query, most: usize) -> Option<usize> {
+    // Over several lines all of the file is needed. A little more, so that its end is seen.
+    let whole = match query.multiline {
+        true => usize::try_from(file.metadata().ok()?.len()).ok()? + 1,
+        false => 0,
+    };
+    let times = if most < MANY { 4 } else { 2 };
+    let can_grow = most < MOST_LINE && whole <= MOST_LINE;
+    can_grow.then(|| (most * times).max(whole).min(MOST_LINE))
+}
+
+/// The encoding of a file, unless that is UTF-8.
+fn encoding_of(file: &File) -> Option<&'static str> {
+    let mut head = vec![0; HEAD_BYTES];
+    let length = file.read_at(&mut head, 0).ok()?;
+    let whole = Encoding::Utf8.whole(&head[..length]);
+    let (encoding, _) = charset::of(&head[..whole]);
+    (encoding != Encoding::Utf8).then(|| encoding.name())
 }
 
 /// A file whose end comes early, as an error, when the search is stopped.
@@ -335,6 +401,9 @@ impl Read for Watched<'_> {
         Ok(length)
     }
 }
+
+/// From here on the memory for a line grows in smaller steps.
+const MANY: usize = 4 << 20;
 
 /// How much of a file is looked at to learn its encoding.
 const HEAD_BYTES: usize = 256 << 10;

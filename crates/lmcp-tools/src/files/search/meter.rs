@@ -1,0 +1,136 @@
+//! The memory that a search takes as it goes: names in folders, rules, long lines, threads.
+//!
+//! It is set aside in the caller's share of the server's budget as it is needed and given back as soon as it is not.
+//! Nobody waits for it: what there is no room for is left out, and told.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use lmcp_core::Reservation;
+
+/// What one search has set aside.
+pub(super) struct Meter {
+    held: Mutex<Held>,
+    /// Were rules of ignore files left out?
+    left_out_rules: AtomicBool,
+}
+
+struct Held {
+    reserved: Reservation,
+    used: usize,
+}
+
+/// Memory that is in use, until this is dropped.
+pub(super) struct Charge {
+    meter: Arc<Meter>,
+    bytes: usize,
+}
+
+/// What a search may take without setting more aside: a part of what every search needs.
+pub(super) const FREE: usize = 512 * 1024;
+/// Set aside at once.
+const STEP: usize = 256 * 1024;
+/// What more threads leave to the caller's other searches: enough for each that may run at the same time.
+const SPARE: usize = 16 * 1024 * 1024;
+
+impl Meter {
+    /// Grows this reservation.
+    pub(super) fn new(reserved: Reservation) -> Arc<Self> {
+        Arc::new(Self {
+            held: Mutex::new(Held { reserved, used: 0 }),
+            left_out_rules: AtomicBool::new(false),
+        })
+    }
+
+    /// Sets so many bytes aside, if there is room.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge {
+            meter: Arc::clone(self),
+            bytes: 0,
+        };
+        charge.set(bytes).then_some(charge)
+    }
+
+    /// The same for what is only of use, if there is plenty of room.
+    pub(super) fn take_of_plenty(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        {
+            let reserved = &mut self.lock().reserved;
+            reserved.grow(SPARE).ok()?;
+            let before = reserved.bytes() - SPARE;
+            reserved.shrink_to(before);
+        }
+        self.take(bytes)
+    }
+
+    /// Rules of an ignore file are left out.
+    pub(super) fn leave_out_rules(&self) {
+        self.left_out_rules.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_left_out_rules(&self) -> bool {
+        self.left_out_rules.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Charge {
+    /// Makes it so many bytes, if there is room.
+    pub(super) fn set(&mut self, bytes: usize) -> bool {
+        let mut held = self.meter.lock();
+        let used = held.used - self.bytes + bytes;
+        let have = FREE + held.reserved.bytes();
+        if used > have {
+            let missing = used - have;
+            let wanted = missing.max(STEP);
+            if held.reserved.grow(wanted).is_err() && held.reserved.grow(missing).is_err() {
+                return false;
+            }
+        }
+        held.used = used;
+        let keep = (used + STEP).saturating_sub(FREE);
+        if held.reserved.bytes() > keep + STEP {
+            held.reserved.shrink_to(keep);
+        }
+        drop(held);
+        self.bytes = bytes;
+        true
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_core::Budget;
+
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[test]
+    fn memory_is_set_aside_as_it_is_needed_and_given_back() {
+        let budget = Budget::new(30 * MIB);
+        let meter = Meter::new(budget.account("a").take(0));
+        let small = meter.take(FREE / 2).unwrap();
+        assert_eq!(budget.used(), 0);
+        let large = meter.take(10 * MIB).unwrap();
+        assert!((10 * MIB..12 * MIB).contains(&(budget.used() + FREE)));
+        assert!(meter.take(15 * MIB).is_none(), "a caller has two thirds");
+        assert!(meter.take_of_plenty(MIB).is_none(), "that is not plenty");
+        drop(large);
+        assert!(budget.used() <= 2 * STEP);
+        assert!(meter.take_of_plenty(MIB).is_some());
+        drop(small);
+        drop(meter);
+        assert_eq!(budget.used(), 0);
+    }
+}
