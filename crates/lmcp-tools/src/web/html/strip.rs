@@ -40,16 +40,14 @@ fn push_tag(out: &mut String, tag: &Tag) {
     out.push('<');
     out.push_str(&tag.name);
     for (name, value) in &tag.attributes {
-        let name = String::from_utf8_lossy(name);
-        let value = String::from_utf8_lossy(value);
-        if name.starts_with("on") || name == "style" || is_script(&value) {
+        if name.starts_with("on") || name == "style" || is_script(value) {
             continue;
         }
         out.push(' ');
-        out.push_str(&name);
+        out.push_str(name);
         if !value.is_empty() {
             out.push_str("=\"");
-            push_escaped(out, &value);
+            push_escaped(out, value);
             out.push('"');
         }
     }

@@ -1,8 +1,11 @@
 //! What HTML is made of: tags and text.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem::take};
 
-use html5gum::{DefaultEmitter, HtmlString, Spanned, Tokenizer};
+use html5gum::{
+    Span, Tokenizer,
+    emitters::callback::{Callback, CallbackEmitter, CallbackEvent},
+};
 
 /// One piece of a page. Comments and errors are left out.
 #[derive(Debug)]
@@ -13,19 +16,18 @@ pub(crate) enum Token {
     Text(String),
 }
 
-/// A start tag.
-#[derive(Debug)]
+/// A start tag. Of attributes without end the first ones, and none that is very long.
+#[derive(Debug, Default)]
 pub(crate) struct Tag {
     pub(crate) name: String,
     pub(crate) self_closing: bool,
-    pub(super) attributes: BTreeMap<HtmlString, Spanned<HtmlString, ()>>,
+    pub(super) attributes: BTreeMap<String, String>,
 }
 
 impl Tag {
     /// The value of an attribute.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        let value = self.attributes.get(name.as_bytes())?;
-        std::str::from_utf8(value).ok()
+        self.attributes.get(name).map(String::as_str)
     }
 
     /// Has an attribute this value? Letters may be large or small.
@@ -43,25 +45,105 @@ impl Tag {
 
 /// The pieces of a page, in order.
 pub(crate) fn tokens(html: &str) -> impl Iterator<Item = Token> {
-    let mut emitter = DefaultEmitter::default();
+    let mut emitter = CallbackEmitter::new(Collector::default());
     // So that `<b>` within a script is no tag.
     emitter.naively_switch_states(true);
-    let tokens = Tokenizer::new_with_emitter(html, emitter).flatten();
-    tokens.filter_map(|token| match token {
-        html5gum::Token::StartTag(tag) => Some(Token::Start(Tag {
-            name: text(tag.name),
-            self_closing: tag.self_closing,
-            attributes: tag.attributes,
-        })),
-        html5gum::Token::EndTag(tag) => Some(Token::End(text(tag.name))),
-        html5gum::Token::String(piece) => Some(Token::Text(text(piece.value))),
-        html5gum::Token::Comment(_) | html5gum::Token::Doctype(_) | html5gum::Token::Error(_) => {
-            None
-        }
-    })
+    Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-fn text(bytes: HtmlString) -> String {
-    String::from_utf8(bytes.0)
-        .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned())
+/// Collects the parts of a tag. Browsers take any number of them; here nobody asks for more than a few.
+#[derive(Default)]
+struct Collector {
+    tag: Tag,
+    /// The attribute whose value comes next, if it is kept.
+    attribute: Option<String>,
+}
+
+impl Callback<Token, ()> for Collector {
+    fn handle_event(&mut self, event: CallbackEvent<'_>, _: Span<()>) -> Option<Token> {
+        match event {
+            CallbackEvent::OpenStartTag { name } => {
+                self.tag = Tag {
+                    name: text(&name[..name.len().min(LONGEST_NAME)]),
+                    ..Tag::default()
+                };
+                None
+            }
+            CallbackEvent::AttributeName { name } => {
+                self.attribute = None;
+                let is_kept = self.tag.attributes.len() < MOST_ATTRIBUTES;
+                if is_kept && name.len() <= LONGEST_NAME {
+                    let name = text(name);
+                    // Of several with one name the first counts.
+                    if !self.tag.attributes.contains_key(&name) {
+                        self.tag.attributes.insert(name.clone(), String::new());
+                        self.attribute = Some(name);
+                    }
+                }
+                None
+            }
+            CallbackEvent::AttributeValue { value } => {
+                if let Some(name) = self.attribute.take() {
+                    match value.len() {
+                        ..=LONGEST_VALUE => self.tag.attributes.insert(name, text(value)),
+                        _ => self.tag.attributes.remove(&name),
+                    };
+                }
+                None
+            }
+            CallbackEvent::CloseStartTag { self_closing } => {
+                self.tag.self_closing = self_closing;
+                Some(Token::Start(take(&mut self.tag)))
+            }
+            CallbackEvent::EndTag { name } => {
+                Some(Token::End(text(&name[..name.len().min(LONGEST_NAME)])))
+            }
+            CallbackEvent::String { value } => Some(Token::Text(text(value))),
+            CallbackEvent::Comment { .. }
+            | CallbackEvent::Doctype { .. }
+            | CallbackEvent::Error(_) => None,
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Attributes that are kept of one tag.
+const MOST_ATTRIBUTES: usize = 256;
+/// Bytes of the longest value that is kept, and of the longest name.
+const LONGEST_VALUE: usize = 64 * 1024;
+const LONGEST_NAME: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(html: &str) -> Tag {
+        let tag = tokens(html).find_map(|token| match token {
+            Token::Start(tag) => Some(tag),
+            Token::End(_) | Token::Text(_) => None,
+        });
+        tag.expect("there is a tag")
+    }
+
+    #[test]
+    fn of_attributes_without_end_the_first_ones_are_kept() {
+        let many: String = (0..10_000).map(|at| format!("x{at}=1 ")).collect();
+        let tag = first(&format!("<a href='/to' {many} id=last>"));
+        assert_eq!(tag.attributes.len(), MOST_ATTRIBUTES);
+        assert_eq!((tag.get("href"), tag.get("id")), (Some("/to"), None));
+    }
+
+    #[test]
+    fn a_value_without_end_is_left_out_and_the_others_stay() {
+        let long = "x".repeat(LONGEST_VALUE + 1);
+        let tag = first(&format!(
+            "<a title='{long}' href=/to href=/other {long}=1 hidden>"
+        ));
+        assert_eq!((tag.get("title"), tag.get("href")), (None, Some("/to")));
+        assert_eq!(tag.get("hidden"), Some(""));
+        assert_eq!(tag.attributes.len(), 2);
+    }
 }
