@@ -57,7 +57,7 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
             let words = format!("nothing can be kept at {}", named.display());
             Failure::new(&words, err).hint("name another directory with --state-dir, or none")
         };
-        make_own(named).map_err(failed)?;
+        take(named).map_err(failed)?;
         options.expect_outside(named)?;
         return Ok(Some(named.clone()));
     }
@@ -65,11 +65,35 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     };
     let is_outside = |path: &PathBuf| options.expect_outside(path).is_ok();
-    if is_outside(&usual) {
-        return Ok(Some(usual).filter(|path| make_own(path).is_ok()));
+    let places = if is_outside(&usual) {
+        vec![usual]
+    } else {
+        other_directories().filter(is_outside).collect()
+    };
+    let mut why = Vec::new();
+    for place in places {
+        match take(&place) {
+            Ok(()) => return Ok(Some(place)),
+            Err(err) => why.push(format!("{}: {err}", place.display())),
+        }
     }
-    let mut others = other_directories().filter(is_outside);
-    Ok(others.find(|path| make_own(path).is_ok()))
+    if !why.is_empty() {
+        let words = "warning: nothing is kept, jobs end with this server";
+        report::note(&format!("{words}: {}", why.join("; ")));
+    }
+    Ok(None)
+}
+
+/// Makes a folder, or takes one of ours. A mode that let others write it does not stop the start: a confined command can
+/// bring that about. But nothing of another user may be in it.
+fn take(folder: &Path) -> io::Result<()> {
+    if make_own(folder)? {
+        report::note(&format!(
+            "warning: others could write {}, and may have removed something there; its mode is 0700 again",
+            folder.display()
+        ));
+    }
+    Ok(())
 }
 
 /// For when the home itself is what clients work in.

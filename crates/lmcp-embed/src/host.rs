@@ -56,6 +56,23 @@ pub(crate) struct Inner {
     pub(crate) runtime: runtime::Handle,
 }
 
+/// A runtime that may be dropped anywhere, also in a future of another one: what still runs on its threads holds nobody.
+struct Background(Option<runtime::Runtime>);
+
+impl Background {
+    fn get(&self) -> &runtime::Runtime {
+        self.0.as_ref().expect("it is taken by `drop` alone")
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// How long a closing host waits for what runs.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
@@ -98,15 +115,18 @@ impl Host {
             .max_blocking_threads(16)
             .build()
             .map_err(|err| Error::io("cannot start a server", err))?;
+        let runtime = Background(Some(runtime));
         let (server, listening) = (server.start()?, place.listen()?);
-        let (mut host, serving) = Self::new(server, listening, place, runtime.handle().clone());
+        let handle = runtime.get().handle().clone();
+        let (mut host, serving) = Self::new(server, listening, place, handle);
         host.has_thread = true;
         thread::Builder::new()
             .name("lmcp".into())
             .spawn(move || {
-                runtime.block_on(serving);
-                // What still runs on other threads must not hold anybody.
-                runtime.shutdown_background();
+                let ending = runtime.get().block_on(serving);
+                // First what was cancelled lets go of what it has, so that whoever waits for the end finds nothing left.
+                drop(runtime);
+                drop(ending);
             })
             .map_err(|err| Error::io("cannot start a thread", err))?;
         Ok(host)
@@ -117,7 +137,10 @@ impl Host {
         (unix, lock): (Unix, Lock),
         place: Place,
         runtime: runtime::Handle,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    ) -> (
+        Self,
+        impl Future<Output = mpsc::Sender<()>> + Send + 'static,
+    ) {
         let children = Arc::new(Children::new());
         let (stop, mut stopped) = watch::channel(());
         let (ending, ended) = mpsc::channel();
@@ -135,9 +158,10 @@ impl Host {
             if let Err(err) = running.serve(unix).await {
                 tracing::error!("the server inside this program has ended: {err}");
             }
+            drop(running);
             // After the socket, so that its folder is empty.
             drop(place);
-            drop(ending);
+            ending
         };
         let host = Self {
             inner: Arc::new(inner),

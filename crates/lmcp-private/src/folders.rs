@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, OFlags, chmod, openat, statat},
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, chmod, getxattr, openat, removexattr, statat},
     io::Errno,
     process::geteuid,
 };
@@ -28,21 +28,25 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder that nobody else can write, or takes one that is there: for files that are private themselves. If its
-/// owner has no leave to use it, that is put right.
+/// owner has no leave to use it, or others may write it, that is put right. True if others could write it: they may have
+/// removed or moved something.
 ///
 /// # Errors
-/// Another user can write it, owns it or could have put it there.
-pub fn make_own(path: &Path) -> io::Result<()> {
+/// Another user owns it, has put something into it or could have put it there.
+pub fn make_own(path: &Path) -> io::Result<bool> {
     make(path)?;
     let found = own_folder(path)?;
-    if found.is_open_to_others() {
-        return Err(refused("others can write it (chmod go-w mends that)"));
-    }
+    let was_open = found.is_open_to_others();
     let mode = found.stat.st_mode & 0o777;
-    if mode & 0o700 != 0o700 {
-        set_mode(&found.file, mode | 0o700)?;
+    let wanted = if was_open { 0o700 } else { mode | 0o700 };
+    if mode != wanted {
+        set_mode(&found.file, wanted)?;
     }
-    Ok(())
+    remove_default_acl(&by_descriptor(&found.file))?;
+    if was_open {
+        expect_own_content(&found)?;
+    }
+    Ok(was_open)
 }
 
 /// A folder that is ours and that nobody else can enter.
@@ -66,8 +70,8 @@ pub fn make_or_mend(path: &Path) -> io::Result<bool> {
     mend(path)
 }
 
-/// Gives a folder of lmcp's own the mode 0700, and expects that all that is in it belongs to this user or root. True if
-/// its mode had to be changed.
+/// Gives a folder of lmcp's own the mode 0700 and no default access list, and expects that all that is in it belongs to
+/// this user or root. True if something had to be changed.
 ///
 /// A confined command can change the mode of every folder of its user. What other users put there while they could is
 /// not trusted, then or later, because it is theirs.
@@ -80,21 +84,42 @@ pub fn mend(path: &Path) -> io::Result<bool> {
     if is_wrong {
         set_mode(&found.file, 0o700)?;
     }
+    let had_acl = remove_default_acl(&by_descriptor(&found.file))?;
     expect_own_content(&found)?;
-    Ok(is_wrong)
+    Ok(is_wrong || had_acl)
 }
 
-/// Gives a file of this user the mode 0600. Nothing else is changed.
+/// Gives a file or socket of this user the mode 0600. Nothing else is changed.
 ///
 /// # Errors
-/// It is not there, not a file, or not ours.
+/// It is not there, neither a file nor a socket, or not ours.
 pub fn mend_file(path: &Path) -> io::Result<()> {
     let found = walk(&std::path::absolute(path)?)?;
-    if found.kind() != FileType::RegularFile || !found.is_own() {
+    let has_kind = matches!(found.kind(), FileType::RegularFile | FileType::Socket);
+    if !has_kind || !found.is_own() {
         return Err(refused("it is not a file of this user"));
     }
     set_mode(&found.file, 0o600)
 }
+
+/// Takes the default access list off a folder of this user. True if it had one.
+///
+/// Such a list decides what may be done with everything that is made in the folder, whatever mode it is made with: it can
+/// keep the owner out.
+///
+/// # Errors
+/// It cannot be removed, or there is no such folder.
+pub fn remove_default_acl(folder: &Path) -> io::Result<bool> {
+    // Looked for first: to remove what is not there costs a write to the disk.
+    match getxattr(folder, DEFAULT_ACL, &mut [0; 0]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(false),
+        found => found?,
+    };
+    removexattr(folder, DEFAULT_ACL)?;
+    Ok(true)
+}
+
+const DEFAULT_ACL: &str = "system.posix_acl_default";
 
 /// The way to a file or folder is out of the hands of other users. What it is itself is for the caller to judge.
 ///
@@ -179,10 +204,14 @@ fn expect_own_content(folder: &Found) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes the mode of what is open without leave to read it, which only works by its name in `/proc`.
+/// Changes the mode of what is open without leave to read it.
 fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(chmod(path, Mode::from_raw_mode(mode))?)
+    Ok(chmod(by_descriptor(file), Mode::from_raw_mode(mode))?)
+}
+
+/// The name in `/proc` of what is open: without leave to read it, much is done only by a name.
+fn by_descriptor(file: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Makes the folders that are missing, below what is there and safe.
@@ -259,10 +288,9 @@ mod tests {
     fn what_others_can_enter_or_write_is_refused() {
         let open = folder(0o750);
         assert!(why(make_private(open.path())).contains("others can enter it"));
-        make_own(open.path()).unwrap();
+        assert!(!make_own(open.path()).unwrap());
+        // Nor is anything below what others can write, unless names there belong to their owners.
         let open = folder(0o757);
-        assert!(why(make_own(open.path())).contains("others can write it"));
-        // Nor is anything below it, unless names there belong to their owners.
         let below = open.path().join("below");
         assert!(why(expect_safe_name(&below)).contains("others can write the folder of `below`"));
         fs::create_dir(&below).unwrap();
@@ -286,7 +314,7 @@ mod tests {
         lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
         let words = "`link` is a link that user 65534 made in a shared folder";
         assert_eq!(why(make_private(&link)), words);
-        assert_eq!(why(make_own(&link.join("state"))), words);
+        assert_eq!(why(make_own(&link.join("state")).map(drop)), words);
         assert_eq!(why(expect_safe_name(&link)), words);
         fs::write(own.path().join("secret"), "x").unwrap();
         fs::set_permissions(own.path().join("secret"), Permissions::from_mode(0o600)).unwrap();
@@ -322,6 +350,52 @@ mod tests {
         }
         chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         assert!(why(mend(&path).map(drop)).contains("it belongs to user 65534"));
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn a_folder_that_others_could_write_is_closed_unless_they_put_something_there() {
+        let own = folder(0o700);
+        let path = own.path().join("state");
+        assert!(!make_own(&path).unwrap());
+        fs::write(path.join("file"), "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        assert!(make_own(&path).unwrap());
+        expect_private(&path).unwrap();
+        assert!(!make_own(&path).unwrap());
+        if !geteuid().is_root() {
+            eprintln!("note: only root can give a file away, so that is not tested");
+            return;
+        }
+        lchown(path.join("file"), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        let words = "`file` in it belongs to user 65534; remove it";
+        assert_eq!(why(make_own(&path).map(drop)), words);
+    }
+
+    /// An access list that lets nobody do anything, as the kernel writes it.
+    const NO_LEAVE: &[u8] = b"\x02\0\0\0\
+        \x01\0\0\0\xff\xff\xff\xff\x04\0\0\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn a_default_access_list_is_taken_off() {
+        let own = folder(0o700);
+        let set = || {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(own.path(), DEFAULT_ACL, NO_LEAVE, flags)
+        };
+        if set() == Err(Errno::OPNOTSUPP) {
+            eprintln!("note: this file system has no access lists, so they are not tested");
+            return;
+        }
+        assert!(mend(own.path()).unwrap());
+        assert!(!mend(own.path()).unwrap());
+        set().unwrap();
+        make_own(own.path()).unwrap();
+        fs::write(own.path().join("file"), "").unwrap();
+        let mode = fs::metadata(own.path().join("file")).unwrap();
+        assert_ne!(mode.permissions().mode() & 0o600, 0);
     }
 
     #[test]

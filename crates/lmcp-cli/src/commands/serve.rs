@@ -1,6 +1,9 @@
 //! `lmcp serve`
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use lmcp::{
     Handle, Limits, Server,
@@ -44,7 +47,11 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
 }
 
 async fn on_stdio(options: &Options, helper: Helper, mut signals: Signals) -> Result<(), Failure> {
-    let (server, enforced) = make(options, helper)?;
+    let directory = match options.demo {
+        Some(true) => None,
+        _ => state::directory(options)?,
+    };
+    let (server, enforced) = make(options, helper, directory)?;
     let server = start(server.limits(limits(options)?), options)?;
     welcome::confine(options, &enforced);
     tokio::select! {
@@ -61,8 +68,9 @@ async fn listen(
     asked: Asked,
     mut signals: Signals,
 ) -> Result<(), Failure> {
-    let (server, enforced) = make(options, helper)?;
-    let server = keep_sessions(server.limits(limits(options)?), options)?;
+    let directory = state::directory(options)?;
+    let (server, enforced) = make(options, helper, directory.clone())?;
+    let server = keep_sessions(server.limits(limits(options)?), directory.as_deref())?;
     let server = start(server, options)?;
     let (ask, asked_to_end) = watch::channel(());
     let http = match address {
@@ -90,12 +98,16 @@ async fn listen(
 }
 
 /// The server with its tools, and what is enforced about them.
-fn make(options: &Options, helper: Helper) -> Result<(Server, Vec<String>), Failure> {
+fn make(
+    options: &Options,
+    helper: Helper,
+    directory: Option<PathBuf>,
+) -> Result<(Server, Vec<String>), Failure> {
     if options.demo == Some(true) {
         let harmless = "the demo tools touch nothing".to_owned();
         return Ok((demo::server(options.name()), vec![harmless]));
     }
-    let mut settings = host::settings(options, helper, state::directory(options)?)?;
+    let mut settings = host::settings(options, helper, directory)?;
     settings.adopt_orphans = true;
     let enforced = host::enforced(&settings);
     Ok((host::server(options.name(), settings)?, enforced))
@@ -108,8 +120,8 @@ fn start(server: Server, options: &Options) -> Result<Handle, Failure> {
 }
 
 /// The server with the key of the run before, so that clients need not notice that there was one.
-fn keep_sessions(server: Server, options: &Options) -> Result<Server, Failure> {
-    match state::key(state::directory(options)?.as_deref())? {
+fn keep_sessions(server: Server, directory: Option<&Path>) -> Result<Server, Failure> {
+    match state::key(directory)? {
         Kept::Key(key) => Ok(server.key(key)),
         Kept::Not(why) => {
             report::note(&format!(

@@ -113,6 +113,19 @@ fn it_ends_as_the_command_ends() {
 }
 
 #[test]
+fn its_folder_for_commands_goes_with_it() {
+    let (runtime, temporary) = (runtime(), runtime());
+    for _ in 0..20 {
+        let mut command = run(runtime.path(), &[], &["true"]);
+        command.env("TMPDIR", temporary.path());
+        let (code, words) = said(&command.output().expect("the binary was built"));
+        assert_eq!(code, Some(0), "{words}");
+        let left = fs::read_dir(&temporary).expect("it is ours").count();
+        assert_eq!(left, 0);
+    }
+}
+
+#[test]
 fn a_request_to_end_is_passed_on() {
     let runtime = runtime();
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.02; done";

@@ -82,17 +82,55 @@ fn a_key_and_a_state_folder_without_any_leave_are_mended() {
 }
 
 #[test]
-fn a_state_folder_that_others_can_write_is_refused_with_the_words_to_mend_it() {
+fn a_state_folder_that_others_could_write_is_closed_with_a_warning() {
     let folder = folder("open");
-    fs::create_dir_all(&folder).unwrap();
+    drop(serve(&folder, &[]));
+    let key = fs::read(folder.join("session.key")).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    let output = lmcp(&["serve", "--http", "127.0.0.1:0"])
-        .env("LMCP_STATE_DIR", &folder)
-        .output();
+    let (child, _, words) = serve(&folder, &[]);
+    drop(child);
+    assert!(
+        words.starts_with("warning: others could write ")
+            && words.contains("its mode is 0700 again"),
+        "{words}"
+    );
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(fs::read(folder.join("session.key")).unwrap(), key);
+    let (_child, _, words) = serve(&folder, &[]);
+    assert_eq!(words, "", "that is said once");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn a_state_folder_with_something_of_another_user_is_not_used_and_that_is_said() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("note: only root can give a file away, so this is not tested");
+        return;
+    }
+    let home = folder("foreign");
+    let state = home.join("lmcp");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("session.key"), [7; 32]).unwrap();
+    std::os::unix::fs::chown(state.join("session.key"), Some(64_993), None).unwrap();
+    let open = || fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+    open();
+    let named = state.to_str().unwrap();
+    let output = lmcp(&["serve", "--http", "127.0.0.1:0", "--state-dir", named]).output();
     let (code, words) = said(&output.unwrap());
     assert_eq!(code, Some(1), "{words}");
-    let why = "others can write it (chmod go-w mends that)";
-    assert!(words.contains(why), "{words}");
+    assert!(
+        words.contains("`session.key` in it belongs to user 64993"),
+        "{words}"
+    );
+    // The usual place is no reason to stop, but nothing is kept there.
+    open();
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+    command
+        .env_remove("LMCP_STATE_DIR")
+        .env("XDG_STATE_HOME", &home);
+    let (_child, _, words) = start(command);
+    assert!(words.contains("warning: nothing is kept"), "{words}");
+    assert!(words.contains("belongs to user 64993"), "{words}");
 }
 
 #[test]

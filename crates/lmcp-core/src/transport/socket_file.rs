@@ -168,6 +168,8 @@ fn split(path: &Path) -> (&Path, &Path) {
 fn scratch(path: &Path) -> io::Result<PathBuf> {
     let folder = path.with_file_name(format!(".{}", random::hex::<8>()));
     fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    // The folder around it may have a default access list, which decides instead of that mode.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
     Ok(folder)
 }
 

@@ -50,6 +50,16 @@ fn forever() -> Vec<String> {
     vec![call(1, "forever", &json!({}))]
 }
 
+#[tokio::test]
+async fn a_host_that_cannot_listen_is_an_error_also_inside_of_a_runtime() {
+    let ((server, _heard), folder) = (server(), folder());
+    // Something else has the name of its lock.
+    let lock = folder.path().join(format!("{}.lock", std::process::id()));
+    fs::create_dir(lock).unwrap();
+    let refused = Host::start_in(server, folder.path()).unwrap_err();
+    assert!(refused.to_string().contains("cannot lock"), "{refused}");
+}
+
 #[test]
 fn closing_ends_what_runs() {
     let ((server, heard), folder) = (server(), folder());

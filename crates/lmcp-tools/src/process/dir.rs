@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lmcp_private::remove_default_acl;
 use rustix::{
     fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create},
     process::geteuid,
@@ -66,7 +67,7 @@ pub(crate) fn restore(path: &Path) {
     }
 }
 
-/// Puts the modes of a folder of ours and of the way to it right, and takes it away from others. As root we would not
+/// Puts the modes of a folder of ours and of the way to it right, and takes it and what is made there away from others. As root we would not
 /// notice otherwise: a confined command of root has no more rights than an ordinary owner.
 pub(crate) fn put_right(path: &Path) -> io::Result<()> {
     restore(path);
@@ -74,6 +75,8 @@ pub(crate) fn put_right(path: &Path) -> io::Result<()> {
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
+    // It would decide what may be done with all that is made there.
+    remove_default_acl(path)?;
     Ok(())
 }
 

@@ -20,10 +20,19 @@ pub(super) fn make() -> io::Result<(PathBuf, File)> {
     // It gets its name when it is locked, so that nobody takes it for one that was left behind.
     let draft = path.with_extension("new");
     DirBuilder::new().mode(0o700).create(&draft)?;
-    let lock = File::open(&draft)?;
+    match lock(&draft).and_then(|lock| fs::rename(&draft, &path).map(|()| lock)) {
+        Ok(lock) => Ok((path, lock)),
+        Err(err) => {
+            let _ = fs::remove_dir(&draft);
+            Err(err)
+        }
+    }
+}
+
+fn lock(folder: &Path) -> io::Result<File> {
+    let lock = File::open(folder)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-    fs::rename(&draft, &path)?;
-    Ok((path, lock))
+    Ok(lock)
 }
 
 /// The folders that killed servers of this user left behind, where none of their commands runs any more.
