@@ -4,8 +4,8 @@
 //! It may do anything but make devices below the roots and in a scratch folder of its own, read and run what the system has
 //! installed, and open nothing else. It has no capabilities: root inside is an ordinary owner of root's files.
 //!
-//! Landlock does not look at limits of other processes, user namespaces and keyrings: a seccomp filter (`filter.rs`) refuses
-//! those, on the architectures that it knows.
+//! Landlock does not look at limits of other processes, user namespaces, keyrings, shared memory of System V and attributes
+//! of files: a seccomp filter (`filter.rs`) refuses those, on the architectures that it knows.
 //!
 //! Both leave alone: connections, those to unix sockets with a path only before Linux 7.1; and the times, modes and
 //! owners of files that the user may change anyway. A filter cannot see which socket a program connects to, and forbidding

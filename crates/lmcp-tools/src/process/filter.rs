@@ -1,5 +1,6 @@
 //! The system calls that a fenced command may not make (seccomp), because Landlock does not look at them: they reach other
-//! processes of the same user, or give the command capabilities.
+//! processes of the same user, leave something behind that has no path, change files outside without opening them, or give
+//! the command capabilities.
 //!
 //! Landlock itself refuses what needs the right to trace another process (`ptrace`, `pidfd_getfd`, `process_madvise`,
 //! `move_pages`, `kcmp`), and signals from Linux 6.12 on. Priorities, schedulers and the processors of other processes can
@@ -18,20 +19,47 @@ use seccompiler::{
 
 /// Added to a number on x86_64, it makes the same call by the x32 interface.
 const X32: i64 = 0x4000_0000;
+/// `ioctl` has a number of its own there.
+const X32_IOCTL: i64 = X32 | 514;
 const NEW_USER: u64 = 0x1000_0000;
+
+// From the kernel's table for all architectures.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+
+/// Requests of `ioctl` that change a file or a folder which is open for reading only, or make something in it. The numbers
+/// are those of the kernel's `fs.h`, `fscrypt.h`, `fsverity.h` and `btrfs.h`.
+const CHANGING_REQUESTS: [u64; 10] = [
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x401c_5820, // FS_IOC_FSSETXATTR
+    0x4008_7602, // FS_IOC_SETVERSION
+    0x4080_6685, // FS_IOC_ENABLE_VERITY
+    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0x5000_9401, // BTRFS_IOC_SNAP_CREATE
+    0x5000_940e, // BTRFS_IOC_SUBVOL_CREATE
+    0x5000_9417, // BTRFS_IOC_SNAP_CREATE_V2
+    0x5000_9418, // BTRFS_IOC_SUBVOL_CREATE_V2
+    0x4008_941a, // BTRFS_IOC_SUBVOL_SETFLAGS
+];
 
 /// The calls that are refused, each with the rules of which one must match; without rules it is always refused.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refuses these system calls to this thread, and to all it starts. There is no way back.
 pub(super) fn enter() -> io::Result<()> {
-    let refused = refused().map_err(io::Error::other)?;
-    apply(refused, libc::EPERM)?;
-    // Its flags are in memory, where no filter can look. Where it does not exist, programs use `clone`.
-    let unknown = Calls::from([(libc::SYS_clone3, Vec::new())]);
-    apply(unknown, libc::ENOSYS)
+    for (calls, errno) in [
+        (refused(), libc::EPERM),
+        (attributes(), libc::EOPNOTSUPP),
+        (file_requests(), libc::ENOTTY),
+        (unknown(), libc::ENOSYS),
+    ] {
+        apply(calls.map_err(io::Error::other)?, errno)?;
+    }
+    Ok(())
 }
 
+/// What is not permitted.
 fn refused() -> Result<Calls, BackendError> {
     let makes_user_namespace = || {
         SeccompRule::new(vec![SeccompCondition::new(
@@ -55,14 +83,81 @@ fn refused() -> Result<Calls, BackendError> {
         (libc::SYS_add_key, Vec::new()),
         (libc::SYS_request_key, Vec::new()),
         (libc::SYS_keyctl, Vec::new()),
+        // It tells what is done to files outside; file watchers use `inotify`.
+        (libc::SYS_fanotify_init, Vec::new()),
     ]))
+}
+
+/// Extended attributes, access lists among them: nobody needs to open a file to change those that a path names, and leave to
+/// read is enough for those of an open one. Programs go on without them, as on a file system that has none.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
+fn attributes() -> Result<Calls, BackendError> {
+    Ok(always([
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        SETXATTRAT,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        REMOVEXATTRAT,
+        FILE_SETATTR,
+    ]))
+}
+
+/// The same by `ioctl`: what a file system says that does not know a request.
+fn file_requests() -> Result<Calls, BackendError> {
+    let is = |request| {
+        let condition =
+            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request)?;
+        SeccompRule::new(vec![condition])
+    };
+    let rules: Result<Vec<_>, _> = CHANGING_REQUESTS.into_iter().map(is).collect();
+    Ok(Calls::from([(libc::SYS_ioctl, rules?)]))
+}
+
+/// What this kernel might as well not have: programs that know a way without go that way.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
+fn unknown() -> Result<Calls, BackendError> {
+    Ok(always([
+        // Its flags are in memory, where no filter can look. Without it, programs use `clone`.
+        libc::SYS_clone3,
+        // What is asked for in its rings passes no filter: `setxattr`, for one.
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        // Shared memory, messages and semaphores of System V and POSIX belong to the user: they have no path, and stay
+        // when the command has ended.
+        libc::SYS_shmget,
+        libc::SYS_shmat,
+        libc::SYS_shmdt,
+        libc::SYS_shmctl,
+        libc::SYS_msgget,
+        libc::SYS_msgsnd,
+        libc::SYS_msgrcv,
+        libc::SYS_msgctl,
+        libc::SYS_semget,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_semctl,
+        libc::SYS_mq_open,
+        libc::SYS_mq_unlink,
+    ]))
+}
+
+fn always<const N: usize>(calls: [i64; N]) -> Calls {
+    Calls::from(calls.map(|call| (call, Vec::new())))
 }
 
 fn apply(mut calls: Calls, errno: i32) -> io::Result<()> {
     if cfg!(target_arch = "x86_64") {
+        let x32 = |call: &i64| match *call {
+            libc::SYS_ioctl => X32_IOCTL,
+            call => call | X32,
+        };
         let again: Calls = calls
             .iter()
-            .map(|(call, rules)| (call | X32, rules.clone()))
+            .map(|(call, rules)| (x32(call), rules.clone()))
             .collect();
         calls.extend(again);
     }

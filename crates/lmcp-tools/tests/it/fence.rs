@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use crate::support::{Host, settings, skipped, start, text};
 
 /// A server with one root, and a file outside of it.
-struct Fenced {
-    host: Host,
+pub(crate) struct Fenced {
+    pub(crate) host: Host,
     root: TempDir,
-    outside: TempDir,
+    pub(crate) outside: TempDir,
 }
 
 impl Fenced {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (state, root, outside) = (dir(), dir(), dir());
         fs::write(outside.path().join("secret"), "do not read\n").unwrap();
         let mut settings = settings(state.path());
@@ -28,7 +28,7 @@ impl Fenced {
         }
     }
 
-    async fn shell(&self, command: &str) -> Value {
+    pub(crate) async fn shell(&self, command: &str) -> Value {
         let outside = self.outside.path().to_str().unwrap();
         self.host.shell(&command.replace("OUTSIDE", outside)).await
     }
@@ -262,7 +262,7 @@ async fn nobody_has_capabilities_inside() {
 }
 
 /// Runs a Python script inside, if there is a Python.
-async fn python(fenced: &Fenced, script: &str) -> Option<Value> {
+pub(crate) async fn python(fenced: &Fenced, script: &str) -> Option<Value> {
     if !Path::new("/usr/bin/python3").exists() {
         skipped("there is no python3");
         return None;
@@ -352,7 +352,7 @@ print(libc.syscall(keyctl, 0, -4, 0), os.strerror(ctypes.get_errno()))
 }
 
 /// Is there a filter of system calls for this architecture?
-fn has_filter() -> bool {
+pub(crate) fn has_filter() -> bool {
     let known = ["x86_64", "aarch64", "riscv64"].contains(&std::env::consts::ARCH);
     if !known {
         skipped("system calls are not filtered on this architecture");
@@ -388,6 +388,15 @@ async fn ordinary_work_goes_on_inside() {
         (
             "prlimit",
             "prlimit --nofile=40 sh -c 'ulimit -n' | grep -q 40 && prlimit --pid $$ > /dev/null && echo x",
+        ),
+        (
+            "cp",
+            "mkdir d && echo x > d/f && touch -d 2020-01-01 d/f && cp -a d e && cp --preserve=all d/f e/g && mv e d && \
+             install -m 600 d/e/g h && sed -i s/x/y/ h && sed -i s/y/x/ h && cat h",
+        ),
+        (
+            "rsync",
+            "mkdir d && echo x > d/f && rsync -a d/ e/ && cat e/f",
         ),
         (
             "make",

@@ -33,6 +33,7 @@ mod encodings;
 mod ending;
 mod fairness;
 mod fence;
+mod fence_calls;
 mod fetch;
 mod fetch_guard;
 mod fetch_parts;
