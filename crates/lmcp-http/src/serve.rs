@@ -10,7 +10,8 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{
-    Error, Handle, Limits, Tasks, Throttle, Transport, transport::connections::Connections,
+    Error, Handle, Limits, Tasks, Throttle, Transport,
+    transport::connections::{Connection, Connections},
 };
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
 use tokio::{
@@ -233,6 +234,7 @@ impl Transport for Http {
             let entry = Arc::new(door.look(&stream));
             let number = place.number();
             let service = service.on(place.connection());
+            let entry = (entry, Arc::clone(place.connection()));
             let connection = serve(stream, service, entry, limits.clone(), closing.clone());
             let task = connections.spawn(async move {
                 connection.await;
@@ -252,16 +254,22 @@ impl Transport for Http {
 async fn serve(
     stream: TcpStream,
     service: HttpService,
-    entry: Arc<Entry>,
+    (entry, connection): (Arc<Entry>, Arc<Connection>),
     limits: Limits,
     mut closing: watch::Receiver<()>,
 ) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let (service, entry) = (service.clone(), Arc::clone(&entry));
+        let connection = Arc::clone(&connection);
         async move {
+            // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
+            connection.begin();
             Ok::<_, std::convert::Infallible>(match entry.admit().await {
                 Ok(()) => service.answer_here(request).await,
-                Err(error) => forbid(&error),
+                Err(error) => {
+                    connection.end(false);
+                    forbid(&error)
+                }
             })
         }
     });

@@ -41,7 +41,13 @@ pub use process::helper::Helper;
 pub use settings::Settings;
 
 use files::{history::History, locks::Locks};
-use process::{commands::Commands, holders::Holders, peers, reach, rights::Rights};
+use process::{
+    commands::Commands,
+    holders::Holders,
+    peers::{self, Confined},
+    reach,
+    rights::Rights,
+};
 use roots::{HardLinks, Roots};
 
 /// What the tools are called, those among them that settings may leave out.
@@ -112,10 +118,10 @@ impl HostTools {
     /// The server, with these tools.
     pub fn add_to(self, server: Server) -> Server {
         let (writes, runs) = (!self.host.settings.read_only, self.host.commands.is_some());
-        let rights = self.host.rights.clone();
+        let (rights, known) = (self.host.rights.clone(), Confined::default());
         let admit = move |peer: &Peer| {
             let pid = peer.process().pid.and_then(Pid::from_raw);
-            peers::admit(&rights, pid, peer.socket()).map_err(RpcError::from)
+            peers::admit(&rights, &known, pid, peer.socket()).map_err(RpcError::from)
         };
         let holders = Arc::new(Holders::new(self.host.rights.clone()));
         let admit_local = move |peer| holders.clone().check(peer);

@@ -1,6 +1,6 @@
 //! A TCP connection that was made on this machine, as the kernel's table of sockets describes its other end.
 
-use std::{pin::Pin, time::Instant};
+use std::pin::Pin;
 
 use lmcp_wire::RpcError;
 
@@ -9,7 +9,6 @@ use lmcp_wire::RpcError;
 #[derive(Clone, Copy, Debug)]
 pub struct LocalPeer {
     socket: Option<LocalSocket>,
-    taken: Instant,
 }
 
 /// A socket that somebody on this machine has open.
@@ -28,18 +27,12 @@ pub type CheckingLocalPeer = Pin<Box<dyn Future<Output = Result<(), RpcError>> +
 impl LocalPeer {
     /// The other end of a connection that was just accepted. `None`: it was closed before anybody could look.
     pub fn new(socket: Option<LocalSocket>) -> Self {
-        let taken = Instant::now();
-        Self { socket, taken }
+        Self { socket }
     }
 
     /// The socket at the other end. `None`: it was closed before anybody could look.
     pub fn socket(&self) -> Option<LocalSocket> {
         self.socket
-    }
-
-    /// When the connection was accepted. Whoever made it was there before.
-    pub fn taken(&self) -> Instant {
-        self.taken
     }
 }
 

@@ -7,53 +7,63 @@
 //! found that holds it, and none of its holders is below such a guard. A socket that nobody seems to hold (closed, on its
 //! way from one process to another, moved while we looked) is not served.
 //!
-//! A look at all processes takes milliseconds. Connections that wait share one, so that many of them cost no more than one.
+//! Confined commands must not make this slow for others, however many processes, descriptors and connections they have. So
+//! the processes outside are searched first, and a connection that none of them holds is refused without a look at the
+//! descriptors of confined commands. Those are searched only for connections that somebody outside holds, too. Connections
+//! that wait share a search, and searches share a thread with nobody (`searches.rs`).
 
 use std::{
     collections::{HashMap, HashSet},
     fs, io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    os::unix::fs::MetadataExt as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use lmcp_core::transport::{CheckingLocalPeer, LocalPeer};
+use lmcp_core::transport::{CheckingLocalPeer, LocalPeer, LocalSocket};
 use lmcp_wire::RpcError;
 use rustix::{
     fs::{CWD, Dir, Mode, OFlags, openat, readlinkat},
-    process::{Pid, getpid},
+    process::Pid,
 };
-use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking, time::sleep};
+use tokio::time::sleep;
 
 use super::{
-    peers::{self, Refusal},
+    peers::{self, Confined, Refusal},
     rights::Rights,
+    searches::{Pace, Searches},
     tree::{self, Process},
 };
 
-/// A look reads no more descriptors than this, those of confined commands last: they cannot make it take for ever.
-const MOST_DESCRIPTORS: usize = 1 << 18;
+/// A search among the processes outside reads no more descriptors than this.
+const MOST_OUTSIDE: usize = 1 << 18;
+/// A search among confined commands reads fewer, a tenth of a second's worth: they can have as many as they like, and who
+/// waits is somebody else.
+const MOST_INSIDE: usize = 1 << 15;
+
+/// How often it is looked again where nobody could tell, and how long after the time before.
+const TRIES: usize = 5;
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// Decides about connections to a server that gives these rights.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    rights: Rights,
-    latest: Mutex<Option<Arc<Look>>>,
-    /// Connections are decided about in turn, so that all that wait share one look.
-    turn: AsyncMutex<()>,
+    /// How many processes had ever been started when there was no guard that confines to less. `None`: there is one, or the
+    /// kernel does not count.
+    calm: Arc<Mutex<Option<u64>>>,
+    /// Among the processes outside of guards.
+    outside: Arc<Searches<Option<LocalSocket>, Result<Outside, Refusal>>>,
+    /// Among those below guards.
+    inside: Arc<Searches<u64, Result<(), Refusal>>>,
 }
 
-/// What there was at one time.
-#[derive(Debug)]
-struct Look {
-    began: Instant,
-    /// How many processes had ever been started when it began; `None` if the kernel does not count them.
-    started: Option<u64>,
-    /// The guards that confine to less than the server gives.
-    guards: Vec<Guard>,
-    /// Who holds which socket, by the socket's number. Nothing without guards.
-    sockets: Vec<(u64, Process)>,
-    /// What was found out about holders since.
-    verdicts: Mutex<HashMap<Pid, Result<(), Refusal>>>,
+/// What was found out without a look at the descriptors of confined commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outside {
+    /// It cannot be of a confined command.
+    Free,
+    /// A process outside holds it. So might a confined one.
+    Held,
 }
 
 #[derive(Debug)]
@@ -65,10 +75,17 @@ struct Guard {
 
 impl Holders {
     pub(crate) fn new(rights: Rights) -> Self {
+        let calm = Arc::<Mutex<_>>::default();
+        let (found_calm, rights_inside) = (Arc::clone(&calm), rights.clone());
         Self {
-            rights,
-            latest: Mutex::default(),
-            turn: AsyncMutex::default(),
+            calm,
+            outside: Searches::new(Pace::Rested, move |sockets: Vec<_>| {
+                let found = search_outside(&rights, &sockets, &found_calm);
+                found.unwrap_or_default()
+            }),
+            inside: Searches::new(Pace::AtOnce, move |inodes: Vec<_>| {
+                search_inside(&rights_inside, &inodes).unwrap_or_default()
+            }),
         }
     }
 
@@ -84,16 +101,13 @@ impl Holders {
 
     /// Does no guard confine to less, and was none started since somebody looked?
     fn has_no_guards(&self) -> bool {
-        let latest = self.latest();
-        let Some(look) = latest.as_ref().filter(|look| look.guards.is_empty()) else {
-            return false;
-        };
         // A guard starts a process for its command. If that happened after the look began, the number has grown; if it
         // happened before, the guard was there to be seen.
-        look.started.is_some() && look.started == count_started()
+        let calm = *self.calm.lock().unwrap_or_else(PoisonError::into_inner);
+        calm.is_some() && calm == count_started()
     }
 
-    /// Refuses a peer that a narrower guard confines, or that could be one. Takes milliseconds while there is such a guard.
+    /// Refuses a peer that a narrower guard confines, or that could be one.
     async fn admit(&self, peer: LocalPeer) -> Result<(), Refusal> {
         for _ in 1..TRIES {
             match self.try_admit(&peer).await {
@@ -106,158 +120,179 @@ impl Holders {
     }
 
     async fn try_admit(&self, peer: &LocalPeer) -> Result<(), Refusal> {
-        let _turn = self.turn.lock().await;
-        let look = self.look_after(peer.taken()).await?;
-        let could_be_below = |guard: &Guard| match (guard.uid, peer.socket()) {
-            // Nobody below a guard can become another user.
+        let socket = peer.socket();
+        // Too many files are open, or there is no /proc.
+        let outside = self.outside.ask(socket).await.ok_or(Refusal::NotNow)?;
+        match (outside?, socket) {
+            (Outside::Free, _) => Ok(()),
+            (Outside::Held, Some(socket)) => {
+                let inside = self.inside.ask(socket.inode).await;
+                inside.unwrap_or(Err(Refusal::NotNow))
+            }
+            (Outside::Held, None) => Err(Refusal::Unheld),
+        }
+    }
+}
+
+/// Looks for these sockets among the processes that are below no guard which confines to less.
+fn search_outside(
+    rights: &Rights,
+    sockets: &[Option<LocalSocket>],
+    calm: &Mutex<Option<u64>>,
+) -> io::Result<Vec<Result<Outside, Refusal>>> {
+    // Before the guards are looked for, see `has_no_guards`.
+    let started = count_started();
+    let (guards, processes) = narrower_guards(rights)?;
+    *calm.lock().unwrap_or_else(PoisonError::into_inner) = started.filter(|_| guards.is_empty());
+    let could_be_below = |socket: &Option<LocalSocket>| {
+        // Nobody below a guard can become another user.
+        let is_users = |guard: &Guard| match (guard.uid, socket) {
             (Some(uid), Some(socket)) => uid == socket.uid,
             _ => true,
         };
-        if !look.guards.iter().any(could_be_below) {
-            return Ok(());
+        guards.iter().any(is_users)
+    };
+    let wanted = sockets.iter().filter(|socket| could_be_below(socket));
+    let wanted: Vec<_> = wanted.flatten().copied().collect();
+    let holders = match &*wanted {
+        [] => HashMap::new(),
+        wanted => find_outside(wanted, &guards, &processes)?,
+    };
+    let mut verdicts = HashMap::new();
+    let mut decide = |socket: &Option<LocalSocket>| {
+        if !could_be_below(socket) {
+            return Ok(Outside::Free);
         }
-        let inode = peer.socket().ok_or(Refusal::Unheld)?.inode;
-        let holders: Vec<_> = look.holders(inode).collect();
-        if holders.is_empty() {
-            return Err(Refusal::Unheld);
+        let socket = socket.as_ref().ok_or(Refusal::Unheld)?;
+        let holders = holders.get(&socket.inode).filter(|it| !it.is_empty());
+        for holder in holders.ok_or(Refusal::Unheld)? {
+            let verdict = verdicts.entry(holder.pid);
+            (*verdict.or_insert_with(|| judge(rights, *holder)))?;
         }
-        for holder in holders {
-            self.judge(&look, holder).await?;
-        }
-        Ok(())
-    }
-
-    /// A look that began after a connection was accepted, and so knows whoever made it.
-    async fn look_after(&self, taken: Instant) -> Result<Arc<Look>, Refusal> {
-        let latest = self.latest().clone();
-        if let Some(look) = latest.filter(|look| look.began > taken) {
-            return Ok(look);
-        }
-        let rights = self.rights.clone();
-        let look = spawn_blocking(move || Look::new(&rights)).await;
-        // Too many files are open, or there is no /proc.
-        let look = look.map_err(io::Error::from).flatten();
-        let look = Arc::new(look.map_err(|_| Refusal::NotNow)?);
-        *self.latest() = Some(Arc::clone(&look));
-        Ok(look)
-    }
-
-    /// May this process hold a connection? The same process is judged once in a look, however many it holds.
-    async fn judge(&self, look: &Look, holder: Process) -> Result<(), Refusal> {
-        if let Some(verdict) = look.verdicts().get(&holder.pid) {
-            return *verdict;
-        }
-        let rights = self.rights.clone();
-        let judged = spawn_blocking(move || {
-            peers::admit_process(&rights, holder.pid)?;
-            // As long as it is there, nobody else has its number.
-            let now = Process::of(holder.pid).ok_or(Refusal::Ended)?;
-            let is_same = now.started == holder.started;
-            is_same.then_some(()).ok_or(Refusal::Ended)
-        });
-        let verdict = judged.await.unwrap_or(Err(Refusal::NotNow));
-        if verdict != Err(Refusal::NotNow) {
-            look.verdicts().insert(holder.pid, verdict);
-        }
-        verdict
-    }
-
-    fn latest(&self) -> MutexGuard<'_, Option<Arc<Look>>> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+        Ok(Outside::Held)
+    };
+    Ok(sockets.iter().map(&mut decide).collect())
 }
 
-/// How often it is looked again where nobody could tell, and how long after the time before.
-const TRIES: usize = 5;
-const AGAIN: Duration = Duration::from_millis(20);
-
-impl Look {
-    fn new(rights: &Rights) -> io::Result<Self> {
-        let began = Instant::now();
-        // Before the guards are looked for, see `has_no_guards`.
-        let started = count_started();
-        let guards = narrower_guards(rights)?;
-        let mut sockets = match &*guards {
-            [] => Vec::new(),
-            guards => sockets(guards)?,
-        };
-        sockets.sort_unstable_by_key(|(inode, _)| *inode);
-        Ok(Self {
-            began,
-            started,
-            guards,
-            sockets,
-            verdicts: Mutex::default(),
-        })
-    }
-
-    fn verdicts(&self) -> MutexGuard<'_, HashMap<Pid, Result<(), Refusal>>> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn holders(&self, inode: u64) -> impl Iterator<Item = Process> {
-        let first = self.sockets.partition_point(|(each, _)| *each < inode);
-        let rest = self.sockets.iter().skip(first);
-        let found = rest.take_while(move |(each, _)| *each == inode);
-        found.map(|(_, holder)| *holder)
-    }
+/// Looks for these sockets among the processes below guards which confine to less.
+fn search_inside(rights: &Rights, inodes: &[u64]) -> io::Result<Vec<Result<(), Refusal>>> {
+    let (guards, processes) = narrower_guards(rights)?;
+    let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
+    let confined = tree::below(&processes, &guards);
+    let confined = processes.iter().filter(|it| confined.contains(&it.pid));
+    let mut search = Search::of(inodes.iter().copied(), MOST_INSIDE);
+    search.through(confined)?;
+    let verdict = |inode: &u64| match search.found.get(inode) {
+        Some(holders) if !holders.is_empty() => Err(Refusal::Confined),
+        _ => Ok(()),
+    };
+    Ok(inodes.iter().map(verdict).collect())
 }
 
-/// The guards of this system that confine to less than these rights, but for those that confine us, too.
-fn narrower_guards(rights: &Rights) -> io::Result<Vec<Guard>> {
-    let mut found = Vec::new();
+/// The guards of this system that confine to less than these rights, but for those that confine us, too; and all processes.
+fn narrower_guards(rights: &Rights) -> io::Result<(Vec<Guard>, Vec<Process>)> {
+    let (mut guards, mut processes) = (Vec::new(), Vec::new());
+    let own = peers::own_line();
     for pid in tree::numbers()? {
-        let command_line = match fs::read(format!("/proc/{pid}/cmdline")) {
+        processes.extend(Process::of(pid));
+        let command_line = match peers::command_line(pid) {
             Ok(line) => line,
             Err(err) if is_about_the_process(&err) => continue,
             Err(err) => return Err(err),
         };
-        if peers::is_narrower_guard(&command_line, rights) && !tree::is_below(getpid(), pid) {
+        if peers::is_narrower_guard(&command_line, rights) && !own.contains(&pid) {
             let uid = user(pid);
-            found.push(Guard { pid, uid });
+            guards.push(Guard { pid, uid });
         }
     }
-    Ok(found)
+    Ok((guards, processes))
 }
 
-/// Who has which socket open, of the processes that we may look into. Those below a guard come last.
-fn sockets(guards: &[Guard]) -> io::Result<Vec<(u64, Process)>> {
-    let confined = guards.iter().flat_map(|guard| tree::descendants(guard.pid));
-    let confined: HashSet<Pid> = confined.collect();
-    let others = tree::numbers()?.filter(|pid| !confined.contains(pid));
-    let (mut found, mut left) = (Vec::new(), MOST_DESCRIPTORS);
-    for pid in others.chain(confined.iter().copied()) {
-        match add_sockets(pid, &mut found, &mut left) {
-            Err(err) if !is_about_the_process(&err) => return Err(err),
-            _ => {}
-        }
-    }
-    Ok(found)
-}
-
-fn add_sockets(pid: Pid, found: &mut Vec<(u64, Process)>, left: &mut usize) -> io::Result<()> {
-    // First: if its start is still the same at the end, it was this process all the time.
-    let Some(process) = Process::of(pid) else {
-        return Ok(());
+/// Who holds these sockets, of the processes that we may look into and that are below none of these guards.
+fn find_outside(
+    wanted: &[LocalSocket],
+    guards: &[Guard],
+    processes: &[Process],
+) -> io::Result<HashMap<u64, Vec<Process>>> {
+    let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
+    let confined = tree::below(processes, &guards);
+    let outside = processes.iter().filter(|it| !confined.contains(&it.pid));
+    // Sockets mostly stay with the user that made them. Other users are looked at where that does not help: they may have
+    // a great many open files.
+    let users: HashSet<_> = wanted.iter().map(|socket| socket.uid).collect();
+    let is_users = |process: &&Process| {
+        let found = fs::metadata(format!("/proc/{}", process.pid));
+        found.is_ok_and(|found| users.contains(&found.uid()))
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(CWD, format!("/proc/{pid}/fd"), flags, Mode::empty())?;
-    let mut target = Vec::new();
-    for entry in Dir::read_from(&folder)? {
-        let Some(rest) = left.checked_sub(1) else {
-            return Ok(());
-        };
-        *left = rest;
-        let entry = entry?;
-        // It may have been closed.
-        let Ok(link) = readlinkat(&folder, entry.file_name(), target) else {
-            target = Vec::new();
-            continue;
-        };
-        target = link.into_bytes();
-        found.extend(socket_number(&target).map(|inode| (inode, process)));
+    let (first, then): (Vec<_>, Vec<_>) = outside.partition(is_users);
+    let mut search = Search::of(wanted.iter().map(|socket| socket.inode), MOST_OUTSIDE);
+    search.through(first.into_iter())?;
+    if search.found.values().any(Vec::is_empty) {
+        search.through(then.into_iter())?;
     }
-    Ok(())
+    Ok(search.found)
+}
+
+/// May this process hold a connection?
+fn judge(rights: &Rights, holder: Process) -> Result<(), Refusal> {
+    peers::admit_process(rights, &Confined::default(), holder.pid)?;
+    // As long as it is there, nobody else has its number.
+    let now = Process::of(holder.pid).ok_or(Refusal::Ended)?;
+    let is_same = now.started == holder.started;
+    is_same.then_some(()).ok_or(Refusal::Ended)
+}
+
+/// Looks for sockets in the descriptors of processes.
+struct Search {
+    /// Those that are looked for, by their numbers, and who holds them.
+    found: HashMap<u64, Vec<Process>>,
+    /// So many more descriptors are read.
+    left: usize,
+}
+
+impl Search {
+    fn of(inodes: impl Iterator<Item = u64>, most: usize) -> Self {
+        Self {
+            found: inodes.map(|inode| (inode, Vec::new())).collect(),
+            left: most,
+        }
+    }
+
+    fn through<'a>(&mut self, processes: impl Iterator<Item = &'a Process>) -> io::Result<()> {
+        for process in processes {
+            match self.look_into(*process) {
+                Err(err) if !is_about_the_process(&err) => return Err(err),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The process was there before: if its start is still the same afterwards, it was this one all the time.
+    fn look_into(&mut self, process: Process) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = format!("/proc/{}/fd", process.pid);
+        let folder = openat(CWD, path, flags, Mode::empty())?;
+        let mut target = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let Some(rest) = self.left.checked_sub(1) else {
+                return Ok(());
+            };
+            self.left = rest;
+            let entry = entry?;
+            // It may have been closed.
+            let Ok(link) = readlinkat(&folder, entry.file_name(), target) else {
+                target = Vec::new();
+                continue;
+            };
+            target = link.into_bytes();
+            let inode = socket_number(&target);
+            if let Some(holders) = inode.and_then(|inode| self.found.get_mut(&inode)) {
+                holders.push(process);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The number in `socket:[NUMBER]`.
@@ -293,7 +328,10 @@ fn count_started() -> Option<u64> {
 mod tests {
     use std::{net::TcpListener, process::Command};
 
-    use rustix::fs::fstat;
+    use rustix::{
+        fs::fstat,
+        process::{geteuid, getpid},
+    };
 
     use super::*;
 
@@ -301,37 +339,40 @@ mod tests {
     fn the_holder_of_a_socket_is_found() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let inode = fstat(&socket).unwrap().st_ino;
-        let found = sockets(&[]).unwrap();
-        let holders = found.iter().filter(|(each, _)| *each == inode);
-        let holders: Vec<_> = holders.map(|(_, holder)| holder.pid).collect();
-        assert_eq!(holders, [getpid()]);
+        let processes: Vec<_> = tree::all().collect();
+        for uid in [geteuid().as_raw(), 64_999] {
+            let wanted = [LocalSocket::new(uid, inode)];
+            let found = find_outside(&wanted, &[], &processes).unwrap();
+            let holders: Vec<_> = found[&inode].iter().map(|holder| holder.pid).collect();
+            assert_eq!(holders, [getpid()]);
+        }
+        // Below a guard it would be found by the other search alone.
+        let above = Process::of(getpid()).unwrap().parent.unwrap();
+        let guard = Guard {
+            pid: above,
+            uid: None,
+        };
+        let wanted = [LocalSocket::new(0, inode)];
+        let found = find_outside(&wanted, &[guard], &processes).unwrap();
+        assert!(found[&inode].is_empty());
     }
 
     #[test]
-    fn a_look_that_finds_no_guard_is_good_until_a_process_is_started() {
+    fn that_there_was_no_guard_is_good_until_a_process_is_started() {
         let Some(before) = count_started() else {
             return;
         };
         let holders = Holders::new(Rights::default());
-        let look = |guards| Look {
-            began: Instant::now(),
-            started: count_started(),
-            guards,
-            sockets: Vec::new(),
-            verdicts: Mutex::default(),
-        };
+        assert!(!holders.has_no_guards());
         let mut is_good = false;
         // Others start processes, too.
         for _ in 0..1000 {
-            *holders.latest() = Some(Arc::new(look(Vec::new())));
+            *holders.calm.lock().unwrap() = count_started();
             is_good |= holders.has_no_guards();
         }
         assert!(is_good);
         Command::new("true").status().unwrap();
         assert!(!holders.has_no_guards());
         assert!(count_started().unwrap() > before);
-        let (pid, uid) = (getpid(), None);
-        *holders.latest() = Some(Arc::new(look(vec![Guard { pid, uid }])));
-        assert!(!holders.has_no_guards());
     }
 }

@@ -40,6 +40,7 @@ pub(crate) mod rights;
 pub(crate) mod rules;
 mod screen;
 mod search;
+mod searches;
 pub(crate) mod shell;
 mod show;
 mod spool;

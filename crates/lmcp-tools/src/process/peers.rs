@@ -5,11 +5,14 @@
 //! line; a line that it forges can only take more away from it.
 
 use std::{
-    fs,
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Read as _},
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt as _,
     },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use lmcp_wire::RpcError;
@@ -23,12 +26,26 @@ use rustix::{
 };
 use serde_json::json;
 
-use super::{helper::GUARD, rights::Rights, tree::Process};
+use super::{
+    helper::GUARD,
+    rights::{MOST_RIGHTS, Rights},
+    tree::Process,
+};
 
 /// More generations than anybody has who does not hide something.
 const MOST_GENERATIONS: usize = 256;
-/// So often the line of ancestors is read while it changes.
+/// Bytes in which the second word of a guard's command line is found: the first is a path.
+const FIRST_WORDS: u64 = 4096 + 64;
+/// So often the line of ancestors is read while it changes, unless that took this many looks at a process.
 const MOST_TRIES: usize = 16;
+const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
+/// So many confined processes are remembered.
+const MOST_KNOWN: usize = 1 << 14;
+
+/// Processes that were found below a guard which confines to less than a socket gives, by when they were started. They stay
+/// below it, so one that comes again, or starts another that does, costs next to nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Confined(Mutex<HashMap<Pid, u64>>);
 
 /// Refuses a process that connected to a socket which gives these rights, and says why.
 ///
@@ -36,6 +53,7 @@ const MOST_TRIES: usize = 16;
 /// is let in.
 pub(crate) fn admit(
     rights: &Rights,
+    known: &Confined,
     process: Option<Pid>,
     socket: impl AsFd,
 ) -> Result<(), Refusal> {
@@ -49,7 +67,7 @@ pub(crate) fn admit(
         Err(Errno::EMFILE | Errno::ENFILE) => return Err(Refusal::NotNow),
         Err(_) => return Err(Refusal::Ended),
     };
-    let verdict = admit_process(rights, process);
+    let verdict = admit_process(rights, known, process);
     // As long as it is there, nobody else has its number.
     if handle.is_some_and(|handle| has_ended(&handle)) {
         return Err(Refusal::Ended);
@@ -59,19 +77,38 @@ pub(crate) fn admit(
 
 /// Refuses a process that a guard confines to less than these rights. Whether it still is the process that is meant is for
 /// the caller to find out, afterwards.
-pub(super) fn admit_process(rights: &Rights, process: Pid) -> Result<(), Refusal> {
-    let narrower = (0..MOST_TRIES).find_map(|_| narrower_guards(process, rights));
-    let narrower = narrower.ok_or_else(why_unknown)?;
-    if narrower.is_empty() {
-        return Ok(());
+pub(super) fn admit_process(
+    rights: &Rights,
+    known: &Confined,
+    process: Pid,
+) -> Result<(), Refusal> {
+    let mut looks = MOST_LOOKS;
+    let mut judged = (0..MOST_TRIES).map(|_| judge(rights, known, process, &mut looks));
+    judged
+        .find_map(|judged| judged)
+        .unwrap_or_else(|| Err(why_unknown()))
+}
+
+impl Confined {
+    fn contains(&self, process: &Process) -> bool {
+        self.lock().get(&process.pid) == Some(&process.started)
     }
-    // What confines this process, too, takes nothing from what it can give.
-    let own = line(getpid()).unwrap_or_default();
-    let is_own = |guard: &Pid| own.iter().any(|process| process.pid == *guard);
-    if narrower.iter().all(is_own) {
-        return Ok(());
+
+    fn add(&self, processes: &[Process]) {
+        let mut known = self.lock();
+        if known.len() + processes.len() > MOST_KNOWN {
+            known.clear();
+        }
+        known.extend(
+            processes
+                .iter()
+                .map(|process| (process.pid, process.started)),
+        );
     }
-    Err(Refusal::Confined)
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Pid, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why a process may not connect.
@@ -80,7 +117,7 @@ pub(crate) enum Refusal {
     Confined,
     Ended,
     Unknown,
-    /// No process seems to hold the connection, and a confined command might.
+    /// No process outside of confined commands seems to hold the connection.
     Unheld,
     /// Too many files are open to find out.
     NotNow,
@@ -101,8 +138,8 @@ impl From<Refusal> for RpcError {
                 "nobody can tell which processes are above the one that connects",
             ),
             Refusal::Unheld => Self::invalid_request(
-                "nobody can tell which process holds this connection, and it could be one of a confined command, which this \
-                 server may do more than; use a server with a token, or a unix socket",
+                "no process holds this connection that could be told from a confined command, and this server may do more \
+                 than that; use a server with a token, or a unix socket",
             ),
             Refusal::NotNow => Self::internal("too many files are open"),
         }
@@ -117,34 +154,86 @@ fn why_unknown() -> Refusal {
     }
 }
 
-/// The guards above a process that confine their commands to less than these rights. `None` if it is gone, or if something
-/// changed while it was looked at.
-fn narrower_guards(process: Pid, rights: &Rights) -> Option<Vec<Pid>> {
-    let mut found = Vec::new();
-    for process in line(process)? {
-        let command_line = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
-        if is_narrower_guard(&command_line, rights) {
-            found.push(process.pid);
+/// Is a process below a guard that confines to less than these rights? `None` if it is gone, or if something changed while it
+/// was looked at.
+fn judge(
+    rights: &Rights,
+    known: &Confined,
+    process: Pid,
+    looks: &mut usize,
+) -> Option<Result<(), Refusal>> {
+    let line = line(process, looks, |process| known.contains(process))?;
+    let mut confined = &*line;
+    if !line.last().is_some_and(|last| known.contains(last)) {
+        let Some(guard) = narrower_guard(rights, &line)? else {
+            return Some(Ok(()));
+        };
+        confined = line.get(..guard)?;
+    }
+    known.add(confined);
+    Some(Err(Refusal::Confined))
+}
+
+/// Where in a line of processes there is a guard that confines to less than these rights, and not this process as well: what
+/// confines both takes nothing from what we can give.
+fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Option<usize>> {
+    let mut own = None;
+    for (at, process) in line.iter().enumerate() {
+        let command_line = command_line(process.pid).ok()?;
+        if is_narrower_guard(&command_line, rights)
+            && !own.get_or_insert_with(own_line).contains(&process.pid)
+        {
+            return Some(Some(at));
         }
     }
-    Some(found)
+    Some(None)
+}
+
+/// The command line of a process: all of it if it is a guard's, else as much as it takes to see that it is not. Others may
+/// have megabytes there.
+pub(super) fn command_line(process: Pid) -> io::Result<Vec<u8>> {
+    let mut file = File::open(format!("/proc/{process}/cmdline"))?;
+    let mut line = Vec::new();
+    (&mut file).take(FIRST_WORDS).read_to_end(&mut line)?;
+    if is_guard(&line) {
+        file.take(MOST_RIGHTS as u64).read_to_end(&mut line)?;
+    }
+    Ok(line)
+}
+
+fn is_guard(command_line: &[u8]) -> bool {
+    let mut words = command_line.split(|byte| *byte == 0);
+    words.nth(1) == Some(GUARD.as_bytes())
 }
 
 /// Is this the command line of a guard that confines to less than these rights?
 pub(super) fn is_narrower_guard(command_line: &[u8], rights: &Rights) -> bool {
-    let mut words = command_line.split(|byte| *byte == 0).skip(1);
-    if words.next() != Some(GUARD.as_bytes()) {
+    if !is_guard(command_line) {
         return false;
     }
-    let held = words.next().map(serde_json::from_slice::<Rights>);
+    let mut words = command_line.split(|byte| *byte == 0);
+    let held = words.nth(2).map(serde_json::from_slice::<Rights>);
     // A guard of another version that says nothing is taken for a strict one.
     held.is_none_or(|held| held.map_or(true, |held| !held.covers(rights)))
 }
 
-/// A process and those above it. `None` if it is gone, or if they changed while they were looked at.
-fn line(process: Pid) -> Option<Vec<Process>> {
+/// This process and those above it.
+pub(super) fn own_line() -> Vec<Pid> {
+    let mut looks = MOST_LOOKS;
+    let own = line(getpid(), &mut looks, |_| false).unwrap_or_default();
+    own.into_iter().map(|process| process.pid).collect()
+}
+
+/// A process and those above it, up to one that is the last to be looked at. `None` if it is gone, or if they changed while
+/// they were looked at.
+fn line(
+    process: Pid,
+    looks: &mut usize,
+    is_last: impl Fn(&Process) -> bool,
+) -> Option<Vec<Process>> {
     let mut line = vec![Process::of(process)?];
-    while let Some(child) = line.last().copied() {
+    while let Some(child) = line.last().copied().filter(|last| !is_last(last)) {
+        *looks = looks.checked_sub(1)?;
         let Some(parent) = child.parent else { break };
         let found = Process::of(parent);
         let has_another = Process::of(child.pid).is_none_or(|now| now.parent != Some(parent));
@@ -208,7 +297,8 @@ mod tests {
         assert!(ended.unwrap().success());
         let (socket, _) = listener.accept().unwrap();
         let process = socket_peercred(&socket).unwrap().pid;
-        let refused = admit(&Rights::default(), Some(process), &socket).unwrap_err();
+        let known = Confined::default();
+        let refused = admit(&Rights::default(), &known, Some(process), &socket).unwrap_err();
         assert!(
             matches!(refused, Refusal::Ended | Refusal::Unknown),
             "{refused:?}"
@@ -218,7 +308,38 @@ mod tests {
     #[test]
     fn a_process_without_a_guard_is_let_in() {
         let (socket, _other) = UnixStream::pair().unwrap();
-        admit(&Rights::default(), Some(getpid()), &socket).unwrap();
-        admit(&Rights::default(), None, &socket).unwrap();
+        let known = Confined::default();
+        admit(&Rights::default(), &known, Some(getpid()), &socket).unwrap();
+        admit(&Rights::default(), &known, None, &socket).unwrap();
+    }
+
+    #[test]
+    fn what_a_confined_process_starts_is_known_by_it() {
+        let own = Process::of(getpid()).unwrap();
+        let known = Confined::default();
+        known.add(&[own]);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let refused = admit_process(&Rights::default(), &known, pid);
+        assert_eq!(refused, Err(Refusal::Confined));
+        assert!(known.contains(&Process::of(pid).unwrap()));
+        // Another process that had the number before is another process.
+        let (mut former, known) = (own, Confined::default());
+        former.started += 1;
+        known.add(&[former]);
+        assert_eq!(admit_process(&Rights::default(), &known, pid), Ok(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut process = Process::of(getpid()).unwrap();
+        let known = Confined::default();
+        for number in 1..40_000 {
+            process.pid = Pid::from_raw(number).unwrap();
+            known.add(&[process]);
+            assert!(known.lock().len() <= MOST_KNOWN);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
 
-use std::{fs, io};
+use std::{
+    collections::{HashMap, HashSet},
+    fs, io,
+};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -14,6 +17,26 @@ pub(super) fn descendants(top: Pid) -> Vec<Pid> {
         next += 1;
     }
     found.retain(|pid| !Process::of(*pid).is_none_or(|process| process.has_ended()));
+    found
+}
+
+/// Of some processes those that are below others, by what each of them says of its parent.
+pub(super) fn below(processes: &[Process], tops: &[Pid]) -> HashSet<Pid> {
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for process in processes {
+        if let Some(parent) = process.parent {
+            children.entry(parent).or_default().push(process.pid);
+        }
+    }
+    let mut found = HashSet::new();
+    let mut next = tops.to_vec();
+    while let Some(pid) = next.pop() {
+        for child in children.get(&pid).into_iter().flatten() {
+            if found.insert(*child) {
+                next.push(*child);
+            }
+        }
+    }
     found
 }
 

@@ -34,7 +34,7 @@ use rustix::{
 
 use super::{
     dir::{self, in_dir},
-    peers,
+    peers::{self, Confined},
     spool::{Spool, Stream},
     tree,
     words::{Ask, End, Order, Stdin, Word},
@@ -108,6 +108,8 @@ struct Guard {
     told: u64,
     /// When to look for the record again.
     look_at: Instant,
+    /// Processes that came and may do less than the command.
+    confined: Confined,
 }
 
 /// Are we ending everything?
@@ -213,6 +215,7 @@ impl Guard {
             news_at: started,
             told: 0,
             look_at: started + STILL_THERE,
+            confined: Confined::default(),
             order,
         })
     }
@@ -376,7 +379,8 @@ impl Guard {
         // The command itself has no say in how it is guarded, nor has one that may do less.
         let is_refused = |pid: Pid| {
             let rights = &self.order.rights;
-            tree::is_below(pid, getpid()) || peers::admit(rights, Some(pid), &socket).is_err()
+            peers::admit(rights, &self.confined, Some(pid), &socket).is_err()
+                || tree::is_below(pid, getpid())
         };
         if from.map_or(true, is_refused) || !self.has_place() {
             return;
