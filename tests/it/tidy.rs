@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         "lmcp",
         &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
     ),
-    ("lmcp-tools", &["lmcp-wire", "lmcp-core"]),
+    ("lmcp-tools", &["lmcp-wire", "lmcp-core", "lmcp-private"]),
     ("lmcp-embed", &["lmcp-core", "lmcp-private", "lmcp-wire"]),
     ("lmcp-client", &["lmcp-wire"]),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lmcp_private::mend_file;
 use lmcp_wire::greeting::Greeting;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
@@ -89,7 +90,12 @@ impl Way {
     pub(crate) fn open(&self) -> Result<(OwnedFd, Option<Greeting>), Miss> {
         let (path, token) = self.find().map_err(|unread| self.judge(unread))?;
         let failed = |err: Errno| Error::new(format!("cannot reach `{}`: {err}", path.display()));
-        let socket = reach(&path).map_err(|err| match err {
+        let socket = reach(&path).or_else(|err| match err {
+            // A confined command can change the mode of every file of its user, our socket among them.
+            Errno::ACCESS if mend_file(&path).is_ok() => reach(&path),
+            _ => Err(err),
+        });
+        let socket = socket.map_err(|err| match err {
             Errno::NOENT | Errno::CONNREFUSED => self.absent(failed(err)),
             _ => failed(err).into(),
         })?;

@@ -18,10 +18,7 @@ use serde::Deserialize;
 pub(crate) use file::parse_file;
 pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
 
-use crate::{
-    report::{self, Failure},
-    wire::Presets,
-};
+use crate::{report::Failure, wire::Presets};
 
 /// Instead of a path: the user's own socket.
 pub(crate) const OWN_SOCKET: &str = "own";
@@ -253,8 +250,11 @@ impl Options {
     /// These, of the command line, and beneath them what the environment and the file say.
     pub(crate) fn settle(self) -> Result<Self, Failure> {
         let environment = environment::read(&|name| env::var_os(name), &self)?;
-        for name in environment::unknown(env::vars_os().map(|(name, _)| name)) {
-            report::note(&format!("warning: {name} is set, and means nothing here"));
+        if let Some(name) = environment::unknown(env::vars_os().map(|(name, _)| name)).first() {
+            let failure = Failure::misuse(format!("{name} is set, and there is no such variable"));
+            return Err(failure.hint(
+                "`lmcp serve --help` names those there are; unset it if it is for another program",
+            ));
         }
         let said = self.over(environment);
         let Some(path) = &said.config else {

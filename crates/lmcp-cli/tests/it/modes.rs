@@ -1,4 +1,5 @@
-//! Confined commands that change the modes of files of their server, which belong to the same user.
+//! Confined commands that change the modes of files of their server, which belong to the same user; and access lists, which
+//! an older server let them set.
 //!
 //! Root is not stopped by modes. So where the tests run as root, the server runs as another user.
 
@@ -16,7 +17,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{proxy::modern, support::program_in};
+use crate::{
+    proxy::{Client, call, listening, modern, text},
+    support::{program_in, said},
+};
 
 /// A user that nobody is.
 const USER: u32 = 64_994;
@@ -29,29 +33,46 @@ struct Server {
     output: BufReader<ChildStdout>,
 }
 
+/// A folder with the program and a folder `root`, of somebody who is no root.
+fn place() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("tests may write here");
+    program_in(folder.path());
+    fs::create_dir(folder.path().join("root")).expect("tests may write here");
+    if rustix::process::geteuid().is_root() {
+        for path in [folder.path(), &folder.path().join("root")] {
+            chown(path, Some(USER), Some(USER)).expect("root may do this");
+        }
+    }
+    folder
+}
+
+/// The program in this folder, run by whom that belongs to.
+fn program(folder: &Path) -> Command {
+    let mut command = Command::new(folder.join("lmcp"));
+    if rustix::process::geteuid().is_root() {
+        command.uid(USER).gid(USER);
+    }
+    command
+        .env_clear()
+        .env("HOME", folder)
+        .env("TMPDIR", folder.join("root"))
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 impl Server {
     fn new() -> Self {
-        let folder = tempfile::tempdir().expect("tests may write here");
-        let program = program_in(folder.path());
-        fs::create_dir(folder.path().join("root")).expect("tests may write here");
-        let mut command = Command::new(program);
-        if rustix::process::geteuid().is_root() {
-            for path in [folder.path(), &folder.path().join("root")] {
-                chown(path, Some(USER), Some(USER)).expect("root may do this");
-            }
-            command.uid(USER).gid(USER);
-        }
+        let folder = place();
+        let mut command = program(folder.path());
         command
             .args(["serve", "--stdio", "--root"])
             .arg(folder.path().join("root"))
             .arg("--state-dir")
-            .arg(folder.path().join("state"))
-            .env_clear()
-            .env("HOME", folder.path())
-            .env("PATH", "/usr/bin:/bin")
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .arg(folder.path().join("state"));
         let mut child = command.spawn().expect("the binary was built for this test");
         let input = child.stdin.take().expect("stdin is a pipe");
         let output = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
@@ -137,4 +158,80 @@ fn a_command_that_closes_the_state_folder_leaves_no_scratch_files() {
     });
     let output = server.call("job_output", &json!({ "id": id }));
     assert_eq!(output["output"], "kept\n", "{output}");
+}
+
+#[test]
+fn a_socket_whose_mode_was_changed_is_reached_by_the_proxy() {
+    let folder = place();
+    let socket = folder.path().join("s");
+    let mut server = program(folder.path());
+    server.args(["serve", "--demo", "--unix"]).arg(&socket);
+    let _server = listening(&mut server);
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o000)).expect("it is there");
+    let mut client = Client::new(program(folder.path()).arg("proxy").arg(&socket));
+    client.open();
+    client.send(&call(7, "echo", &json!({"text": "still here"})));
+    let answer = client.answer(7);
+    assert_eq!(text(&answer), "still here", "{answer}");
+    assert_eq!(mode(&socket), Some(0o600));
+}
+
+/// An access list that lets nobody do anything, as the kernel writes it.
+const NO_LEAVE: &[u8] = b"\x02\0\0\0\
+    \x01\0\0\0\xff\xff\xff\xff\x04\0\0\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
+
+/// Makes everything that is made in this folder useless to its owner.
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn spoil(folder: &Path) -> bool {
+    let flags = rustix::fs::XattrFlags::empty();
+    let set = rustix::fs::setxattr(folder, "system.posix_acl_default", NO_LEAVE, flags);
+    if set.is_err() {
+        eprintln!("note: this file system has no access lists, so they are not tested");
+    }
+    set.is_ok()
+}
+
+#[test]
+fn a_default_access_list_stops_no_host_and_nothing_is_left() {
+    let folder = place();
+    let runtime = folder.path().join("lmcp.d");
+    fs::create_dir(&runtime).expect("tests may write here");
+    fs::create_dir(runtime.join("lmcp")).expect("tests may write here");
+    for path in [&runtime, &runtime.join("lmcp")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("it is there");
+        if rustix::process::geteuid().is_root() {
+            chown(path, Some(USER), Some(USER)).expect("root may do this");
+        }
+    }
+    if !spoil(&runtime.join("lmcp")) {
+        return;
+    }
+    let mut command = program(folder.path());
+    command.env("XDG_RUNTIME_DIR", &runtime);
+    command.args(["run", "--", "/bin/sh", "-c", "cat $LMCP_IDENTITY_FILE"]);
+    let output = command.output().expect("the program is there");
+    let (code, words) = said(&output);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(!output.stdout.is_empty(), "{words}");
+    let left = fs::read_dir(runtime.join("lmcp")).expect("it is ours");
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_default_access_list_stops_no_command() {
+    let mut server = Server::new();
+    server.call("shell", &json!({"command": "true"}));
+    let state = server.folder.path().join("state");
+    if !spoil(&server.jobs()) || !spoil(&state) {
+        return;
+    }
+    let ran = server.call("shell", &json!({"command": "mktemp > /dev/null; echo $?"}));
+    assert_eq!(ran["stdout"], "0\n", "{ran}");
+    let job = server.call(
+        "shell_bg",
+        &json!({"command": "mktemp > /dev/null; echo $?"}),
+    );
+    let output = json!({"id": job["id"], "wait_exit": true});
+    let output = server.call("job_output", &output);
+    assert_eq!(output["output"], "0\n", "{output}");
 }

@@ -121,6 +121,26 @@ fn a_mistake_in_the_environment_is_named_with_its_variable() {
 }
 
 #[test]
+fn a_misspelt_variable_stops_the_start() {
+    for command in [&["serve", "--demo"][..], &["run", "--", "true"]] {
+        let mut command = lmcp(command);
+        command.env("LMCP_READONLY", "true");
+        let said = refusal(command);
+        assert!(
+            said.starts_with("error: LMCP_READONLY is set, and there is no such variable"),
+            "{said}"
+        );
+    }
+    // Those of other programs of the family are left to them.
+    let mut command = lmcp(&["serve", "--demo", "--stdio"]);
+    for name in ["LMCP_HUB_LOG", "LMCP_TOOLS_DIR", "LMCP_IDENTITY_FILE"] {
+        command.env(name, "/nowhere");
+    }
+    command.stdin(std::process::Stdio::null());
+    assert!(command.output().unwrap().status.success());
+}
+
+#[test]
 fn the_variables_of_the_seed_say_where_to_listen() {
     let mut command = lmcp(&["serve", "--demo"]);
     command.env("LMCP_HOST", "127.0.0.2").env("LMCP_PORT", "0");

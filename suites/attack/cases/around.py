@@ -1,0 +1,217 @@
+"""Ways around the fence that name no path, and floods from behind it that must cost nobody else anything."""
+
+import contextlib
+import os
+import struct
+import subprocess
+
+from harness.bystander import Bystander
+from harness.case import Skip, case, check
+
+from .fence import fenced
+
+# Runs in a fenced command: says how each attempt ended.
+ATTEMPT = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
+def attempt(name, act):
+    try:
+        print(name, "WORKED", act())
+    except OSError as error:
+        print(name, "failed", error)
+def made(number):
+    if number is None or number < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return number
+"""
+
+# An access list that lets nobody do anything.
+NO_LEAVE = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, 0, 0xFFFFFFFF) for tag in (1, 4, 32))
+
+
+@case("D24", "attributes of files outside are changed without opening them: an access list shuts everybody out")
+def a_fenced_command_sets_no_attributes_outside(cx):
+    secret = cx.secret()
+    server = cx.stdio()
+    check(not server.call("shell", command="true").refused, "the server runs no commands")
+    script = f"""
+acl = {NO_LEAVE!r}
+for path in ({str(cx.state)!r}, {str(cx.state / "jobs")!r}, {str(cx.folder)!r}, "/proc/self/fd/%d" % os.open({str(cx.state)!r}, os.O_PATH)):
+    attempt("list " + path, lambda: os.setxattr(path, "system.posix_acl_default", acl))
+attempt("note", lambda: os.setxattr({str(secret)!r}, "user.note", b"x"))
+attempt("open", lambda: os.setxattr(os.open("/usr/bin", os.O_RDONLY), "user.note", b"x"))
+"""
+    said = fenced(cx, ATTEMPT + script)
+    worked = [line for line in said.splitlines() if "WORKED" in line]
+    check(not worked, f"worked: {worked}")
+    check("failed" in said, f"nothing was tried: {said[:200]}")
+    answer = server.call("shell", command="mktemp >/dev/null && echo alive")
+    check("alive" in answer.text, f"no command runs any more: {answer.text[:150]}")
+
+
+@case("D24", "an access list that somebody set all the same must not stop commands, hosts and proxies")
+def an_access_list_of_our_folders_stops_nobody(cx):
+    server = cx.stdio("--root", cx.root)
+    check(not server.call("shell", command="true").refused, "the server runs no commands")
+    code, _, said = cx.finish([cx.binary, "run", "--", "true"])
+    check(code == 0, f"`lmcp run` fails: {said[-200:]}")
+    for folder in (cx.state, cx.state / "jobs", cx.runtime / "lmcp"):
+        try:
+            os.setxattr(folder, "system.posix_acl_default", NO_LEAVE)
+        except OSError as reason:
+            raise Skip(f"no access list can be set here: {reason}") from reason
+    answer = server.call("shell", command="mktemp >/dev/null && echo alive")
+    check("alive" in answer.text, f"no command runs any more: {answer.text[:150]}")
+    code, _, said = cx.finish([cx.binary, "run", "--", "true"])
+    check(code == 0, f"`lmcp run` ends with {code}: {said[-200:]}")
+    left = [path.name for path in (cx.runtime / "lmcp").iterdir()]
+    check(not left, f"it leaves {left}")
+
+
+@case("D25", "shared memory and queues of System V have no path, and belong to the whole user")
+def a_fenced_command_reaches_no_shared_memory(cx):
+    outside = f"""{ATTEMPT}
+i = made(libc.shmget(0, 4096, 0o1600)); a = libc.shmat(i, None, 0); ctypes.memmove(a, b"OUTSIDE-WORD", 13)
+q = made(libc.msgget(0, 0o1600)); made(libc.msgsnd(q, b"\\1\\0\\0\\0\\0\\0\\0\\0OUTSIDE-WORD", 12, 0))
+print(i, q)
+"""
+    code, out, err = cx.finish([cx.python(), "-c", outside])
+    if code:
+        raise Skip(f"there is no shared memory here: {err[-100:]}")
+    memory, queue = out.split()
+    script = f"""
+attempt("memory", lambda: ctypes.string_at(libc.shmat({memory}, None, 0)) if libc.shmat({memory}, None, 0) != 2**64 - 1 else made(-1))
+attempt("queue", lambda: made(libc.msgrcv({queue}, ctypes.create_string_buffer(99), 64, 0, 0)))
+attempt("new memory", lambda: made(libc.shmget(0, 4096, 0o1600)))
+attempt("new queue", lambda: made(libc.msgget(0, 0o1600)))
+attempt("new semaphores", lambda: made(libc.semget(0, 1, 0o1600)))
+attempt("posix queue", lambda: made(libc.syscall(ctypes.c_long(240), b"lmcp-attack", 0o102, 0o600, None)))
+"""
+    try:
+        said = fenced(cx, ATTEMPT + script)
+    finally:
+        subprocess.run(["ipcrm", "-m", memory, "-q", queue], check=False, capture_output=True)
+    worked = [line for line in said.splitlines() if "WORKED" in line]
+    check(not worked, f"worked: {worked}")
+    check("OUTSIDE-WORD" not in said, "memory outside was read")
+    check(said.count("failed") == 6, f"not all was tried: {said[:300]}")
+
+
+@case("D26", "a socket whose mode a fenced command took away must be reached again")
+def a_socket_without_leave_is_reached_by_the_proxy(cx):
+    server = cx.serve(http=False, unix=True)
+    said = fenced(cx, "import os, sys\nos.chmod(sys.argv[1], 0); print('changed')", server.socket)
+    check("changed" in said, f"the mode was not changed: {said[:150]}")
+    answer = cx.proxy(server.socket).call("shell", command="echo alive")
+    check("alive" in answer.text, f"the proxy finds no way: {answer.text[:150]}")
+
+
+# Runs in a fenced command: many processes with many descriptors, and connections that are given up again and again.
+FLOOD = """
+import os, resource, socket, sys, time
+port, processes, files, seconds = map(int, sys.argv[1:])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+files = min(files, hard - 64) if hard > 0 else files
+resource.setrlimit(resource.RLIMIT_NOFILE, (files + 64, hard))
+null = os.open("/dev/null", os.O_RDONLY)
+for _ in range(files):
+    os.dup(null)
+for _ in range(processes):
+    if os.fork() == 0:
+        time.sleep(seconds)
+        os._exit(0)
+os.closerange(3, files + 64)
+end, count, held = time.monotonic() + seconds, 0, []
+print("flooding", flush=True)
+while time.monotonic() < end:
+    try:
+        connection = socket.socket()
+        connection.settimeout(0.01)
+        connection.connect(("127.0.0.1", port))
+        connection.send(b"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n")
+        held.append(connection)
+        count += 1
+    except OSError:
+        pass
+    if len(held) > 20:
+        held.pop(0).close()
+    time.sleep(0.005)
+print("connections", count)
+"""
+
+# The same on a unix socket, from far down in a tree of processes.
+DEEP_FLOOD = """
+import os, socket, sys, time
+path, depth, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+print("flooding", flush=True)
+for _ in range(depth):
+    if os.fork():
+        os.wait()
+        os._exit(0)
+end, count, held = time.monotonic() + seconds, 0, []
+while time.monotonic() < end:
+    try:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(0.01)
+        connection.connect(path)
+        connection.send(b"{}\\n")
+        held.append(connection)
+        count += 1
+    except OSError:
+        pass
+    if len(held) > 20:
+        held.pop(0).close()
+    time.sleep(0.002)
+print("connections", count)
+"""
+
+
+def flood(cx, script, *words):
+    """Starts a job behind the fence; returns when it floods."""
+    path = cx.root / "flood.py"
+    path.write_text(script)
+    server = cx.stdio("--root", cx.root, state=cx.make("fenced-state", 0o700))
+    command = " ".join(map(str, (cx.python(), path, *words)))
+    job = server.call("shell_bg", command=command).data["id"]
+    cx.until(lambda: "flooding" in server.call("job_output", id=job).text, "the job floods")
+    return server, job
+
+
+def echo_over(connect):
+    """Runs a command on a connection of its own each time; what is wrong with its answer."""
+
+    def echo():
+        with contextlib.closing(connect()) as caller:
+            answer = caller.call("shell", command="echo alive")
+        return "" if "alive" in answer.text else answer.text[:150]
+
+    return echo
+
+
+@case("D23", "a fenced flood of connections must not hold up commands of others, nor new connections", form="long",
+      alone=True, limit=120)
+def a_fenced_flood_over_http_holds_nobody_up(cx):
+    server = cx.serve(unix=True)
+    fenced_server, job = flood(cx, FLOOD, server.port, 100, 4000, 20)
+    unix = Bystander(echo_over(server.lines), 12, 0.2)
+    fresh = Bystander(echo_over(lambda: server.caller(seconds=30)), 12, 0.2)
+    results = {"unix": unix.result(), "HTTP": fresh.result()}
+    fenced_server.call("job_stop", id=job, signal="KILL")
+    for name, (watch, complaint) in results.items():
+        cx.note(f"{name}: {watch.summary()}, worst {watch.worst():.2f} s")
+        check(not complaint, f"over {name} a caller is told: {complaint}")
+    check(results["unix"][0].worst() < 1, f"a command waits {results['unix'][0].worst():.1f} s on the unix socket")
+    check(results["HTTP"][0].worst() < 5, f"a new connection waits {results['HTTP'][0].worst():.1f} s")
+
+
+@case("D23", "a fenced flood from far down in a tree of processes must not hold up the socket", form="long", alone=True,
+      limit=120)
+def a_fenced_flood_on_a_socket_holds_nobody_up(cx):
+    server = cx.serve(http=False, unix=True)
+    fenced_server, job = flood(cx, DEEP_FLOOD, server.socket, 240, 15)
+    watch, complaint = Bystander(echo_over(server.lines), 8, 0.1).result()
+    fenced_server.call("job_stop", id=job, signal="KILL")
+    cx.note(f"{watch.summary()}, worst {watch.worst():.2f} s")
+    check(not complaint, f"a caller is told: {complaint}")
+    check(watch.worst() < 1, f"a command waits {watch.worst():.1f} s")
