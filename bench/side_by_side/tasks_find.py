@@ -167,7 +167,7 @@ class Binary(Task):
     """See the first bytes of a file of an unknown format"""
 
     def lmcp(self, s):
-        s.call("read_file", path="assets/blob.bin", **{"as": "hex"}, byte_limit=32)
+        s.call("read_file", path="assets/blob.bin", form="hex", byte_limit=32)
 
     def commander(self, s):
         s.call("start_process", command="od -A d -t x1z -N 32 assets/blob.bin", timeout_ms=5000)

@@ -77,7 +77,7 @@ struct Args {
     #[serde(default)]
     line_numbers: bool,
     /// `text` (default), or bytes as `hex` or `base64`.
-    #[serde(default, rename = "as")]
+    #[serde(default)]
     form: Form,
 }
 
@@ -487,7 +487,7 @@ fn is_binary(place: &Place<'_>, what: &str, size: u64) -> ToolError {
     ToolError::new(format!("`{shown}` is not text but {what}, {size} bytes")).hint(if what == PDF {
         "the command `pdftotext -layout FILE -` shows its text, if it is installed"
     } else {
-        "`as: \"hex\"` shows its bytes; an archive is opened by a command"
+        "`form: \"hex\"` shows its bytes; an archive is opened by a command"
     })
 }
 

@@ -217,8 +217,8 @@ async fn the_bytes_of_any_file_can_be_asked_for() {
         .call("read_file", json!({ "path": path }))
         .await
         .refused("not text");
-    assert!(words.contains("`as: \"hex\"`"), "{words}");
-    let part = json!({ "path": path, "as": "hex", "byte_offset": 16, "byte_limit": 20 });
+    assert!(words.contains("`form: \"hex\"`"), "{words}");
+    let part = json!({ "path": path, "form": "hex", "byte_offset": 16, "byte_limit": 20 });
     let read = bench.call("read_file", part).await.ok();
     let dump = read.value["files"][0]["content"]
         .as_str()
@@ -236,7 +236,7 @@ async fn the_bytes_of_any_file_can_be_asked_for() {
     // Part by part, as they fit, base64 gives them all.
     let (mut all, mut from) = (Vec::new(), Some(0));
     while let Some(offset) = from {
-        let part = json!({ "path": path, "as": "base64", "byte_offset": offset });
+        let part = json!({ "path": path, "form": "base64", "byte_offset": offset });
         let read = bench.call("read_file", part).await.ok();
         let file = &read.value["files"][0];
         let content = file["content"].as_str().unwrap();
@@ -248,7 +248,7 @@ async fn the_bytes_of_any_file_can_be_asked_for() {
         from = file["next"]["byte_offset"].as_u64();
     }
     assert_eq!(all, bytes);
-    let lines = json!({ "path": path, "as": "hex", "offset": 3 });
+    let lines = json!({ "path": path, "form": "hex", "offset": 3 });
     bench.call("read_file", lines).await.refused("byte_offset");
 }
 

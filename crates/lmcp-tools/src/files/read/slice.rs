@@ -55,7 +55,7 @@ impl Slice {
         let by_bytes = args.byte_offset.is_some() || args.byte_limit.is_some();
         if by_lines && args.form != Form::Text {
             return Err(ToolError::new("bytes have no lines")
-                .hint("pass `byte_offset` and `byte_limit` with `as`"));
+                .hint("pass `byte_offset` and `byte_limit` with `form`"));
         }
         if by_lines && by_bytes {
             return Err(
