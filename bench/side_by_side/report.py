@@ -63,8 +63,11 @@ def summary(results, offered, names):
     if both:
         ours, theirs = sum(mine.bytes for mine, _ in both), sum(best.bytes for _, best in both)
         ratios = sorted(mine.bytes / best.bytes for mine, best in both if best.bytes)
+        helps_most = max(both, key=lambda pair: TARGET * pair[1].bytes - pair[0].bytes)
+        rest = (ours - helps_most[0].bytes) / max(theirs - helps_most[1].bytes, 1)
         verdict = "met" if ours <= TARGET * theirs else "MISSED"
-        lines.append(f"- **{verdict}** bytes beside the better peer of each task: {ours / theirs:.2f}, target ≤ {TARGET}; median of the tasks {median(ratios):.2f}")
+        lines.append(f"- **{verdict}** bytes beside the better peer of each task: {ours / theirs:.2f}, target ≤ {TARGET}")
+        lines.append(f"- Without the task that helps most, that is {rest:.2f}; the median of the tasks is {median(ratios):.2f}")
         more = [task for task, done in results.items() if has_more_calls(done)]
         lines.append(f"- **{'MISSED' if more else 'met'}** no task needs more calls than with a peer" + (f": {len(more)} do" if more else ""))
     return "\n".join(lines)
