@@ -159,8 +159,8 @@ impl Writing<'_> {
 
     fn make(&self, target: &Target<'_>) -> Result<Answer<Written>, Failed> {
         let done = atomic::create(target, &self.content)?;
-        self.remember(target, None, &self.content);
-        Ok(self.done(target, Done::Made, Some(&self.content), done.note))
+        let hash = self.remember(target, None, &self.content);
+        Ok(self.done(target, Done::Made, Some((&self.content, hash)), done.note))
     }
 
     fn overwrite(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
@@ -178,14 +178,16 @@ impl Writing<'_> {
         let done = atomic::overwrite(target, &self.content, stat.as_ref(), held)?;
         let old = old.as_ref().map(|found| found.bytes.as_slice());
         // One that could not be read cannot be had back.
-        if old.is_some() || stat.is_none() {
-            self.remember(target, old, &self.content);
-        }
+        let hash = if old.is_some() || stat.is_none() {
+            self.remember(target, old, &self.content)
+        } else {
+            hash::of(&self.content)
+        };
         let made = match stat {
             Some(_) => Done::Written(self.content.len()),
             None => Done::Made,
         };
-        Ok(self.done(target, made, Some(&self.content), done.note))
+        Ok(self.done(target, made, Some((&self.content, hash)), done.note))
     }
 
     fn append(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
@@ -251,13 +253,13 @@ impl Writing<'_> {
             None
         };
         let whole = whole.as_ref().map(|found| found.bytes.as_slice());
-        // Nobody else added anything, which would not be ours to undo.
-        if let Some(whole) = whole
-            && let Some(before) = whole.strip_suffix(&*content)
-            && before.len() as u64 == size_of(old)
-        {
-            self.remember(target, Some(before), whole);
-        }
+        let whole = whole.map(|whole| match whole.strip_suffix(&*content) {
+            Some(before) if before.len() as u64 == size_of(old) => {
+                (whole, self.remember(target, Some(before), whole))
+            }
+            // Somebody else added something too, which is not ours to undo.
+            _ => (whole, hash::of(whole)),
+        });
         Ok(self.done(target, Done::Written(content.len()), whole, None))
     }
 
@@ -285,8 +287,9 @@ impl Writing<'_> {
             content.append(&mut replaced.tail);
             note = replaced.note;
         }
-        self.remember(target, Some(&old), &content);
-        Ok(self.done(target, Done::Written(written), Some(&content), note))
+        let hash = self.remember(target, Some(&old), &content);
+        let whole = Some((content.as_slice(), hash));
+        Ok(self.done(target, Done::Written(written), whole, note))
     }
 
     /// The file, if it is the one that `if_hash` means.
@@ -303,17 +306,19 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// Keeps what was done, for file_history.
-    fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) {
-        let contents = [old, Some(new)];
-        self.host.remember(self.cx, "write_file", target, contents);
+    /// Keeps what was done, for file_history. The hash of the new content.
+    fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) -> String {
+        let (contents, hash) = ([old, Some(new)], hash::of(new));
+        self.host
+            .remember(self.cx, "write_file", target, contents, &hash);
+        hash
     }
 
     fn done(
         &self,
         target: &Target<'_>,
         done: Done,
-        whole: Option<&[u8]>,
+        whole: Option<(&[u8], String)>,
         note: Note,
     ) -> Answer<Written> {
         let written = Written {
@@ -323,8 +328,8 @@ impl Writing<'_> {
                 Done::Written(bytes) => bytes,
             },
             created: matches!(done, Done::Made),
-            hash: whole.map(hash::of),
-            lines: whole.map(count_lines),
+            lines: whole.as_ref().map(|(whole, _)| count_lines(whole)),
+            hash: whole.map(|(_, hash)| hash),
             note: note.map(str::to_owned),
         };
         let mut text = format!(

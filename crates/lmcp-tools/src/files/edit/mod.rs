@@ -130,6 +130,8 @@ struct Edit<'a> {
     shown: Option<(Shown, String, Vec<u8>)>,
     /// Of the text that is edited.
     edited: Edited,
+    /// Of the file after it.
+    hash: String,
     note: Note,
 }
 
@@ -165,6 +167,7 @@ impl<'a> Edit<'a> {
             found,
             shown,
             edited,
+            hash: String::new(),
             note: None,
         })
     }
@@ -205,7 +208,7 @@ fn run(
     let plans = args.plan(host, here)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
-    let edits = atomic::undisturbed(cx, || {
+    let mut edits = atomic::undisturbed(cx, || {
         let held = hold(&plans, host);
         let mut edits = Vec::with_capacity(plans.len());
         for plan in &plans {
@@ -218,10 +221,13 @@ fn run(
         }
         Ok(edits)
     })?;
+    for edit in &mut edits {
+        edit.hash = hash::of(edit.content());
+    }
     if !args.dry_run {
         for edit in &edits {
             let contents = [Some(edit.found.bytes.as_slice()), Some(edit.content())];
-            host.remember(cx, "edit_file", &edit.plan.target, contents);
+            host.remember(cx, "edit_file", &edit.plan.target, contents, &edit.hash);
         }
     }
     Ok(answer(&edits, args.dry_run, &Room::of(cx)))
@@ -269,7 +275,7 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
         let file = EditedFile {
             replacements: edit.edited.replacements,
             matched: edit.edited.kind,
-            hash: hash::of(edit.content()),
+            hash: edit.hash.clone(),
             diff: room.structured_copy(&diff.text),
             diff_truncated: diff.truncated,
             note: edit.note.map(str::to_owned),

@@ -34,18 +34,24 @@ pub(super) enum Stuck {
 impl Change {
     /// From one content to another; `None` where there is no file.
     pub(super) fn new(old: Option<&[u8]>, new: Option<&[u8]>) -> Self {
+        let hash = hash::of(new.unwrap_or_default());
+        Self::with_hash(old, new, hash)
+    }
+
+    /// The same, where the hash of the new content is known.
+    pub(super) fn with_hash(old: Option<&[u8]>, new: Option<&[u8]>, hash: String) -> Self {
         let existed = [old.is_some(), new.is_some()];
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-        let at = same(old.iter(), new.iter());
+        let at = same_at_the_beginning(old, new);
         let (old_rest, new_rest) = (&old[at..], &new[at..]);
-        let behind = same(old_rest.iter().rev(), new_rest.iter().rev());
+        let behind = same_at_the_end(old_rest, new_rest);
         let (old_part, tail) = old_rest.split_at(old_rest.len() - behind);
         let new_part = &new_rest[..new_rest.len() - behind];
         let front = &new[at.saturating_sub(AROUND)..at];
         let back = &tail[..tail.len().min(AROUND)];
         Self {
             existed,
-            hash: hash::of(new),
+            hash,
             at,
             lengths: [old_part, new_part, front, back].map(<[u8]>::len),
             bytes: [old_part, new_part, front, back].concat(),
@@ -55,8 +61,8 @@ impl Change {
     /// What the change from one content to another takes in memory, twice: it is written with what is known of it.
     pub(super) fn size(old: Option<&[u8]>, new: Option<&[u8]>) -> usize {
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-        let at = same(old.iter(), new.iter());
-        let behind = same(old[at..].iter().rev(), new[at..].iter().rev());
+        let at = same_at_the_beginning(old, new);
+        let behind = same_at_the_end(&old[at..], &new[at..]);
         2 * (old.len() + new.len() - 2 * (at + behind) + 2 * AROUND)
     }
 
@@ -116,12 +122,25 @@ impl Change {
     }
 }
 
-/// How many of the first elements are equal.
-fn same<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
-    one.zip(other)
-        .take_while(|(one, other)| one == other)
-        .count()
+/// How many of the first bytes are equal. Blocks are compared at once, which is many times as fast.
+fn same_at_the_beginning(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
+    let start = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    let rest = one[start..].iter().zip(&other[start..]);
+    start + rest.take_while(|(one, other)| one == other).count()
 }
+
+/// The same from the end.
+fn same_at_the_end(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.rchunks_exact(BLOCK).zip(other.rchunks_exact(BLOCK));
+    let start = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    let (one, other) = (&one[..one.len() - start], &other[..other.len() - start]);
+    let rest = one.iter().rev().zip(other.iter().rev());
+    start + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// Bytes compared at once.
+const BLOCK: usize = 256;
 
 /// Bytes kept of what stands around a change.
 const AROUND: usize = 64;
@@ -162,7 +181,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_written_is_taken_back(old in "[ab\n]{0,200}", new in "[ab\n]{0,200}") {
+        fn whatever_was_written_is_taken_back(
+            old in "[ab\n]{0,200}", new in "[ab\n]{0,200}", front in 0..600_usize, back in 0..600_usize,
+        ) {
+            // Short, and with much that is the same around it.
+            let [old, new] = [old, new].map(|text| format!("{}{text}{}", "a".repeat(front), "b".repeat(back)));
             let back = taken_back(&old, &new, &new);
             prop_assert_eq!(back, Ok(old));
         }

@@ -171,13 +171,14 @@ impl Host {
             .is_some_and(|history| history.takes(bytes))
     }
 
-    /// Keeps what was done to a file, from one content to another. It is done, whether that can be kept or not.
+    /// Keeps what was done to a file, from one content to another with this hash. It is done, whether that can be kept or not.
     pub(crate) fn remember(
         &self,
         cx: &Cx,
         tool: &str,
         target: &Target<'_>,
         [old, new]: [Option<&[u8]>; 2],
+        hash: &str,
     ) {
         let Some(history) = &self.history else {
             return;
@@ -191,7 +192,7 @@ impl Host {
         let Ok(_held) = cx.try_reserve(size) else {
             return;
         };
-        let change = Change::new(old, new);
+        let change = Change::with_hash(old, new, hash.to_owned());
         if let Some(path) = real_path(target).filter(|_| history.takes(change.bytes.len())) {
             let about = about(&change);
             let mut entry = history.entry(&cx.caller().owner(), path, tool, change);
