@@ -127,14 +127,22 @@ impl Reader {
     fn finish(mut self, cut: Option<Cut>) -> Readable {
         self.writer.finish();
         let cut = cut.or(self.writer.is_full().then_some(Cut::Length));
-        let out = std::mem::take(&mut self.writer.out);
+        let mut out = std::mem::take(&mut self.writer.out);
         let parts = [self.main, self.article];
         let chosen = parts.iter().find_map(|part| part.of(&out));
         let chosen = chosen.filter(|_| self.scope == Scope::Main);
         let title = one_line(&self.title);
+        let main_only = chosen.is_some_and(|part| part.len() < out.trim().len()) || self.left_out;
+        let text = match chosen {
+            Some(part) => part.trim().to_owned(),
+            None => {
+                out.truncate(out.trim_end().len());
+                out
+            }
+        };
         Readable {
-            main_only: chosen.is_some_and(|part| part.len() < out.trim().len()) || self.left_out,
-            text: chosen.map_or(out.as_str(), str::trim).trim_end().to_owned(),
+            main_only,
+            text,
             title: Some(title).filter(|title| !title.is_empty()),
             cut,
         }

@@ -9,12 +9,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Sees to it that there is room for a body of so many bytes, and for a text of the same length beside it that grows.
+    /// Sees to it that there is room for a body of so many bytes, for a piece of it, and for a text of the same length that
+    /// grows.
     ///
     /// # Errors
     /// The caller has no more room in the budget.
     pub(super) async fn hold(&mut self, body: usize, cx: &Cx) -> ToolResult<()> {
-        let wanted = body.saturating_mul(3);
+        let wanted = body.saturating_mul(4);
         let held = self.bytes();
         if wanted > held {
             let more = (wanted - held).max(STEP);
