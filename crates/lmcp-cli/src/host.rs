@@ -1,12 +1,16 @@
 //! The tools of a host: what the options make of them, and what of that is enforced.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use lmcp::{Handle, Server};
 use lmcp_tools::{
     Helper, HostTools, NAMES, Settings,
     settings::{Decision, Rule, Web},
 };
+use rustix::fs::{Access, access};
 
 use crate::{
     options::Options,
@@ -30,11 +34,7 @@ pub(crate) fn settings(
         .any(|name| is_picked(&options.tools, name));
     settings.helper = Some(helper).filter(|_| runs);
     settings.shell = match &options.shell {
-        Some(path) => Some(
-            path.to_str()
-                .ok_or_else(|| Failure::misuse("the shell's path is not text"))?
-                .to_owned(),
-        ),
+        Some(path) => Some(shell(path)?),
         None => None,
     };
     settings.exit_code_is_error = options.exit_code_is_error.unwrap_or_default();
@@ -50,6 +50,26 @@ pub(crate) fn settings(
     settings.web = web(options)?;
     settings.state_dir = state_dir;
     Ok(settings)
+}
+
+/// The shell that was named, if it is there.
+fn shell(named: &Path) -> Result<String, Failure> {
+    let found = if named.components().count() > 1 {
+        access(named, Access::EXEC_OK).is_ok()
+    } else {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).any(|folder| access(folder.join(named), Access::EXEC_OK).is_ok())
+    };
+    if !found {
+        let words = format!(
+            "there is no shell `{}` to run commands with",
+            named.display()
+        );
+        return Err(Failure::misuse(words).hint("name another with --shell, or leave it out"));
+    }
+    let text = named.to_str();
+    let text = text.ok_or_else(|| Failure::misuse("the shell's path is not text"))?;
+    Ok(text.to_owned())
 }
 
 /// The web as the options have it, and else the environment, where the keys are.
@@ -119,6 +139,13 @@ pub(crate) fn enforced(settings: &Settings) -> Vec<String> {
 
 /// Leaves the tools that were picked: those that are named; or all but those that are named with a minus.
 pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
+    let (out, only) = in_and_out(picks);
+    let idle = |out: &&&str| !only.contains(&out.trim_start_matches('-'));
+    if let Some(out) = out.iter().find(idle).filter(|_| !only.is_empty()) {
+        let words = format!("`{out}` leaves out a tool that --tools does not offer");
+        let hint = "name the tools to offer, or with a minus those to leave out, not both";
+        return Err(Failure::misuse(words).hint(hint));
+    }
     let offered = server.tool_names();
     let is_offered = |name: &str| offered.iter().any(|known| known == name);
     // What is left out anyway may be named to be left out, and not to be offered.
@@ -147,11 +174,14 @@ pub(crate) fn pick(server: &Handle, picks: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The picks with a minus, and those without.
+fn in_and_out(picks: &[String]) -> (Vec<&str>, Vec<&str>) {
+    let picks = picks.iter().map(|pick| pick.trim());
+    picks.partition(|pick| pick.starts_with('-'))
+}
+
 fn is_picked(picks: &[String], name: &str) -> bool {
-    let (out, only): (Vec<&str>, Vec<&str>) = picks
-        .iter()
-        .map(|pick| pick.trim())
-        .partition(|pick| pick.starts_with('-'));
+    let (out, only) = in_and_out(picks);
     let named = only.is_empty() || only.contains(&name);
     named && !out.iter().any(|pick| pick.trim_start_matches('-') == name)
 }

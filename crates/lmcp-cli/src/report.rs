@@ -51,6 +51,12 @@ impl Failure {
         self
     }
 
+    /// Ends with its code, and says nothing.
+    pub(crate) fn silent(mut self) -> Self {
+        self.words.clear();
+        self
+    }
+
     /// Ends with this code instead.
     pub(crate) fn code(mut self, code: u8) -> Self {
         self.code = code;
@@ -72,7 +78,9 @@ impl From<lmcp::Error> for Failure {
 
 /// Says what failed, and gives the exit code for it.
 pub(crate) fn failure(failure: &Failure) -> ExitCode {
-    note(&format!("error: {failure}"));
+    if !failure.words.is_empty() {
+        note(&format!("error: {failure}"));
+    }
     if let Some(hint) = &failure.hint {
         note(&format!("hint: {hint}"));
     }

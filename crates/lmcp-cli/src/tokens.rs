@@ -18,6 +18,9 @@ use crate::{
 /// The key of the token in a file of `LMCP_CONF`.
 const CONF_KEY: &str = ".godparticle";
 
+/// The fewest characters of a token. Shorter ones can be tried out over a network.
+const SHORTEST: usize = 8;
+
 /// The tokens that are good. They are kept as their tags under a key of this run, so that comparing takes the same time
 /// whatever was sent.
 pub(crate) struct Tokens {
@@ -114,6 +117,14 @@ impl Tokens {
             let failure = Failure::misuse(format!("{place} is no token"));
             return Err(failure.hint("a token is one word of ASCII characters"));
         }
+        if token.len() < SHORTEST {
+            let words = format!(
+                "{place} has {} characters, which can be guessed",
+                token.len()
+            );
+            let hint = format!("a token has at least {SHORTEST}; `openssl rand -hex 32` makes one");
+            return Err(Failure::misuse(words).hint(hint));
+        }
         let tag = hmac::sign(&self.key, token.as_bytes());
         let mut known = self.known.iter();
         if known.any(|known| known.tag.as_ref() == tag.as_ref()) {
@@ -172,16 +183,16 @@ mod tests {
 
     #[test]
     fn a_token_is_known_whole_and_by_its_name() {
-        let tokens = tokens(&[(None, "first\n"), (Some("ann"), "second")]);
+        let tokens = tokens(&[(None, "first-one\n"), (Some("ann"), "second-one")]);
         let identify = |value: &str| tokens.identify(&sent(value));
-        assert_eq!(identify("Bearer first"), Ok(None));
-        assert_eq!(identify("bearer second"), Ok(Some("ann".into())));
+        assert_eq!(identify("Bearer first-one"), Ok(None));
+        assert_eq!(identify("bearer second-one"), Ok(Some("ann".into())));
         for value in [
-            "Bearer firs",
-            "Bearer first2",
-            "Bearer FIRST",
-            "Bearer firstsecond",
-            "Basic first",
+            "Bearer first-on",
+            "Bearer first-one2",
+            "Bearer FIRST-ONE",
+            "Bearer first-onesecond-one",
+            "Basic first-one",
         ] {
             assert!(identify(value).is_err(), "{value}");
         }
@@ -190,8 +201,16 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_refused() {
-        let mut tokens = tokens(&[(None, "first")]);
-        for text in ["", " \n", "two words", "two\nlines", "é", "first"] {
+        let mut tokens = tokens(&[(None, "first-one")]);
+        for text in [
+            "",
+            " \n",
+            "two words",
+            "two\nlines",
+            "é",
+            "short",
+            "first-one",
+        ] {
             assert!(tokens.add(None, text, "here").is_err(), "{text:?}");
         }
     }

@@ -48,6 +48,8 @@ pub(crate) struct Call {
     cancellation: Notify,
     /// Set by `Cx::detach`: the reply stream hands the work over to the task store.
     pub(crate) wants_task: AtomicBool,
+    /// When it began, if somebody reads the log.
+    began: Option<Instant>,
 }
 
 impl Call {
@@ -61,7 +63,18 @@ impl Call {
             cancelled: AtomicBool::new(false),
             cancellation: Notify::new(),
             wants_task: AtomicBool::new(false),
+            began: tracing::enabled!(tracing::Level::INFO).then(Instant::now),
         })
+    }
+
+    /// One line in the log: what was called, how it ended, and how long it took.
+    fn log(&self, outcome: &dyn std::fmt::Display) {
+        let Some(began) = self.began else { return };
+        let what = self.request.target().unwrap_or_default();
+        let (method, milliseconds) = (self.request.method(), began.elapsed().as_millis());
+        let caller = self.request.caller().owner();
+        // Escaped: what a client sends must not look like lines of ours.
+        tracing::info!("{method:?} {what:?}: {outcome} ({milliseconds} ms, {caller:?})");
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -126,11 +139,15 @@ impl Call {
     pub(crate) fn respond(&self, result: Result<Outcome, ToolError>) -> Reply {
         match self.settle(result) {
             Ok(outcome) => {
+                self.log(&outcome);
                 let extra = self.take_meta();
                 era::encode(&self.request, outcome, extra, &self.engine.server_info)
                     .counted(&self.engine.budget, &self.request.caller)
             }
-            Err(error) => Reply::error(Some(&self.request.id), &error),
+            Err(error) => {
+                self.log(&format_args!("error {}: {:?}", error.code, error.message));
+                Reply::error(Some(&self.request.id), &error)
+            }
         }
     }
 }
@@ -203,6 +220,7 @@ impl Running {
             0 => self.deadline.as_secs().into(),
             _ => self.deadline.as_secs_f64().into(),
         };
+        self.call.log(&format_args!("no answer within {seconds} s"));
         let error = RpcError::internal(format!("no answer within {seconds} s"))
             .with_data(json!({ "limit": "deadline", "seconds": seconds }));
         Poll::Ready(Reply::error(Some(&self.call.request.id), &error))
@@ -267,6 +285,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Only work that is still here is stopped; what was handed over belongs to the task store.
         if self.work.take().is_some() {
+            self.call.log(&"cancelled");
             self.call.cancel();
         }
     }

@@ -1,6 +1,6 @@
 //! What a request came to, before a revision of the protocol gives it its form.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use lmcp_wire::{
     self as wire, RequestId, completion::CompleteResult, discover::CacheHint,
@@ -36,6 +36,28 @@ pub(crate) struct Page {
     pub(crate) members: Arc<[u8]>,
     pub(crate) next: Option<String>,
 }
+
+/// How a request ended, in a few words for the log.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(result) if result.is_error => {
+                let text = result.content.iter().find_map(wire::Content::as_text);
+                let line = text
+                    .and_then(|text| text.lines().next())
+                    .unwrap_or_default();
+                let line: String = line.chars().take(LOGGED).collect();
+                write!(f, "failed: {line:?}")
+            }
+            Self::InputRequired(_) => f.write_str("asks the client"),
+            Self::TaskCreated(_) => f.write_str("goes on as a task"),
+            _ => f.write_str("ok"),
+        }
+    }
+}
+
+/// Characters of an error that a line of the log has room for.
+const LOGGED: usize = 160;
 
 impl Outcome {
     pub(crate) fn result_type(&self) -> &'static str {

@@ -45,8 +45,10 @@ impl Guard {
         Ok(())
     }
 
+    /// A loopback name is good with any port: a tunnel (`ssh -L`, `docker -p`) has a port of its own, and nobody can make such
+    /// a name lead elsewhere.
     fn knows_host(&self, host: &str) -> bool {
-        self.is_ours(host)
+        is_loopback(split_port(host).0)
             || self.is_our_number(host)
             || self
                 .hosts
@@ -76,19 +78,24 @@ impl Guard {
 
     /// A loopback name with our port.
     fn is_ours(&self, host: &str) -> bool {
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port))
-                if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
-            {
-                (name, port)
-            }
-            _ => (host, "80"),
-        };
-        let loopback = ["localhost", "127.0.0.1", "[::1]"]
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(name));
-        loopback && self.port.is_none_or(|ours| port.parse() == Ok(ours))
+        let (name, port) = split_port(host);
+        is_loopback(name) && self.port.is_none_or(|ours| port.parse() == Ok(ours))
     }
+}
+
+/// A name and its port; 80 where none is written.
+fn split_port(host: &str) -> (&str, &str) {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => (name, port),
+        _ => (host, "80"),
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn refusal(field: &str, value: &str, option: &str) -> String {
@@ -129,8 +136,10 @@ mod tests {
             ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
             ("[::1]:8080", Some("http://localhost:8080"), true),
             ("box.lan:8080", Some("https://app.example"), true),
-            ("localhost", None, false),
-            ("localhost:81", None, false),
+            ("localhost", None, true),
+            ("localhost:81", None, true),
+            ("[::1]:81", None, true),
+            ("localhost:81", Some("http://localhost:81"), false),
             ("localhost:8080.evil.example", None, false),
             ("evil.example:8080", None, false),
             ("", None, false),

@@ -285,7 +285,14 @@ impl Here<'_> {
         match (request.method(), request.uri().path()) {
             (&Method::GET, pair::STREAM) => pair.listen(self, request.into_parts().0),
             (&Method::POST, pair::MESSAGES) => pair.take(self, request).await,
-            _ => not_allowed("HTTP+SSE is a GET of /sse, and POSTs to the address it gives"),
+            (_, path) => {
+                let words = "HTTP+SSE is a GET of /sse, and POSTs to the address it gives";
+                let mut response = not_allowed(words);
+                let allowed = if path == pair::STREAM { "GET" } else { "POST" };
+                let allowed = HeaderValue::from_static(allowed);
+                response.headers_mut().insert(header::ALLOW, allowed);
+                response
+            }
         }
     }
 

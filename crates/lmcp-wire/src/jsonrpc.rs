@@ -69,6 +69,21 @@ impl<'de> Deserialize<'de> for RequestId {
                     .map_err(|_| E::custom("an integer of 64 bits is expected"))
             }
 
+            /// Some clients count in floating point: `1.0` is the integer 1.
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<RequestId, E> {
+                /// Up to here every whole double is exact.
+                const SAFE: f64 = 9_007_199_254_740_992.0;
+                if number.fract() != 0.0 || number.abs() >= SAFE {
+                    return Err(E::custom("an integer of 64 bits is expected"));
+                }
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "checked in the lines above"
+                )]
+                let number = number as i64;
+                Ok(RequestId::Number(number))
+            }
+
             fn visit_str<E: de::Error>(self, text: &str) -> Result<RequestId, E> {
                 if text.len() > LONGEST_ID {
                     return Err(E::custom("at most 1024 bytes are expected"));
@@ -449,6 +464,13 @@ mod tests {
     fn rejected(text: &str) -> (Option<RequestId>, i64) {
         let rejected = Incoming::parse(text.as_bytes()).expect_err(text);
         (rejected.id, rejected.error.code)
+    }
+
+    #[test]
+    fn a_whole_number_is_an_id_however_it_is_written() {
+        let id = |text: &str| serde_json::from_str::<RequestId>(text).ok();
+        assert_eq!(id("1.0"), Some(RequestId::Number(1)));
+        assert_eq!((id("1.5"), id("1e300")), (None, None));
     }
 
     #[test]

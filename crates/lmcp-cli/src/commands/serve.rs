@@ -1,6 +1,7 @@
 //! `lmcp serve`
 
 use std::{
+    io::{self, IsTerminal as _},
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -54,10 +55,15 @@ async fn on_stdio(options: &Options, helper: Helper, mut signals: Signals) -> Re
     let (server, enforced) = make(options, helper, directory)?;
     let server = start(server.limits(limits(options)?), options)?;
     welcome::confine(options, &enforced);
+    if io::stdin().is_terminal() {
+        report::note(
+            "this serves MCP on the terminal, a line of JSON at a time, for agents that start it; Ctrl-D ends it",
+        );
+    }
     tokio::select! {
         served = server.serve(lmcp::stdio()) => Ok(served?),
-        // There is nobody to wait for: a client that still wants answers does not send this.
-        signal = signals.next() => Err(stopped_by(signal)),
+        // There is nobody to wait for, and nothing to tell: it is how some clients end a server.
+        signal = signals.next() => Err(stopped_by(signal).silent()),
     }
 }
 

@@ -50,6 +50,18 @@ fn an_unknown_option_or_value_stops_the_start() {
             "unexpected argument '--raed-only'",
         ),
         (["--memory", "much"], "invalid value 'much' for '--memory "),
+        (
+            ["--shell", "no-such-shell"],
+            "there is no shell `no-such-shell`",
+        ),
+        (
+            ["--search-backend", "google"],
+            "there is no search backend `google`",
+        ),
+        (
+            ["--tools", "shell,-read_file"],
+            "`-read_file` leaves out a tool that --tools does not offer",
+        ),
     ] {
         let mut command = lmcp(&SERVE);
         command.args(words);

@@ -62,7 +62,7 @@ fn it_says_where_it_is_how_to_get_there_and_what_holds() {
 
 #[test]
 fn with_a_token_it_says_how_to_send_it_and_not_what_it_is() {
-    let path = file("terminal-token", "hush", 0o600);
+    let path = file("terminal-token", "hush-hush", 0o600);
     let words = said(&["--token-file", path.to_str().unwrap()]);
     let header = format!(
         "--header \"Authorization: Bearer $(cat '{}')\"",

@@ -32,9 +32,9 @@ fn serve(token: &str, options: &[&str]) -> (Running, String) {
 // L5
 #[test]
 fn without_the_token_nothing_is_served() {
-    let (_running, address) = serve("right", &["--legacy-sse"]);
-    assert_eq!(with(&address, "right"), 200);
-    let loud = "authorization: BEARER right\r\n";
+    let (_running, address) = serve("right-one", &["--legacy-sse"]);
+    assert_eq!(with(&address, "right-one"), 200);
+    let loud = "authorization: BEARER right-one\r\n";
     assert_eq!(post(&address, loud, &ping()).0, 200);
     for token in ["wrong", "righ", "right2", "Right", ""] {
         assert_eq!(with(&address, token), 401, "{token}");
@@ -59,7 +59,7 @@ fn without_the_token_nothing_is_served() {
 
 #[test]
 fn clients_find_no_login_and_browsers_may_ask_first() {
-    let (_running, address) = serve("right", &[]);
+    let (_running, address) = serve("right-one", &[]);
     assert_eq!(
         get(&address, "/.well-known/oauth-protected-resource/mcp"),
         404
@@ -79,6 +79,7 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
         ("LMCP_TOKEN", "", "LMCP_TOKEN is empty"),
         ("LMCP_TOKEN", " ", "LMCP_TOKEN is empty"),
         ("LMCP_TOKEN", "two words", "LMCP_TOKEN is no token"),
+        ("LMCP_TOKEN", "short", "LMCP_TOKEN has 5 characters"),
         ("LMCP_TOKEN_FILE", "", "LMCP_TOKEN_FILE is empty"),
         ("LMCP_TOKEN_FILE", none, "cannot read"),
         ("LMCP_TOKEN_FILE", empty.to_str().unwrap(), "is empty"),
@@ -102,7 +103,7 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
 // L2: not even when another source has one.
 #[test]
 fn no_other_token_is_taken_instead() {
-    let good = file("token-good", "right\n", 0o600);
+    let good = file("token-good", "right-one\n", 0o600);
     let config = file(
         "token-below",
         &format!("token_file = '{}'", good.display()),
@@ -112,7 +113,7 @@ fn no_other_token_is_taken_instead() {
     command
         .args(["--token-file", "/nowhere", "--config"])
         .arg(&config)
-        .env("LMCP_TOKEN", "right");
+        .env("LMCP_TOKEN", "right-one");
     assert!(refusal(command).contains("cannot read /nowhere"));
     let mut command = lmcp(&SERVE);
     command
@@ -125,8 +126,8 @@ fn no_other_token_is_taken_instead() {
 #[test]
 fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let (of_line, of_file) = (
-        file("token-line", "line", 0o600),
-        file("token-file", "file", 0o600),
+        file("token-line", "of-the-line", 0o600),
+        file("token-file", "of-the-file", 0o600),
     );
     let config = file(
         "token-config",
@@ -134,9 +135,9 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
         0o644,
     );
     for (line, environment, good) in [
-        (true, true, "line"),
+        (true, true, "of-the-line"),
         (false, true, "environment"),
-        (false, false, "file"),
+        (false, false, "of-the-file"),
     ] {
         let mut command = lmcp(&SERVE);
         command.arg("--config").arg(&config);
@@ -147,7 +148,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
             command.env("LMCP_TOKEN", "environment");
         }
         let (_running, address, _) = start(command);
-        for token in ["line", "environment", "file"] {
+        for token in ["of-the-line", "environment", "of-the-file"] {
             let expected = if token == good { 200 } else { 401 };
             assert_eq!(with(&address, token), expected, "{token} for {good}");
         }
@@ -157,7 +158,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
 #[test]
 fn a_token_that_others_can_read_is_refused() {
     for mode in [0o640, 0o604, 0o620, 0o666] {
-        let path = file("token-open", ".godparticle = right", mode);
+        let path = file("token-open", ".godparticle = right-one", mode);
         for variable in ["LMCP_TOKEN_FILE", "LMCP_CONF"] {
             let mut command = lmcp(&SERVE);
             command.env(variable, &path);
@@ -168,7 +169,7 @@ fn a_token_that_others_can_read_is_refused() {
     }
     let config = file(
         "token-within",
-        "[[token]]\nname = 'ann'\nsecret = 'right'\n",
+        "[[token]]\nname = 'ann'\nsecret = 'right-one'\n",
         0o644,
     );
     let mut command = lmcp(&SERVE);
@@ -179,20 +180,20 @@ fn a_token_that_others_can_read_is_refused() {
 #[test]
 fn a_token_is_not_taken_from_the_command_line() {
     let mut command = lmcp(&SERVE);
-    command.args(["--token", "right"]);
+    command.args(["--token", "right-one"]);
     let said = refusal(command);
     assert!(said.contains("unexpected argument '--token'"), "{said}");
 }
 
 #[test]
 fn tokens_are_read_once_at_the_start() {
-    let path = file("token-once", "first", 0o600);
+    let path = file("token-once", "first-one", 0o600);
     let mut command = lmcp(&SERVE);
     command.arg("--token-file").arg(&path);
     let (_running, address, _) = start(command);
-    fs::write(&path, "second").unwrap();
+    fs::write(&path, "second-one").unwrap();
     assert_eq!(
-        (with(&address, "first"), with(&address, "second")),
+        (with(&address, "first-one"), with(&address, "second-one")),
         (200, 401)
     );
 }
@@ -201,14 +202,14 @@ fn tokens_are_read_once_at_the_start() {
 fn the_conf_of_the_seed_is_read() {
     let conf = file(
         "token-conf",
-        "# hosts\nport = 1\n.godparticle = right\n",
+        "# hosts\nport = 1\n.godparticle = right-one\n",
         0o600,
     );
     let mut command = lmcp(&SERVE);
     command.env("LMCP_CONF", conf);
     let (_running, address, _) = start(command);
     assert_eq!(
-        (with(&address, "right"), with(&address, "wrong")),
+        (with(&address, "right-one"), with(&address, "wrong")),
         (200, 401)
     );
 }
@@ -216,13 +217,14 @@ fn the_conf_of_the_seed_is_read() {
 #[test]
 fn a_token_has_a_name_and_what_it_opens_belongs_to_that_name() {
     let config = file("token-names", "", 0o600);
-    fs::write(config.with_file_name("bob"), "second\n").unwrap();
+    fs::write(config.with_file_name("bob"), "second-one\n").unwrap();
     fs::set_permissions(
         config.with_file_name("bob"),
         std::os::unix::fs::PermissionsExt::from_mode(0o600),
     )
     .unwrap();
-    let text = "[[token]]\nname = 'ann'\nsecret = 'first'\n[[token]]\nname = 'bob'\nfile = 'bob'\n";
+    let text =
+        "[[token]]\nname = 'ann'\nsecret = 'first-one'\n[[token]]\nname = 'bob'\nfile = 'bob'\n";
     fs::write(&config, text).unwrap();
     let mut command = lmcp(&SERVE);
     command.arg("--config").arg(&config);
@@ -231,14 +233,14 @@ fn a_token_has_a_name_and_what_it_opens_belongs_to_that_name() {
     let open =
         json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }).to_string();
     let head = format!(
-        "POST /mcp HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\nauthorization: Bearer first\r\n",
+        "POST /mcp HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\nauthorization: Bearer first-one\r\n",
         open.len()
     );
     let (_, answer) = ask(&address, &head, &open);
     let mut lines = answer.lines().filter_map(|line| line.split_once(": "));
     let session = lines.find(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
     let session = session.expect("a session is given").1;
-    for (token, expected) in [("first", 200), ("second", 404), ("third", 401)] {
+    for (token, expected) in [("first-one", 200), ("second-one", 404), ("third-one", 401)] {
         let headers = format!("mcp-session-id: {session}\r\nauthorization: Bearer {token}\r\n");
         assert_eq!(post(&address, &headers, &ping()).0, expected, "{token}");
     }
@@ -248,15 +250,18 @@ fn a_token_has_a_name_and_what_it_opens_belongs_to_that_name() {
 fn names_and_tokens_are_not_given_twice() {
     for (text, words) in [
         (
-            "[[token]]\nname = 'a'\nsecret = 'x'\n[[token]]\nname = 'a'\nsecret = 'y'",
+            "[[token]]\nname = 'a'\nsecret = 'xxxxxxxx'\n[[token]]\nname = 'a'\nsecret = 'yyyyyyyy'",
             "`a` cannot be the name",
         ),
         (
-            "[[token]]\nname = 'a'\nsecret = 'x'\n[[token]]\nname = 'b'\nsecret = 'x'",
+            "[[token]]\nname = 'a'\nsecret = 'xxxxxxxx'\n[[token]]\nname = 'b'\nsecret = 'xxxxxxxx'",
             "the same as another",
         ),
         ("[[token]]\nname = 'a'", "needs a `file` or a `secret`"),
-        ("[[token]]\nname = ''\nsecret = 'x'", "cannot be the name"),
+        (
+            "[[token]]\nname = ''\nsecret = 'xxxxxxxx'",
+            "cannot be the name",
+        ),
     ] {
         let mut command = lmcp(&SERVE);
         command
@@ -278,11 +283,11 @@ fn other_machines_are_let_in_only_with_a_token_or_when_told_so() {
         "{said}"
     );
     let mut command = lmcp(&open);
-    command.env("LMCP_TOKEN", "right");
+    command.env("LMCP_TOKEN", "right-one");
     let (_running, address, _) = start(command);
     let address = address.replace("0.0.0.0", "127.0.0.1");
     assert_eq!(
-        (with(&address, "right"), with(&address, "wrong")),
+        (with(&address, "right-one"), with(&address, "wrong")),
         (200, 401)
     );
     let mut command = lmcp(&open);
@@ -296,7 +301,7 @@ fn other_machines_are_let_in_only_with_a_token_or_when_told_so() {
 fn stdio_needs_no_token() {
     let mut command = lmcp(&["serve", "--demo", "--stdio"]);
     command
-        .env("LMCP_TOKEN", "right")
+        .env("LMCP_TOKEN", "right-one")
         .stdin(std::process::Stdio::null());
     assert!(command.output().unwrap().status.success());
 }

@@ -31,7 +31,12 @@ pub struct Framer {
     limit: usize,
     /// The rest of a line past the limit is being thrown away.
     skipping: bool,
+    /// No line has come yet.
+    is_first: bool,
 }
+
+/// The mark that some programs write before the first byte of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl Framer {
     /// Lines of at most this many bytes.
@@ -41,6 +46,7 @@ impl Framer {
             scanned: 0,
             limit,
             skipping: false,
+            is_first: true,
         }
     }
 
@@ -65,8 +71,12 @@ impl Framer {
                 self.scanned = self.buffer.len();
                 return self.check_length();
             };
-            let length = self.scanned + end;
+            let mut length = self.scanned + end;
             self.scanned = 0;
+            if std::mem::take(&mut self.is_first) && self.buffer.starts_with(BYTE_ORDER_MARK) {
+                self.buffer.advance(BYTE_ORDER_MARK.len());
+                length -= BYTE_ORDER_MARK.len();
+            }
             if std::mem::take(&mut self.skipping) {
                 self.buffer.advance(length + 1);
                 continue;
@@ -143,6 +153,11 @@ mod tests {
         }
         frames.extend(framer.last_frame().map(show));
         frames
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_first_line_is_skipped() {
+        assert_eq!(frames(9, &["\u{feff}a\n\u{feff}b\n"]), ["a", "\u{feff}b"]);
     }
 
     #[test]

@@ -88,9 +88,12 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
     let shown = clip(&request.line.shown());
     match decision {
         Decision::Allow => Ok(()),
-        Decision::Deny => Err(ToolError::new(format!(
-            "the rules of this server forbid `{shown}`"
-        ))),
+        Decision::Deny => {
+            let rule = denying(rules, request.line);
+            let rule = rule.map_or_else(String::new, |rule| format!(" (rule: deny `{rule}`)"));
+            let words = format!("the rules of this server forbid `{shown}`{rule}");
+            Err(ToolError::new(words))
+        }
         Decision::Ask => {
             let answer = cx.ask_opt("approve", request.question()).await;
             match answer {
@@ -163,7 +166,7 @@ fn decide(rules: &[Rule], line: Line<'_>) -> Decision {
         commands.filter(|commands| commands.iter().all(|words| !is_wrapper(words)))
     else {
         // Whatever is forbidden by name stays so, wherever it stands in what cannot be read.
-        return if names_denied(rules, line) {
+        return if denying(rules, line).is_some() {
             Decision::Deny
         } else {
             Decision::Ask
@@ -187,7 +190,8 @@ fn decide_one(rules: &[Rule], command: &[String]) -> Decision {
     best.map_or(otherwise, |rule| rule.decision)
 }
 
-fn names_denied(rules: &[Rule], line: Line<'_>) -> bool {
+/// The first rule that forbids something that stands anywhere in the line.
+fn denying(rules: &[Rule], line: Line<'_>) -> Option<String> {
     let words: Vec<String> = match line {
         Line::Words(words) => words.to_vec(),
         Line::Shell(line) => {
@@ -198,10 +202,10 @@ fn names_denied(rules: &[Rule], line: Line<'_>) -> bool {
                 .collect()
         }
     };
-    let denied = rules.iter().filter(|rule| rule.decision == Decision::Deny);
+    let mut denied = rules.iter().filter(|rule| rule.decision == Decision::Deny);
     denied
-        .into_iter()
-        .any(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
+        .find(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
+        .map(|rule| rule.words.join(" "))
 }
 
 /// Programs that run what they are given: what stands behind them is a command, too, and not always where one sees it.

@@ -64,7 +64,7 @@ impl Guard<'_> {
         };
         Err(
             ToolError::new(format!("{what}, which this server may not reach")).hint(format!(
-                "only the operator can allow it, by adding `{}` to what may be fetched",
+                "the operator can allow it with `--fetch-allow {}`; where commands may run, `curl` in `shell` reaches it",
                 url.authority()
             )),
         )

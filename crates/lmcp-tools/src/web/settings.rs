@@ -166,7 +166,7 @@ impl Backend {
             "tavily" => Ok(Self::Tavily),
             "brave" => Ok(Self::Brave),
             _ => Err(Error::config(format!(
-                "LMCP_SEARCH_BACKEND is `{name}`, which is none of duckduckgo, searxng, tavily, brave"
+                "there is no search backend `{name}`: there are duckduckgo, searxng, tavily and brave"
             ))),
         }
     }

@@ -63,7 +63,7 @@ async fn checked_addresses(
             let found = looked_up.map_err(|err| {
                 ToolError::new(format!("cannot find the host `{name}` (DNS)"))
                     .source(err)
-                    .hint("check the host name")
+                    .hint("check the host name, and whether this machine is online")
             })?;
             found.map(|address| address.ip()).collect()
         }
