@@ -63,7 +63,7 @@ fn an_unknown_option_or_value_stops_the_start() {
             "`-read_file` leaves out a tool that --tools does not offer",
         ),
     ] {
-        let mut command = lmcp(&SERVE);
+        let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
         command.args(words);
         let said = refusal(command);
         assert!(said.contains(why), "{said}");
