@@ -21,8 +21,8 @@ async fn a_foreign_host_is_refused_for_every_verb_from_the_first_request() {
         for host in [
             "evil.example",
             &format!("evil.example:{port}"),
-            "localhost:1",
-            "localhost",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:1",
         ] {
             let answer = running.ask(&post.clone().with("host", host)).await;
             assert_eq!(answer.head.status, 403, "{verb} {host}");
