@@ -25,7 +25,7 @@ const CAT: &[&str] = &["sh", "dash", "ash", "yash", "posh"];
 /// Is the line too long to be an argument of its shell?
 pub(super) fn is_long_line(order: &Order) -> bool {
     let line = order.argv.last().filter(|_| order.is_line);
-    line.is_some_and(|line| line.len() > longest())
+    line.is_some_and(|line| line.len() > LONGEST)
 }
 
 /// Makes sure that the kernel will take it.
@@ -33,12 +33,12 @@ pub(super) fn is_long_line(order: &Order) -> bool {
 /// # Errors
 /// An argument is too long, and nothing can be done about it here.
 pub(super) fn check(argv: &[String], is_line: bool) -> ToolResult<()> {
-    let Some(at) = argv.iter().position(|word| word.len() > longest()) else {
+    let Some(at) = argv.iter().position(|word| word.len() > LONGEST) else {
         return Ok(());
     };
     let bytes = argv.get(at).map_or(0, String::len);
     let shell = argv.first().map_or("", String::as_str);
-    let most = longest();
+    let most = LONGEST;
     if !is_line {
         let words = format!("argument {at} has {bytes} bytes, and the kernel takes at most {most}");
         return Err(ToolError::new(words).hint("give it as `stdin`, or write it to a file"));
@@ -82,7 +82,5 @@ fn read_words(shell: &str) -> Option<&'static str> {
     }
 }
 
-/// Longest argument, in bytes: 32 pages with the NUL at its end.
-fn longest() -> usize {
-    rustix::param::page_size() * 32 - 1
-}
+/// Longest argument, in bytes: 32 pages with the NUL at its end, of the smallest pages that Linux has.
+const LONGEST: usize = 32 * 4096 - 1;
