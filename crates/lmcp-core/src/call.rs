@@ -67,7 +67,7 @@ impl Call {
         })
     }
 
-    /// One line in the log: what was called, how it ended, and how long it took.
+    /// Writes a line to the log that names the call, how it ended, and how long it took.
     fn log(&self, outcome: &dyn std::fmt::Display) {
         let Some(began) = self.began else { return };
         let what = self.request.target().unwrap_or_default();

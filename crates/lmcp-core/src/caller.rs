@@ -242,7 +242,7 @@ impl Caller {
             let Some(mut gone) = gone else {
                 return std::future::pending().await;
             };
-            // Whoever would say it being gone says it too.
+            // An error means that the connection dropped its end of the channel: the peer is gone, too.
             let _ = gone.wait_for(|gone| *gone).await;
         }
     }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{caller::Transport, cx::Cx, error::Failure, roots};
 
-/// Of what a client names, paths of so many bytes in all are remembered.
+/// A session remembers the paths of its client's roots up to this many bytes in all.
 const MOST_BYTES: usize = 1024;
 
 impl Cx {

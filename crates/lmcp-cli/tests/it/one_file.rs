@@ -1,5 +1,5 @@
-//! One file that two servers and two other programs change at once, all of them killed again and again: a change that
-//! was reported is in the file, and nothing in it is torn.
+//! Two servers and two other programs change the same file at once, and are killed again and again. Every change that one
+//! of them reported must be in the file, and no line of it may be torn.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -139,7 +139,7 @@ fn theirs(path: &Path, kind: &str, each: usize) {
             kind == "append" || made(next) || made(next - 1),
             "{kind} {next} in {content}"
         );
-        // One more that was made, and not told any more.
+        // A program that was killed may have made one change more than it reported.
         next += usize::from(made(next));
     }
 }

@@ -64,7 +64,7 @@ impl Drop for User {
     }
 }
 
-/// What a result says, in its text and in what a command wrote.
+/// Joins the text of a result and the output of its command.
 fn said(answer: &Value) -> String {
     let output = answer["result"]["structuredContent"]["stdout"].as_str();
     format!("{}\n{}", text(answer), output.unwrap_or_default())
@@ -74,7 +74,7 @@ fn has_line(said: &str, line: &Path) -> bool {
     said.lines().any(|said| Path::new(said) == line)
 }
 
-/// One session of a client.
+/// A client that talks to the server through its own proxy.
 struct Session {
     client: Client,
     last: u64,
@@ -93,7 +93,7 @@ impl Session {
         Self { client, last: 100 }
     }
 
-    /// What a result says. A server that was killed may have had the call: then it is made again.
+    /// Calls a tool and returns what its result says. Repeats a call that was lost with a killed server.
     fn say(&mut self, tool: &str, arguments: &Value) -> String {
         loop {
             self.last += 1;
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// What a command line writes.
+    /// Runs a command line and returns what it wrote.
     fn shell(&mut self, line: &str) -> String {
         self.say("shell", &json!({ "command": line }))
     }
