@@ -107,6 +107,28 @@ def a_socket_without_leave_is_reached_by_the_proxy(cx):
     check("alive" in answer.text, f"the proxy finds no way: {answer.text[:150]}")
 
 
+# Both floods call this: it holds twenty connections at a time, each with a message that must be refused.
+CONNECT = """
+import socket, time
+
+def connect_again_and_again(family, address, message, seconds, rest):
+    end, count, held = time.monotonic() + seconds, 0, []
+    while time.monotonic() < end:
+        try:
+            connection = socket.socket(family)
+            connection.settimeout(0.01)
+            connection.connect(address)
+            connection.send(message)
+            held.append(connection)
+            count += 1
+        except OSError:
+            pass
+        if len(held) > 20:
+            held.pop(0).close()
+        time.sleep(rest)
+    print("connections", count)
+"""
+
 # Runs in a fenced command: many processes with many descriptors, and connections that are given up again and again.
 FLOOD = """
 import os, resource, socket, sys, time
@@ -122,22 +144,8 @@ for _ in range(processes):
         time.sleep(seconds)
         os._exit(0)
 os.closerange(3, files + 64)
-end, count, held = time.monotonic() + seconds, 0, []
 print("flooding", flush=True)
-while time.monotonic() < end:
-    try:
-        connection = socket.socket()
-        connection.settimeout(0.01)
-        connection.connect(("127.0.0.1", port))
-        connection.send(b"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n")
-        held.append(connection)
-        count += 1
-    except OSError:
-        pass
-    if len(held) > 20:
-        held.pop(0).close()
-    time.sleep(0.005)
-print("connections", count)
+connect_again_and_again(socket.AF_INET, ("127.0.0.1", port), b"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n", seconds, 0.005)
 """
 
 # The same on a unix socket, from far down in a tree of processes.
@@ -149,28 +157,14 @@ for _ in range(depth):
     if os.fork():
         os.wait()
         os._exit(0)
-end, count, held = time.monotonic() + seconds, 0, []
-while time.monotonic() < end:
-    try:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(0.01)
-        connection.connect(path)
-        connection.send(b"{}\\n")
-        held.append(connection)
-        count += 1
-    except OSError:
-        pass
-    if len(held) > 20:
-        held.pop(0).close()
-    time.sleep(0.002)
-print("connections", count)
+connect_again_and_again(socket.AF_UNIX, path, b"{}\\n", seconds, 0.002)
 """
 
 
 def flood(cx, script, *words):
     """Starts a job behind the fence; returns when it floods."""
     path = cx.root / "flood.py"
-    path.write_text(script)
+    path.write_text(CONNECT + script)
     server = cx.stdio("--root", cx.root, state=cx.make("fenced-state", 0o700))
     command = " ".join(map(str, (cx.python(), path, *words)))
     job = server.call("shell_bg", command=command).data["id"]

@@ -243,6 +243,17 @@ mod tests {
         }
     }
 
+    /// Tests with a file `a` that says "old", and a draft that is about to change places with it.
+    fn amid_an_exchange(test: impl FnOnce(&Bench, &Change<'_>, Draft<'_>)) {
+        let bench = Bench::new();
+        bench.write("a", "old");
+        let a = bench.target("a");
+        let read_a = read(&a);
+        let change = change(&a, &read_a);
+        let draft = change.draft().unwrap();
+        test(&bench, &change, draft);
+    }
+
     #[test]
     fn a_file_that_somebody_else_changed_meanwhile_is_not_overwritten() {
         let bench = Bench::new();
@@ -262,91 +273,75 @@ mod tests {
 
     #[test]
     fn a_file_that_was_replaced_in_the_very_moment_of_the_exchange_comes_back() {
-        let bench = Bench::new();
-        bench.write("a", "old");
-        let a = bench.target("a");
-        let read_a = read(&a);
-        let change = change(&a, &read_a);
-        let mut draft = change.draft().unwrap();
-        bench.write("theirs", "theirs");
-        fs::rename(bench.path().join("theirs"), bench.path().join("a")).unwrap();
-        assert!(matches!(swap(&mut draft, &change), Err(Stopped::Changed)));
-        drop(draft);
-        assert_eq!(bench.content("a"), "theirs");
-        assert_eq!(bench.names(), 1);
+        amid_an_exchange(|bench, change, mut draft| {
+            bench.write("theirs", "theirs");
+            fs::rename(bench.path().join("theirs"), bench.path().join("a")).unwrap();
+            assert!(matches!(swap(&mut draft, change), Err(Stopped::Changed)));
+            drop(draft);
+            assert_eq!(bench.content("a"), "theirs");
+            assert_eq!(bench.names(), 1);
+        });
     }
 
     #[test]
     fn a_file_that_is_written_after_the_exchange_comes_back_too() {
-        let bench = Bench::new();
-        bench.write("a", "old");
-        let a = bench.target("a");
-        let read_a = read(&a);
-        let change = change(&a, &read_a);
-        let mut draft = change.draft().unwrap();
-        // Somebody who opened the file before, and writes as much as there was, and at the same time by the file's clock.
-        let mut theirs = fs::File::options()
-            .write(true)
-            .open(bench.path().join("a"))
-            .unwrap();
-        swap(&mut draft, &change).ok().unwrap();
-        assert_eq!(bench.content("a"), "ours");
-        theirs.write_all(b"new").unwrap();
-        let modified = SystemTime::UNIX_EPOCH
-            + Duration::new(
-                u64::try_from(read_a.0.stat.st_mtime).unwrap(),
-                u32::try_from(read_a.0.stat.st_mtime_nsec).unwrap(),
-            );
-        theirs.set_modified(modified).unwrap();
-        let settled = settle(vec![draft], std::slice::from_ref(&change));
-        assert!(matches!(settled, Err(Failed::Changed)));
-        assert_eq!(bench.content("a"), "new");
-        assert_eq!(bench.names(), 1);
+        amid_an_exchange(|bench, change, mut draft| {
+            // Somebody who opened the file before, and writes as much as there was, and at the same time by the file's clock.
+            let mut theirs = fs::File::options()
+                .write(true)
+                .open(bench.path().join("a"))
+                .unwrap();
+            swap(&mut draft, change).ok().unwrap();
+            assert_eq!(bench.content("a"), "ours");
+            theirs.write_all(b"new").unwrap();
+            let modified = SystemTime::UNIX_EPOCH
+                + Duration::new(
+                    u64::try_from(change.found.stat.st_mtime).unwrap(),
+                    u32::try_from(change.found.stat.st_mtime_nsec).unwrap(),
+                );
+            theirs.set_modified(modified).unwrap();
+            let settled = settle(vec![draft], std::slice::from_ref(change));
+            assert!(matches!(settled, Err(Failed::Changed)));
+            assert_eq!(bench.content("a"), "new");
+            assert_eq!(bench.names(), 1);
+        });
     }
 
     #[test]
     fn a_line_that_is_appended_after_the_exchange_is_taken_over() {
-        let bench = Bench::new();
-        bench.write("a", "old");
-        let a = bench.target("a");
-        let read_a = read(&a);
-        let change = change(&a, &read_a);
-        let mut draft = change.draft().unwrap();
-        let mut theirs = fs::File::options()
-            .append(true)
-            .open(bench.path().join("a"))
-            .unwrap();
-        swap(&mut draft, &change).ok().unwrap();
-        theirs.write_all(b" and theirs").unwrap();
-        let settled = settle(vec![draft], std::slice::from_ref(&change)).unwrap();
-        assert_eq!(settled[0].tail, b" and theirs");
-        assert_eq!(bench.content("a"), "ours and theirs");
-        assert_eq!(bench.names(), 1);
+        amid_an_exchange(|bench, change, mut draft| {
+            let mut theirs = fs::File::options()
+                .append(true)
+                .open(bench.path().join("a"))
+                .unwrap();
+            swap(&mut draft, change).ok().unwrap();
+            theirs.write_all(b" and theirs").unwrap();
+            let settled = settle(vec![draft], std::slice::from_ref(change)).unwrap();
+            assert_eq!(settled[0].tail, b" and theirs");
+            assert_eq!(bench.content("a"), "ours and theirs");
+            assert_eq!(bench.names(), 1);
+        });
     }
 
     #[test]
     fn nothing_is_taken_from_whoever_changes_the_new_file_meanwhile() {
-        let bench = Bench::new();
-        bench.write("a", "old");
-        let a = bench.target("a");
-        let read_a = read(&a);
-        let change = change(&a, &read_a);
-        let mut draft = change.draft().unwrap();
-        let mut first = fs::File::options()
-            .write(true)
-            .open(bench.path().join("a"))
-            .unwrap();
-        swap(&mut draft, &change).ok().unwrap();
-        first.write_all(b"1st").unwrap();
-        bench.write("b", "second");
-        fs::rename(bench.path().join("b"), bench.path().join("a")).unwrap();
-        let settled = settle(vec![draft], std::slice::from_ref(&change));
-        let Err(Failed::Told(err)) = settled else {
-            panic!("{settled:?}");
-        };
-        assert_eq!(bench.content("a"), "second");
-        let kept = err.to_string();
-        let kept = kept.rsplit('`').nth(1).unwrap();
-        assert_eq!(bench.content(kept), "1st");
+        amid_an_exchange(|bench, change, mut draft| {
+            let mut first = fs::File::options()
+                .write(true)
+                .open(bench.path().join("a"))
+                .unwrap();
+            swap(&mut draft, change).ok().unwrap();
+            first.write_all(b"1st").unwrap();
+            bench.write("b", "second");
+            fs::rename(bench.path().join("b"), bench.path().join("a")).unwrap();
+            let settled = settle(vec![draft], std::slice::from_ref(change));
+            let Err(Failed::Told(err)) = settled else {
+                panic!("{settled:?}");
+            };
+            assert_eq!(bench.content("a"), "second");
+            let kept = err.to_string();
+            let kept = kept.rsplit('`').nth(1).unwrap();
+            assert_eq!(bench.content(kept), "1st");
+        });
     }
 }

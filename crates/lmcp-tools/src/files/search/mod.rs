@@ -231,6 +231,12 @@ mod tests {
         ..Room::UNKNOWN
     };
 
+    /// Searches without limits, until `look` says that the time is over.
+    fn search(host: &Host, args: &Args, look: impl Fn(u64) -> bool) -> Found {
+        let go_on = AtomicBool::new(false);
+        find(host, &Here::default(), args, WIDE, &go_on, look).unwrap()
+    }
+
     #[test]
     fn a_search_that_is_stopped_anywhere_goes_on_from_there_and_finds_everything_once() {
         let (_dir, host) = host();
@@ -238,15 +244,7 @@ mod tests {
         for round in 0.. {
             let args = args(json!({ "pattern": "x", "cursor": cursor }));
             // Stopped at once, the threads come as far as they come; now and then they come further.
-            let found = find(
-                &host,
-                &Here::default(),
-                &args,
-                WIDE,
-                &AtomicBool::new(false),
-                |_| round % 8 != 7,
-            )
-            .unwrap();
+            let found = search(&host, &args, |_| round % 8 != 7);
             let matches = found.matches.unwrap();
             seen.extend(matches.into_iter().map(|found| (found.path, found.line)));
             assert_eq!(found.found_so_far, seen.len() as u64);
@@ -275,15 +273,7 @@ mod tests {
     fn no_more_is_searched_than_the_limit_needs() {
         let (_dir, host) = host();
         let args = args(json!({ "pattern": "x", "limit": 1 }));
-        let found = find(
-            &host,
-            &Here::default(),
-            &args,
-            WIDE,
-            &AtomicBool::new(false),
-            |_| false,
-        )
-        .unwrap();
+        let found = search(&host, &args, |_| false);
         assert_eq!(found.found, 1);
         assert!(found.searched_files <= 10, "{}", found.searched_files);
     }
