@@ -9,9 +9,7 @@ pub(crate) struct Room {
     pub(crate) bytes: usize,
     /// Lines of payload.
     pub(crate) lines: usize,
-    /// Does the payload belong into the text?
-    pub(crate) in_text: bool,
-    /// Does it belong into `structuredContent`?
+    /// Does the payload also belong into `structuredContent`? It always stands in the text.
     pub(crate) in_structured: bool,
 }
 
@@ -21,7 +19,6 @@ impl Room {
     pub(crate) const UNKNOWN: Self = Self {
         bytes: 24 * 1024,
         lines: 2000,
-        in_text: true,
         in_structured: true,
     };
 
@@ -36,7 +33,6 @@ impl Room {
         Self {
             bytes,
             lines,
-            in_text: true,
             in_structured: structured,
         }
     }
@@ -89,7 +85,6 @@ mod tests {
     const SMALL: Room = Room {
         bytes: 10,
         lines: 3,
-        in_text: true,
         in_structured: false,
     };
 

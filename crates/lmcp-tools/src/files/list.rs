@@ -177,7 +177,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
     }
     let next_cursor = walk.more.then(|| walk.last.encode(args.sort));
     let rules_cut = walk.rules.as_ref().is_some_and(|rules| rules.is_cut);
-    let text = render(&walk, next_cursor.as_deref(), error.as_deref(), room);
+    let text = render(&walk, next_cursor.as_deref(), error.as_deref());
     let listing = Listing {
         path: place.shown().display().to_string(),
         entry_count: walk.found.len(),
@@ -210,12 +210,9 @@ fn reason(err: Errno) -> String {
     }
 }
 
-fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>, room: Room) -> String {
+fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>) -> String {
     let mut text = String::new();
-    if room.in_text {
-        let lines = walk.found.iter().map(Entry::line);
-        text.extend(lines);
-    }
+    text.extend(walk.found.iter().map(Entry::line));
     let count = walk.found.len();
     let plural = if count == 1 { "entry" } else { "entries" };
     text.push_str(&format!("[{count} {plural}"));
@@ -265,10 +262,7 @@ impl Entry {
 
     /// What it takes of the room, where it takes most.
     fn cost(&self, room: &Room) -> usize {
-        let in_text = match room.in_text {
-            true => self.line().chars().map(json_length).sum(),
-            false => 0,
-        };
+        let in_text: usize = self.line().chars().map(json_length).sum();
         let in_structured = match room.in_structured {
             true => serde_json::to_vec(self).map_or(0, |json| json.len() + 1),
             false => 0,

@@ -440,7 +440,7 @@ impl<'a> Reader<'a> {
     }
 
     fn answer(self, mut files: Vec<FileRead>, failed: bool) -> Answer<Files> {
-        let text = render::text(&files, self.room.in_text);
+        let text = render::text(&files);
         if !self.room.in_structured {
             for file in &mut files {
                 file.content = None;

@@ -260,7 +260,7 @@ fn answer(
         Some(hint) => format!("{status}\nhint: {hint}"),
         None => status,
     };
-    let text = render(room, &read.text, &status);
+    let text = render(&read.text, &status);
     let output = Output {
         id: job.id,
         state: job.state,

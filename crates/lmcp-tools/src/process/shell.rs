@@ -318,12 +318,7 @@ async fn ended(
     if let Some(hint) = &hint {
         status.push_str(&format!("\nhint: {hint}"));
     }
-    // Of an error some clients show nothing but the text, also those that show structured results otherwise.
-    let room = Room {
-        in_text: room.in_text || failed,
-        ..*room
-    };
-    let text = render(&room, &shown.both, &status);
+    let text = render(&shown.both, &status);
     let mut ran = Ran {
         exit_code: end.exit_code,
         signal: end.signal.map(exit::signal_name),
@@ -386,7 +381,7 @@ fn handed_over(
         after.as_secs(),
         Waits::words(waits)
     );
-    let text = render(room, &shown.both, &status);
+    let text = render(&shown.both, &status);
     let ran = Ran {
         exit_code: None,
         signal: None,
@@ -436,9 +431,9 @@ fn is_error(host: &Host, running: &Running, end: &End) -> bool {
     end.timed_out || end.stopped || failed
 }
 
-/// How it ended, then the output as it came, if it belongs here.
-pub(super) fn render(room: &Room, output: &str, status: &str) -> String {
-    if !room.in_text || output.is_empty() {
+/// How it ended, then the output as it came.
+pub(super) fn render(output: &str, status: &str) -> String {
+    if output.is_empty() {
         return status.to_owned();
     }
     format!("{status}\n{output}")

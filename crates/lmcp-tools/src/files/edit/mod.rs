@@ -282,7 +282,7 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
             path,
         };
         let shown = edit.shown.as_ref().map(|(shown, ..)| shown.name());
-        file.tell(&mut text, dry_run, shown, room.in_text.then_some(&diff));
+        file.tell(&mut text, dry_run, shown, &diff);
         file
     });
     let files = files.collect();
@@ -291,7 +291,7 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
 
 impl EditedFile {
     /// Adds this file to the text for people and models.
-    fn tell(&self, text: &mut String, dry_run: bool, shown: Option<&str>, diff: Option<&Diff>) {
+    fn tell(&self, text: &mut String, dry_run: bool, shown: Option<&str>, diff: &Diff) {
         if !text.is_empty() {
             text.push('\n');
         }
@@ -318,12 +318,10 @@ impl EditedFile {
         if let Some(note) = &self.note {
             text.push_str(&format!("\nnote: {note}"));
         }
-        if let Some(diff) = diff {
-            text.push('\n');
-            text.push_str(&diff.text);
-            if diff.truncated {
-                text.push_str("(the diff goes on; read_file shows the file)\n");
-            }
+        text.push('\n');
+        text.push_str(&diff.text);
+        if diff.truncated {
+            text.push_str("(the diff goes on; read_file shows the file)\n");
         }
     }
 }

@@ -67,8 +67,11 @@ impl Unit {
     }
 }
 
-/// The best stretches of as many lines as the text has, without those that overlap a better one; and each as it is with
-/// lines that are missing or too many.
+/// The best stretches of as many lines as the text has, each with a few rivals that overlap it and are rated lower; and
+/// each as it is with lines that are missing or too many.
+///
+/// Rivals are kept because the rating is rough: where a line is repeated, a stretch that begins one line too late may be
+/// rated higher than the right one. The comparison of characters decides between them.
 fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
     let old = lines::without_break(&old[..old.len().min(MOST_BYTES)]);
     let wanted = Sequences::of(old);
@@ -108,12 +111,18 @@ fn candidates(file: &[u8], old: &[u8]) -> Vec<Unit> {
     keep_best(&mut rated);
     let compared = (COMPARED_BYTES / old.len().max(1)).clamp(LEAST_COMPARED, MOST_COMPARED);
     let mut best: Vec<(usize, Unit)> = Vec::new();
+    let mut places = 0;
     for (_, first, unit) in rated {
-        if best.len() < compared
-            && best
-                .iter()
-                .all(|(other, _)| other.abs_diff(first) >= height)
-        {
+        let overlapped = best
+            .iter()
+            .filter(|(other, _)| other.abs_diff(first) < height)
+            .count();
+        let kept = match overlapped {
+            0 => places < compared,
+            overlapped => overlapped <= RIVALS,
+        };
+        if kept {
+            places += usize::from(overlapped == 0);
             best.push((first, unit));
         }
     }
@@ -361,6 +370,8 @@ const SHOWN: usize = 3;
 const COMPARED_BYTES: usize = 16 << 10;
 const LEAST_COMPARED: usize = 6;
 const MOST_COMPARED: usize = 500;
+/// How many stretches that overlap a better one are compared with it.
+const RIVALS: usize = 3;
 const MOST_REPEATED: usize = 16;
 /// Lines around a place that may belong to it.
 const MARGIN: usize = 8;
@@ -422,6 +433,16 @@ mod tests {
         let told = describe(file.as_bytes(), b"fn b() {\n    one();\n    two();\n}\n");
         assert_eq!(first(&told), Some(5), "{told}");
         assert!(told.contains("line 1, "), "{told}");
+    }
+
+    #[test]
+    fn a_repeated_line_does_not_move_the_place() {
+        let other = "fn stte8() {\n    three();\n    three();\n}\n\n";
+        let file = format!(
+            "{other}fn dxehg4() {{\n    two();\n}}\n\nfn pfie1() {{\n    one();\n    one();\n}}\n"
+        );
+        let told = describe(file.as_bytes(), b"}\n\nfn sfie1() {\n    one();");
+        assert_eq!(first(&told), Some(8), "{told}");
     }
 
     #[test]

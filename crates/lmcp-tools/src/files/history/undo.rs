@@ -63,9 +63,7 @@ pub(super) fn undo(
     if !made.id.is_empty() {
         text.push_str(&format!("to take that back: undo {}\n", made.id));
     }
-    if room.in_text {
-        text.push_str(&diff.text);
-    }
+    text.push_str(&diff.text);
     let value = Changes {
         changes: vec![Listed::of(&made, false)],
         diff: room.structured_copy(&diff.text),

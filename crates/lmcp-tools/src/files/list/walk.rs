@@ -63,11 +63,7 @@ struct Children {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(cx: &'a Cx, sort: Sort, depth: u32, room: Room, limit: usize) -> Self {
-        let most = if room.in_text {
-            room.lines.min(room.bytes / LEAST_COST)
-        } else {
-            room.bytes / LEAST_COST
-        };
+        let most = room.lines.min(room.bytes / LEAST_COST);
         Self {
             cx,
             sort,

@@ -1,16 +1,16 @@
-//! The text of a result: the content if it belongs here, and a line about each file.
+//! The text of a result: the content of each file, and a line about it.
 
 use super::{FileRead, Next};
 
 /// The files as people and models read them.
-pub(super) fn text(files: &[FileRead], with_content: bool) -> String {
+pub(super) fn text(files: &[FileRead]) -> String {
     let content_bytes = |file: &FileRead| file.content.as_ref().map_or(0, String::len);
     let mut text = String::with_capacity(files.iter().map(|file| content_bytes(file) + 200).sum());
     for file in files {
-        if files.len() > 1 && with_content && file.content.is_some() {
+        if files.len() > 1 && file.content.is_some() {
             text.push_str(&format!("==> {} <==\n", file.path));
         }
-        let content = file.content.as_deref().filter(|_| with_content);
+        let content = file.content.as_deref();
         if let Some(content) = content {
             text.push_str(content);
             if !content.is_empty() && !content.ends_with('\n') {

@@ -139,7 +139,7 @@ fn run(
         progress.set(usize::try_from(searched).unwrap_or(usize::MAX), message);
         cx.is_cancelled() || Instant::now() >= deadline
     })?;
-    let text = render::render(&found, args, room);
+    let text = render::render(&found, args);
     Ok(Answer::new(found.fit_for(room), text))
 }
 

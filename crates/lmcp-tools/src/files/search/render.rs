@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{files::escape::escaped, room::Room};
+use crate::files::escape::escaped;
 
 use super::{
     args::{Args, Mode},
@@ -11,11 +11,8 @@ use super::{
 };
 
 /// What a person reads.
-pub(super) fn render(found: &Found, args: &Args, room: Room) -> String {
+pub(super) fn render(found: &Found, args: &Args) -> String {
     let mut text = summary(found, args);
-    if !room.in_text {
-        return text;
-    }
     if found.found > 0 {
         text.push('\n');
     }

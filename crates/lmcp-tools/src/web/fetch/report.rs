@@ -109,15 +109,9 @@ fn answer_in(mut room: Room, page: &Page, part: Part) -> (Answer<Fetched>, bool)
     };
     let mut text = fetched.summary(end);
     let failed = !fetched.ok;
-    // Clients that look at the structured part look at the text of an error.
-    let shown = match (room.in_text, failed) {
-        (true, _) => body,
-        (false, true) => &body[..body.floor_char_boundary(ERROR_BYTES)],
-        (false, false) => "",
-    };
-    if !shown.is_empty() {
+    if !body.is_empty() {
         text.push_str("\n\n");
-        text.push_str(shown);
+        text.push_str(body);
     }
     let answer = Answer::new(fetched, text).failed_if(failed);
     let answer = match &page.image {
@@ -176,9 +170,6 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// How much of an error's body everybody is shown.
-const ERROR_BYTES: usize = 2048;
-
 #[cfg(test)]
 mod tests {
     use lmcp_core::tool::IntoToolOutput;
@@ -207,19 +198,18 @@ mod tests {
             cached: false,
             continuity: Continuity::Same,
         };
-        let room = Room {
-            in_text: false,
-            ..Room::UNKNOWN
-        };
-        let result = answer_in(room, &page, part).0.into_output().unwrap();
+        let result = answer_in(Room::UNKNOWN, &page, part)
+            .0
+            .into_output()
+            .unwrap();
         assert_eq!(result.structured_content.unwrap()["body"], page.text);
         result.content[0].as_text().unwrap().to_owned()
     }
 
     #[test]
-    fn an_error_has_the_beginning_of_its_body_in_the_text_for_everybody() {
-        assert!(!text_of(200).contains('é'));
-        let text = text_of(500);
-        assert_eq!(text.matches('é').count(), 1024, "{text}");
+    fn a_page_and_an_error_have_their_whole_body_in_the_text() {
+        for status in [200, 500] {
+            assert_eq!(text_of(status).matches('é').count(), 2500, "{status}");
+        }
     }
 }

@@ -159,17 +159,15 @@ fn answer(
     if !ignored.is_empty() {
         text.push_str(&format!("; it does not know: {}", ignored.join(", ")));
     }
-    if room.in_text {
-        for (at, hit) in results.iter().enumerate() {
-            let age = hit
-                .age
-                .as_ref()
-                .map(|age| format!(" ({age})"))
-                .unwrap_or_default();
-            text.push_str(&format!("\n\n{}. {}{age}\n{}", at + 1, hit.title, hit.url));
-            if !hit.snippet.is_empty() {
-                text.push_str(&format!("\n{}", hit.snippet));
-            }
+    for (at, hit) in results.iter().enumerate() {
+        let age = hit
+            .age
+            .as_ref()
+            .map(|age| format!(" ({age})"))
+            .unwrap_or_default();
+        text.push_str(&format!("\n\n{}. {}{age}\n{}", at + 1, hit.title, hit.url));
+        if !hit.snippet.is_empty() {
+            text.push_str(&format!("\n{}", hit.snippet));
         }
     }
     let found = Found {
