@@ -4,6 +4,7 @@ A call is compared with what it cannot do without: reading a file with an echo o
 the same text, a command with the shell that runs it, a search with ripgrep.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -20,7 +21,16 @@ from .stdio_load import one_start
 from .wire import Failed
 
 # Of each kind, in turn, in one round.
-CALLS = {"echo": 400, "read_file": 400, "shell": 60, "bash": 60, "search_files": 3, "rg": 3}
+CALLS = {
+    "echo": 400,
+    "read_file": 400,
+    "edit_file": 100,
+    "write_file": 100,
+    "shell": 60,
+    "bash": 60,
+    "search_files": 3,
+    "rg": 3,
+}
 STARTS = 30
 # The tree that is searched: so many files of so many lines.
 FILES, LINES = 12_000, 250
@@ -66,7 +76,7 @@ def measure(binary, settings):
         say("host: starts done")
         tree = plant_tree()
         page = Path(state, "page")
-        page.write_text("0123456789abcde\n" * 256)
+        page.write_text("0123456789abcde\n" * 128 + "first\n" + "0123456789abcde\n" * 127)
         demo = Session([binary.path, "serve", "--demo", "--stdio"])
         host = Session([binary.path, "serve", "--stdio"])
         with demo, host:
@@ -86,10 +96,18 @@ def one_round(seen, demo, host, page, tree):
     timed(seen, "read_file", lambda: host.tool("read_file", path=str(page)))
     seen.cpu["echo"].append((demo.cpu_seconds() - before[0]) / CALLS["echo"])
     seen.cpu["read_file"].append((host.cpu_seconds() - before[1]) / CALLS["read_file"])
+    one_line = itertools.cycle(("first", "second"))
+    timed(seen, "edit_file", lambda: change_a_line(host, page, next(one_line)))
+    timed(seen, "write_file", lambda: host.tool("write_file", path=str(page), content=text))
     timed(seen, "shell", lambda: host.tool("shell", command="echo hi"))
     timed(seen, "bash", lambda: run(["bash", "-c", "echo hi"]))
     timed(seen, "search_files", lambda: host.tool("search_files", pattern=NEEDLE, path=str(tree)))
     timed(seen, "rg", lambda: run(["rg", "--no-config", "-n", NEEDLE, str(tree)]))
+
+
+def change_a_line(host, page, line):
+    other = "second" if line == "first" else "first"
+    host.tool("edit_file", path=str(page), old_string=f"{line}\n", new_string=f"{other}\n")
 
 
 def timed(seen, kind, once):

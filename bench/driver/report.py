@@ -132,6 +132,8 @@ def host_table(seen):
         ["exec to `tools/list`", millis(seen.starts), "", ""],
         ["`read_file` of 4 KB", millis(calls["read_file"]), "echo of that text " + millis(calls["echo"]), times(calls, "read_file", "echo")],
         ["… CPU of the server", millis(cpu["read_file"]), "echo of that text " + millis(cpu["echo"]), times(cpu, "read_file", "echo")],
+        ["`edit_file`, a line of 4 KB", millis(calls["edit_file"]), "", ""],
+        ["`write_file` of 4 KB, in place of another", millis(calls["write_file"]), "", ""],
         ["`shell` of `echo hi`", millis(calls["shell"]), "`bash -c` " + millis(calls["bash"]), times(calls, "shell", "bash")],
         ["`search_files`, 12,000 files", millis(calls["search_files"]), "`rg` " + millis(calls["rg"]), times(calls, "search_files", "rg")],
     ]
