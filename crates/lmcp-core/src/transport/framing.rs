@@ -7,7 +7,11 @@ use crate::budget::NoRoom;
 /// Room made for each read. One page of lines; a longer line grows the buffer up to the limit.
 const CHUNK: usize = 16 << 10;
 
-/// A line up to this size is copied: a slice would keep the whole buffer for as long as its call runs.
+/// Lines out of a larger buffer are copied where they are small: a slice would keep the whole buffer for as long as its call
+/// runs. One of this size is less than what a running call counts for.
+const ORDINARY_BUFFER: usize = 2 * CHUNK;
+
+/// A line up to this size is small beside a buffer that is not ordinary.
 const SMALL: usize = 4096;
 
 /// One line, or what is left of one.
@@ -28,6 +32,8 @@ pub struct Framer {
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line end.
     scanned: usize,
+    /// The buffer has grown beyond an ordinary one.
+    is_large: bool,
     limit: usize,
     /// The rest of a line past the limit is being thrown away.
     skipping: bool,
@@ -44,6 +50,7 @@ impl Framer {
         Self {
             buffer: BytesMut::new(),
             scanned: 0,
+            is_large: false,
             limit,
             skipping: false,
             is_first: true,
@@ -57,7 +64,12 @@ impl Framer {
 
     /// Where to put what was read.
     pub fn buffer(&mut self) -> &mut BytesMut {
+        if self.is_large && self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+            self.is_large = false;
+        }
         self.buffer.reserve(CHUNK);
+        self.is_large |= self.buffer.capacity() > ORDINARY_BUFFER;
         &mut self.buffer
     }
 
@@ -85,14 +97,14 @@ impl Framer {
                 self.buffer.advance(length + 1);
                 return Some(Frame::TooLong);
             }
-            let line = if length <= SMALL {
+            let line = if self.is_large && length <= SMALL {
                 let line = Bytes::copy_from_slice(&self.buffer[..length]);
-                self.buffer.advance(length + 1);
+                self.buffer.advance(length);
                 line
             } else {
-                let line = self.buffer.split_to(length + 1).freeze();
-                line.slice(..length)
+                self.buffer.split_to(length).freeze()
             };
+            self.buffer.advance(1);
             if !line.trim_ascii().is_empty() {
                 return Some(Frame::Line(line));
             }
@@ -107,6 +119,7 @@ impl Framer {
     /// Throws away the line that has not ended, and the rest of it as it comes.
     pub fn skip(&mut self) {
         self.buffer = BytesMut::new();
+        self.is_large = false;
         self.scanned = 0;
         self.skipping = true;
     }
@@ -189,6 +202,19 @@ mod tests {
             framer.next_frame();
         }
         assert!(framer.buffer.capacity() < 64 << 10);
+    }
+
+    #[test]
+    fn a_small_line_behind_a_large_one_does_not_keep_its_memory() {
+        let mut framer = Framer::new(1 << 20);
+        for _ in 0..100 {
+            framer.buffer().extend_from_slice(&[b'x'; 1000]);
+            assert_eq!(framer.next_frame(), None);
+        }
+        framer.buffer().extend_from_slice(b"\nsmall\n");
+        let (large, small) = (framer.next_frame(), framer.next_frame());
+        assert!(matches!(large, Some(Frame::Line(line)) if line.len() == 100_000));
+        assert!(matches!(small, Some(Frame::Line(line)) if line.is_unique() && line == "small"));
     }
 
     proptest::proptest! {
