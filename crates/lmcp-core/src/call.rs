@@ -108,7 +108,7 @@ impl Call {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
-        let text = failure.to_string();
+        let text = shortened(failure.to_string());
         match failure.into_failure() {
             Failure::NeedsInput => self.input_required().map(Outcome::InputRequired),
             Failure::MissingCapability(needed) if self.request.session.is_none() => {
@@ -299,6 +299,21 @@ pub(crate) fn poll_fenced(
     catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)))
         .unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
 }
+
+/// Errors repeat arguments, and arguments may be long: no more of one is told than a model would read.
+fn shortened(text: String) -> String {
+    if text.len() <= ERROR_BYTES {
+        return text;
+    }
+    let head = text.floor_char_boundary(ERROR_BYTES / 2);
+    let tail = text.ceil_char_boundary(text.len() - ERROR_BYTES / 4);
+    let left_out = tail - head;
+    let (head, tail) = (&text[..head], &text[tail..]);
+    format!("{head} … {left_out} bytes left out … {tail}")
+}
+
+/// The longest text of an error, in bytes.
+const ERROR_BYTES: usize = 16 << 10;
 
 /// What the peer is told of a panic: where to look for it.
 pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     budget::{NoRoom, Reservation},
-    call::Call,
+    call::{Call, incident},
     caller::Caller,
     era,
     error::{ToolError, ToolResult},
@@ -71,6 +71,38 @@ impl Cx {
             ToolError::new(format!(
                 "the server has no state of type `{name}`; its author must add it"
             ))
+        })
+    }
+
+    /// Runs a step that blocks, reading a file say, on a thread of its own, so that it holds up nobody else. Callers share
+    /// such threads: see [`Limits::blocking_steps`](crate::Limits::blocking_steps).
+    ///
+    /// A step goes on when its request is cancelled: one that takes long looks at [`Cx::is_cancelled`].
+    ///
+    /// ```
+    /// # use lmcp_core::{Cx, ToolResult};
+    /// async fn read(path: String, cx: Cx) -> ToolResult<String> {
+    ///     Ok(cx.blocking(move || std::fs::read_to_string(path)).await??)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The step panicked.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        step: impl FnOnce() -> T + Send + 'static,
+    ) -> ToolResult<T> {
+        let place = self.0.engine.steps.enter(&self.caller().owner()).await;
+        let run = move || {
+            let result = step();
+            // The place is the thread's, whether or not somebody still waits for the result.
+            drop(place);
+            result
+        };
+        let done = tokio::task::spawn_blocking(run).await;
+        done.map_err(|ended| match ended.try_into_panic() {
+            Ok(panic) => ToolError::rpc(incident(&*panic)),
+            Err(_) => ToolError::new("the server is closing"),
         })
     }
 

@@ -49,6 +49,7 @@ pub mod session;
 mod set;
 mod spawn;
 mod state;
+mod steps;
 mod strings;
 mod subscribe;
 mod task;

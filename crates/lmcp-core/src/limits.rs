@@ -64,6 +64,9 @@ pub struct Limits {
     pub stall_wait: Duration,
     /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
     pub shutdown_wait: Duration,
+    /// Steps that block, on threads of their own, at once: reading files, searching ([`Cx::blocking`](crate::Cx::blocking)). 12. A
+    /// caller has more than one only while a third of them stays free for others; further ones wait.
+    pub blocking_steps: usize,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
     pub ask_rounds: u32,
     /// How long a question may stay unanswered. 30 minutes: people have lunch. It does not count as the request's time.
@@ -150,6 +153,7 @@ impl Default for Limits {
             drain_wait: Duration::from_millis(30),
             stall_wait: Duration::from_secs(1),
             shutdown_wait: Duration::from_secs(5),
+            blocking_steps: 12,
             ask_rounds: 16,
             ask_wait: Duration::from_secs(1800),
             roots_wait: Duration::from_secs(2),

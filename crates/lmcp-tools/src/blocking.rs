@@ -1,9 +1,18 @@
 //! Work that may wait for a disk, off the thread that serves.
 
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 
-/// Runs a step on another thread. A step that takes long looks at `Cx::is_cancelled`.
+/// Runs a step of a call on another thread. Callers share these threads; a step that takes long looks at
+/// `Cx::is_cancelled`.
 pub(crate) async fn blocking<T: Send + 'static>(
+    cx: &Cx,
+    step: impl FnOnce() -> ToolResult<T> + Send + 'static,
+) -> ToolResult<T> {
+    cx.blocking(step).await?
+}
+
+/// Runs a short step of the server's own on another thread: it waits for no caller's steps.
+pub(crate) async fn housekeeping<T: Send + 'static>(
     step: impl FnOnce() -> ToolResult<T> + Send + 'static,
 ) -> ToolResult<T> {
     match tokio::task::spawn_blocking(step).await {

@@ -23,18 +23,29 @@ impl Here {
 
 impl Host {
     /// Where these paths of a call begin. A client may be asked for it, and is not where all of them are absolute.
-    pub(crate) async fn here<'a>(&self, cx: &Cx, paths: impl IntoIterator<Item = &'a str>) -> Here {
-        let is_relative = |path: &str| expand_home(path).is_relative();
-        if !paths.into_iter().any(is_relative) {
-            return Here::default();
+    ///
+    /// # Errors
+    /// A path is longer than the kernel takes. Errors and results repeat paths, so nothing else is done with one.
+    pub(crate) async fn here<'a>(
+        &self,
+        cx: &Cx,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) -> ToolResult<Here> {
+        let mut is_relative = false;
+        for path in paths {
+            expect_length(path)?;
+            is_relative |= expand_home(path).is_relative();
+        }
+        if !is_relative {
+            return Ok(Here::default());
         }
         let mut folders = cx.folders().await.into_iter();
-        Here(folders.find(|folder| self.may_work_in(folder)))
+        Ok(Here(folders.find(|folder| self.may_work_in(folder))))
     }
 
     /// The folder that a call works in which names none.
     pub(crate) async fn folder(&self, cx: &Cx) -> ToolResult<PathBuf> {
-        let Here(Some(folder)) = self.here(cx, ["."]).await else {
+        let Here(Some(folder)) = self.here(cx, ["."]).await? else {
             return self.own_folder();
         };
         if folder.is_dir() {
@@ -73,4 +84,16 @@ impl Host {
             .map(|folder| self.roots.find(&Here::default(), folder));
         place.is_some_and(|place| place.is_ok_and(|place| place.open_dir().is_ok()))
     }
+}
+
+/// The longest path that the kernel takes, in bytes.
+const LONGEST_PATH: usize = 4096;
+
+fn expect_length(path: &str) -> ToolResult<()> {
+    if path.len() < LONGEST_PATH {
+        return Ok(());
+    }
+    let begin = &path[..path.floor_char_boundary(60)];
+    let words = format!("the path `{begin}…` has {} bytes", path.len());
+    Err(ToolError::new(words).hint("a path has fewer than 4096"))
 }

@@ -83,7 +83,7 @@ pub(crate) async fn blocking_within<T: Send + 'static>(
     let mut memory = Memory::of(cx);
     loop {
         let running = Arc::clone(&step);
-        let (result, used) = blocking(move || {
+        let (result, used) = blocking(cx, move || {
             let result = running(&mut memory);
             Ok((result, memory))
         })

@@ -31,6 +31,7 @@ use crate::{
     set::{Parts, ToolSet},
     spawn::Tasks,
     state::States,
+    steps::Steps,
     subscribe::Listeners,
     task::TaskStore,
     tool::{AnyTool, Effect, Tool},
@@ -264,6 +265,7 @@ impl Server {
         let engine = Engine {
             budget: Budget::of_memory(self.limits.memory_bytes),
             questions: Budget::new(self.limits.questions),
+            steps: Steps::new(self.limits.blocking_steps),
             listeners: Listeners::new(&self.limits),
             tasks: TaskStore::default(),
             limits: self.limits,

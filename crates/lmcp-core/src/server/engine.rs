@@ -23,6 +23,7 @@ use crate::{
     session::SessionKey,
     spawn::Tasks,
     state::States,
+    steps::Steps,
     subscribe::Listeners,
     task::TaskStore,
     transport::{CheckingLocalPeer, LocalPeer, Peer},
@@ -59,6 +60,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskStore,
     /// What handlers left running: shielded steps and tasks.
     pub(crate) spawned: Tasks,
+    /// Threads for steps of handlers that block.
+    pub(crate) steps: Steps,
     /// How many transports serve now.
     pub(crate) serving: AtomicUsize,
 }

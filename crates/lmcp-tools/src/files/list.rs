@@ -148,8 +148,9 @@ enum EntryType {
 
 async fn list(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
     let room = Room::of(&cx);
-    let here = host.here(&cx, [args.path()]).await;
-    blocking(move || page(&host, &here, &args, room, &cx)).await
+    let here = host.here(&cx, [args.path()]).await?;
+    let own = cx.clone();
+    blocking(&cx, move || page(&host, &here, &args, room, &own)).await
 }
 
 fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResult<Answer<Listing>> {

@@ -169,7 +169,11 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
             return Err(ToolError::new("no file is named").hint("name it in `path`"));
         }
     };
-    let here = host.here(&cx, wanted.paths()).await;
+    if wanted.paths().count() > MOST_FILES {
+        let words = format!("more than {MOST_FILES} files are named");
+        return Err(ToolError::new(words).hint("read them in several calls"));
+    }
+    let here = host.here(&cx, wanted.paths()).await?;
     let room = Room::of(&cx);
     match &wanted {
         Wanted::One(path) if host.roots.is_at_hand(&here, path) => {
@@ -185,6 +189,9 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
         }
     }
 }
+
+/// Files that one call reads.
+const MOST_FILES: usize = 500;
 
 enum Wanted {
     One(String),

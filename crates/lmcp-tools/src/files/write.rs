@@ -93,7 +93,7 @@ struct Written {
 
 async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
     let mode = args.mode()?;
-    let here = host.here(&cx, [args.path.as_str()]).await;
+    let here = host.here(&cx, [args.path.as_str()]).await?;
     let own = cx.clone();
     blocking_within(&cx, move |memory| {
         memory.need(args.weight(&host, &here, mode))?;

@@ -27,7 +27,7 @@ use super::{
     store::{About, Job, Kept, Store, Whose, random_name},
     words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
-use crate::{Host, blocking::blocking, settings::Settings};
+use crate::{Host, blocking::housekeeping, settings::Settings};
 
 /// Everything about commands that outlives one call.
 #[derive(Debug)]
@@ -224,7 +224,7 @@ impl Commands {
         let store = Arc::clone(&self.store);
         let _turn = self.job_turn.lock().await;
         let mut all = self.job_places.taken();
-        let running = blocking(move || Ok(store.running()));
+        let running = housekeeping(move || Ok(store.running()));
         for (owner, count) in running.await? {
             *all.entry(owner).or_default() += count;
         }
@@ -482,7 +482,7 @@ async fn working_dir(host: &Host, path: Option<&str>, cx: &Cx) -> ToolResult<Pat
     let Some(path) = path else {
         return host.folder(cx).await;
     };
-    let here = host.here(cx, [path]).await;
+    let here = host.here(cx, [path]).await?;
     let place = host.roots.find(&here, path)?;
     place
         .open_dir()
@@ -500,7 +500,7 @@ fn tool_chain(host: &Host, cx: &Cx) -> Option<BTreeMap<String, String>> {
 }
 
 async fn open_log(host: &Host, path: &str, cx: &Cx) -> ToolResult<(File, PathBuf)> {
-    let here = host.here(cx, [path]).await;
+    let here = host.here(cx, [path]).await?;
     let place = host.roots.find(&here, path)?;
     // Without NONBLOCK the open would wait at a FIFO; for a file it means nothing.
     let flags =

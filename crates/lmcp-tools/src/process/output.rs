@@ -18,7 +18,7 @@ use super::{
     wait::{self, MOST_WAIT, Outcome, WAIT, Waited, regex},
     words::Waits,
 };
-use crate::{Host, answer::Answer, blocking::blocking, room::Room};
+use crate::{Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room};
 
 pub(crate) fn tool() -> Tool<Host> {
     Tool::new("job_output", job_output)
@@ -161,10 +161,10 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         room,
     };
     let read = {
-        let (job, cx, extent) = (job.clone(), cx.clone(), state.extent);
-        blocking(move || match view {
-            View::Screen => page.screen(&job, extent),
-            View::Text | View::Raw => page.read(&job.dir, search, extent, &cx),
+        let (job, own, extent) = (job.clone(), cx.clone(), state.extent);
+        blocking_within(&cx, move |memory| match view {
+            View::Screen => page.screen(&job, extent, &own, memory),
+            View::Text | View::Raw => page.read(&job.dir, search.as_ref(), extent, &own),
         })
         .await?
     };
@@ -197,8 +197,8 @@ pub(super) async fn since(
         room,
     };
     let read = {
-        let (dir, cx, extent) = (job.dir.clone(), cx.clone(), waited.extent);
-        blocking(move || page.read(&dir, None, extent, &cx)).await?
+        let (dir, own, extent) = (job.dir.clone(), cx.clone(), waited.extent);
+        blocking(cx, move || page.read(&dir, None, extent, &own)).await?
     };
     commands.reads.note(&who(cx), &job.id, read.next);
     let waits = waits(&job).await;

@@ -15,7 +15,7 @@ use super::{
     store::Job,
     words::{Extent, Size},
 };
-use crate::room::Room;
+use crate::{memory::Memory, room::Room};
 
 /// Of which stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -61,7 +61,7 @@ impl Page {
     pub(super) fn read(
         &self,
         dir: &Path,
-        search: Option<Regex>,
+        search: Option<&Regex>,
         extent: Extent,
         cx: &Cx,
     ) -> ToolResult<Read> {
@@ -82,7 +82,7 @@ impl Page {
         if let Some(regex) = search {
             let hole = hole.filter(|(start, _)| *start >= offset);
             let (lines, next) =
-                search::lines(&record, &regex, offset, hole, &self.room, cx).map_err(failed)?;
+                search::lines(&record, regex, offset, hole, &self.room, cx).map_err(failed)?;
             let stepped = hole.filter(|(_, end)| *end <= next);
             let dropped = dropped + stepped.map_or(0, |(start, end)| end - start);
             return Ok(Read {
@@ -134,11 +134,24 @@ impl Page {
     }
 
     /// What the job's terminal shows, instead.
-    pub(super) fn screen(&self, job: &Job, extent: Extent) -> ToolResult<Read> {
+    pub(super) fn screen(
+        &self,
+        job: &Job,
+        extent: Extent,
+        cx: &Cx,
+        memory: &mut Memory,
+    ) -> ToolResult<Read> {
         let failed = |err: io::Error| ToolError::new("the output cannot be read").source(err);
         let record = Record::open(&job.dir, extent).map_err(failed)?;
         let size = job.size();
-        let mut screen = screen::render(&record, extent.dropped, size).map_err(failed)?;
+        memory.need(screen::bytes_needed(size))?;
+        let screen = screen::render(&record, extent.dropped, size, cx).map_err(failed)?;
+        let Some(mut screen) = screen else {
+            return Err(
+                ToolError::new("the screen of this job takes too long to draw")
+                    .hint("`view: text` shows what was written instead"),
+            );
+        };
         let fits = show::fit_head(&self.room, screen.text.as_bytes());
         screen.text.truncate(fits);
         let Size { rows, cols } = size;

@@ -41,7 +41,7 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
         Some(end) => end.extent,
         None => extent_now(host.commands()?, &job).await,
     };
-    blocking(move || {
+    blocking(&cx, move || {
         let (offset, most) = step_over(extent.dropped, args.offset.unwrap_or(0));
         let most = args.limit.unwrap_or(MOST).min(MOST).min(most);
         let page = Record::open(&job.dir, extent).and_then(|record| record.read(offset, most));

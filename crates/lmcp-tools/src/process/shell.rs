@@ -17,7 +17,7 @@ use super::{
     variables::Variables,
     words::{End, Extent, Size, Waits, Word},
 };
-use crate::{Host, answer::Answer, blocking::blocking, room::Room, time::millis};
+use crate::{Host, answer::Answer, blocking::housekeeping, room::Room, time::millis};
 
 /// When nothing is said about it.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -358,7 +358,7 @@ async fn ended(
     }
     if truncated || listed {
         let host = Arc::clone(host);
-        blocking(move || {
+        housekeeping(move || {
             host.commands()?.store.prune();
             Ok(())
         })

@@ -124,7 +124,7 @@ impl Waited {
                 waited.extent = news.extent;
                 progress.step(format!("{} bytes of output", news.bytes));
             }
-            waited.matched = waited.look(&mut watch, job, until).await?;
+            waited.matched = waited.look(&mut watch, job, until, cx).await?;
             waited.outcome = waited
                 .matched
                 .as_ref()
@@ -158,13 +158,14 @@ impl Waited {
         watch: &mut Option<Watch>,
         job: &Job,
         until: Instant,
+        cx: &Cx,
     ) -> ToolResult<Option<String>> {
         let Some(mut taken) = watch.take() else {
             return Ok(None);
         };
         let extent = job.end.as_ref().map_or(self.extent, |end| end.extent);
         let (dir, until) = (job.dir.clone(), until.into_std());
-        let (taken, found) = blocking(move || {
+        let (taken, found) = blocking(cx, move || {
             let found = Record::open(&dir, extent)
                 .and_then(|record| taken.look(&record, extent.dropped, until));
             let found =

@@ -113,7 +113,7 @@ struct EditedFile {
 }
 
 async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
-    let here = host.here(&cx, args.paths()).await;
+    let here = host.here(&cx, args.paths()).await?;
     let own = cx.clone();
     blocking_within(&cx, move |memory| {
         memory.need(args.weight(&host, &here))?;

@@ -76,7 +76,7 @@ struct Listed {
 
 async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Changes>> {
     let path = args.path.filter(|path| !path.is_empty());
-    let here = host.here(&cx, path.as_deref()).await;
+    let here = host.here(&cx, path.as_deref()).await?;
     let path = path.map(|path| here.join(&path).to_string_lossy().into_owned());
     let own = cx.clone();
     blocking_within(&cx, move |memory| {

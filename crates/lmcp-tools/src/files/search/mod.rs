@@ -91,7 +91,7 @@ async fn search(
     cx: Cx,
     turns: Arc<Semaphore>,
 ) -> ToolResult<Answer<Found>> {
-    let here = host.here(&cx, [args.path.as_str()]).await;
+    let here = host.here(&cx, [args.path.as_str()]).await?;
     let turn = turns.acquire_owned().await?;
     let stop = StopOnDrop::default();
     let flag = stop.0.clone();

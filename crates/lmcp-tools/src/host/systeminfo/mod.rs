@@ -123,8 +123,8 @@ fn shape() -> Value {
     json!({ "type": "object", "properties": properties })
 }
 
-async fn read(args: Args, _cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
-    blocking(move || {
+async fn read(args: Args, cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
+    blocking(&cx, move || {
         let sections = match &*args.sections {
             [] => &USUAL[..],
             sections => sections,

@@ -117,7 +117,10 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
     )
     .await?;
     let limit = settings.page_bytes.min(settings.cache_bytes);
-    let page = blocking(move || Page::make(download, args.render, limit, deadline)).await?;
+    let page = blocking(&cx, move || {
+        Page::make(download, args.render, limit, deadline)
+    })
+    .await?;
     let page = Arc::new(page);
     let continuity = match &known {
         _ if args.start == 0 => Continuity::Same,

@@ -17,7 +17,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::{blocking::blocking, web::url::Host};
+use crate::{blocking::housekeeping, web::url::Host};
 
 /// Whom to trust: the roots of Mozilla, and those of the operator.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Tls {
             return Ok(Arc::clone(config));
         }
         let ca_file = self.ca_file.clone();
-        let config = blocking(move || configure(ca_file.as_deref())).await?;
+        let config = housekeeping(move || configure(ca_file.as_deref())).await?;
         Ok(Arc::clone(self.config.get_or_init(|| Arc::new(config))))
     }
 }
