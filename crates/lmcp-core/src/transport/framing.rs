@@ -76,10 +76,7 @@ impl Framer {
     /// The next line that is whole.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
-            let Some(end) = self.buffer[self.scanned..]
-                .iter()
-                .position(|byte| *byte == b'\n')
-            else {
+            let Some(end) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) else {
                 self.scanned = self.buffer.len();
                 return self.check_length();
             };
