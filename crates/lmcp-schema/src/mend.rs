@@ -6,6 +6,7 @@
 //! | sent | where | is read as |
 //! |---|---|---|
 //! | `null`, `""`, `[]`, `{}` | an optional member, whose schema refuses that | absent |
+//! | `0` | an optional number that must be larger | absent |
 //! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object is wanted | what the text says |
 //! | one value | a list of such values is wanted | a list of it |
 //! | `maxResults`, or an alias | a member of that name is refused | `max_results`, or what the alias stands for |
@@ -172,9 +173,10 @@ impl Mender<'_> {
             })
         };
         members.retain(|key, value| {
-            let refused = schema
-                .named(key)
-                .is_some_and(|node| is_empty(value) && !self.run.quietly(node, value));
+            let refused = schema.named(key).is_some_and(|node| {
+                let is_nothing = is_empty(value) || is_zero(value) && self.wants(node, value);
+                is_nothing && !self.run.quietly(node, value)
+            });
             !refused || is_required(key, &self.run)
         });
         self.rename(schema, members);
@@ -229,7 +231,7 @@ impl Mender<'_> {
 
     /// A list with this one value, where a list is wanted.
     fn list_of_one(&mut self, node: NodeId, value: &Value) -> Option<Value> {
-        if value.is_array() || value.is_null() || !self.wants_list(node) {
+        if value.is_array() || value.is_null() || !self.wants(node, &Value::Array(Vec::new())) {
             return None;
         }
         if !self.run.spend(size(value)) {
@@ -241,12 +243,13 @@ impl Mender<'_> {
         wanted.then_some(list)
     }
 
-    fn wants_list(&self, node: NodeId) -> bool {
+    /// Is a value of this type wanted?
+    fn wants(&self, node: NodeId, value: &Value) -> bool {
         self.run.nodes()[node].iter().any(|check| match check {
-            Check::Type(types) => types.accepts(&Value::Array(Vec::new())),
-            Check::Ref(node) => self.wants_list(*node),
+            Check::Type(types) => types.accepts(value),
+            Check::Ref(node) => self.wants(*node, value),
             Check::Any(nodes) | Check::One(nodes) => {
-                nodes.iter().any(|node| self.wants_list(*node))
+                nodes.iter().any(|node| self.wants(*node, value))
             }
             _ => false,
         })
@@ -280,6 +283,11 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(members) => members.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// Is it what a caller sends that has to send some number?
+fn is_zero(value: &Value) -> bool {
+    value.as_f64() == Some(0.0)
 }
 
 /// What copying a value costs, in steps.

@@ -75,6 +75,8 @@ fn nothing_is_absent_where_it_is_optional_and_refused() {
         ),
         (json!({ "edits": "", "env": "", "edit": {} }), json!({})),
         (json!({ "env": [], "limit": {} }), json!({})),
+        (json!({ "limit": 0 }), json!({})),
+        (json!({ "limit": 0.0, "ratio": 0 }), json!({ "ratio": 0 })),
         // The schema gives these a meaning.
         (
             json!({ "stdin": "", "env": {}, "edits": [] }),
@@ -97,6 +99,18 @@ fn nothing_is_absent_where_it_is_optional_and_refused() {
         let mut sent = sent;
         sent["description"] = json!("why");
         assert_eq!(meant(&sent), Ok(expected), "{sent}");
+    }
+}
+
+#[test]
+fn a_zero_is_no_text_and_a_negative_number_is_no_zero() {
+    for sent in [
+        json!({ "cursor": 0 }),
+        json!({ "argv": 0 }),
+        json!({ "limit": -1 }),
+        json!({ "mode": 0 }),
+    ] {
+        assert!(meant(&sent).is_err(), "{sent}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -79,17 +79,15 @@ struct Started {
 }
 
 async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Started>> {
+    // Zeros come from callers that have to send something.
     let timeout = args
         .timeout
+        .filter(|time| *time != 0.0)
         .map(|time| seconds("timeout", time))
         .transpose()?;
-    if timeout.is_some_and(|timeout| timeout.is_zero()) {
-        return Err(ToolError::new("`timeout` must be above 0")
-            .hint("leave it out for a job that may run for ever"));
-    }
     let size = Size {
-        rows: args.rows.unwrap_or(24),
-        cols: args.cols.unwrap_or(80),
+        rows: args.rows.filter(|rows| *rows > 0).unwrap_or(24),
+        cols: args.cols.filter(|cols| *cols > 0).unwrap_or(80),
     };
     let wanted = Wanted {
         command: args.command,

@@ -209,13 +209,15 @@ struct Times {
 impl Times {
     fn of(args: &Args, host: &Host) -> ToolResult<Self> {
         let most = host.settings.most_timeout;
+        // A zero comes from callers that have to send something.
         let timeout = args
             .timeout
+            .filter(|time| *time != 0.0)
             .map(|time| seconds("timeout", time))
             .transpose()?;
-        if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > most) {
+        if timeout.is_some_and(|timeout| timeout > most) {
             return Err(ToolError::new(format!(
-                "`timeout` must be above 0 and at most {} seconds",
+                "`timeout` must be at most {} seconds",
                 most.as_secs()
             ))
             .hint("start longer work with shell_bg"));

@@ -433,12 +433,26 @@ async fn arguments_that_contradict_each_other_are_refused() {
         json!({ "paths": [] }),
         json!({ "path": "a", "offset": 1, "byte_offset": 1 }),
         json!({ "path": "a", "byte_offset": 1, "line_numbers": true }),
-        json!({ "path": "a", "limit": 0 }),
+        json!({ "path": "a", "limit": -1 }),
         json!({ "path": "a", "lines": 3 }),
         json!({ "path": "" }),
     ] {
         bench.refused(wrong).await;
     }
+}
+
+#[tokio::test]
+async fn zeros_where_nothing_was_meant_read_the_whole_file() {
+    let bench = Bench::new();
+    bench.file("a", "one\ntwo\n");
+    let zeros = json!({ "path": "a", "offset": 0, "limit": 0, "byte_offset": 0, "byte_limit": 0, "line_numbers": false });
+    assert_eq!(bench.read(zeros).await["content"], "one\ntwo\n");
+    let lines = json!({ "path": "a", "offset": 2, "limit": 1, "byte_offset": 0 });
+    assert_eq!(bench.read(lines).await["content"], "two\n");
+    let bytes = json!({ "path": "a", "offset": 0, "byte_offset": 1, "byte_limit": 2 });
+    assert_eq!(bench.read(bytes).await["content"], "ne");
+    let hex = json!({ "path": "a", "offset": 0, "byte_offset": 0, "form": "hex" });
+    assert!(!bench.call(hex).await.is_error);
 }
 
 #[tokio::test]

@@ -80,6 +80,16 @@ async fn a_command_that_ran_is_an_answer_and_its_exit_code_comes_first() {
 }
 
 #[tokio::test]
+async fn a_timeout_of_zero_is_none() {
+    let host = Host::new();
+    for tool in ["shell", "shell_bg"] {
+        let ran = json!({"command": "echo fine", "timeout": 0});
+        let ran = host.call(tool, ran).await;
+        assert!(!ran.is_error, "{}", text(&ran));
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_we_ended_or_could_not_run_is_an_error() {
     let host = Host::new();
     let late = json!({"command": "echo begun; sleep 60", "timeout": 0.3});

@@ -325,7 +325,7 @@ async fn arguments_are_checked() {
         json!({}),
         json!({ "query": "" }),
         json!({ "query": "  " }),
-        json!({ "query": "x", "max_results": 0 }),
+        json!({ "query": "x", "max_results": -1 }),
         json!({ "query": "x", "max_results": 26 }),
         json!({ "query": "x", "region": "Germany" }),
         json!({ "query": "x", "time_range": "decade" }),

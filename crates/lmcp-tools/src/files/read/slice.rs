@@ -51,8 +51,12 @@ struct Start {
 
 impl Slice {
     pub(super) fn from_args(args: &Args) -> ToolResult<Self> {
-        let by_lines = args.offset.is_some() || args.limit.is_some() || args.line_numbers;
-        let by_bytes = args.byte_offset.is_some() || args.byte_limit.is_some();
+        // There is no line 0: it comes from callers that have to send something, and so does the byte 0 beside lines.
+        let offset = args.offset.filter(|line| *line != 0);
+        let by_lines = offset.is_some() || args.limit.is_some() || args.line_numbers;
+        let is_said = |byte: &i64| *byte != 0 || !by_lines && args.offset.is_none();
+        let byte_offset = args.byte_offset.filter(is_said);
+        let by_bytes = byte_offset.is_some() || args.byte_limit.is_some();
         if by_lines && args.form != Form::Text {
             return Err(ToolError::new("bytes have no lines")
                 .hint("pass `byte_offset` and `byte_limit` with `form`"));
@@ -64,9 +68,9 @@ impl Slice {
             );
         }
         let (from, limit) = if by_bytes {
-            (args.byte_offset.unwrap_or(0), args.byte_limit)
+            (byte_offset.unwrap_or(0), args.byte_limit)
         } else {
-            (args.offset.unwrap_or(1), args.limit)
+            (offset.unwrap_or(1), args.limit)
         };
         let distance = from.unsigned_abs();
         let begin = match (by_bytes, from < 0) {
