@@ -139,6 +139,7 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         (None, Some(tail)) => From::Tail(tail),
         (None, None) if search.is_some() => From::Offset(0),
         (None, None) if is_watched => From::New(seen),
+        (None, None) if args.limit.is_none() => From::End,
         (None, None) => From::Tail(room.bytes as u64),
     };
     let is_plain = args.offset.is_none() && args.tail.is_none() && search.is_none() && !is_watched;

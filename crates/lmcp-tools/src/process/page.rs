@@ -41,6 +41,8 @@ pub(super) enum From {
     Offset(u64),
     /// So many bytes before the end.
     Tail(u64),
+    /// All of it, or if there is no room for that a little of its end.
+    End,
     /// What came after this offset, or the end of that.
     New(u64),
 }
@@ -74,6 +76,8 @@ impl Page {
             From::Offset(offset) => offset.min(total),
             // No more than there is room for, and of that the end.
             From::Tail(bytes) => total.saturating_sub(bytes.min(most)),
+            From::End if total <= most => 0,
+            From::End => total - most.min(show::EXCERPT_BYTES as u64),
             From::New(offset) => offset.max(total.saturating_sub(most)).min(total),
         };
         // What is no longer kept is stepped over, and counted.
@@ -100,7 +104,7 @@ impl Page {
             .map_err(failed)?;
         let at_start = match self.from {
             From::Offset(_) => 0,
-            From::Tail(_) | From::New(_) => show::fit_tail(&self.room, &bytes),
+            From::Tail(_) | From::End | From::New(_) => show::fit_tail(&self.room, &bytes),
         };
         let kept = bytes.split_off(at_start);
         let offset = offset + at_start as u64;

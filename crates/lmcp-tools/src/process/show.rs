@@ -23,6 +23,9 @@ pub(crate) struct Shown {
 /// Output in which lines are written over may be shown in much less room than it takes. Of so much it is found out.
 const MOST_CLEANED: usize = 4 * 1024 * 1024;
 
+/// Bytes shown of output that is too long for one answer: a third of them from its beginning, the others from its end.
+pub(super) const EXCERPT_BYTES: usize = 12 * 1024;
+
 /// How what was written becomes what is shown.
 pub(crate) type Clean = fn(&[u8]) -> String;
 
@@ -35,7 +38,8 @@ pub(crate) fn way(has_terminal: bool) -> Clean {
     }
 }
 
-/// What a command wrote: all of it if there is room, else the beginning and the end of each stream.
+/// What a command wrote: all of it if there is room, else a little of the beginning and the end of each stream. Nobody
+/// reads on in output that is too long for one answer; its end tells how it went, and the rest can be searched.
 pub(crate) fn output(
     (dir, extent): (&Path, Extent),
     clean: Clean,
@@ -46,6 +50,10 @@ pub(crate) fn output(
     if let Some(shown) = whole(&record, clean, room)? {
         return Ok(shown);
     }
+    let room = &Room {
+        bytes: room.bytes.min(EXCERPT_BYTES),
+        ..*room
+    };
     let stdout_bytes = record.stream_len(Stream::Stdout)?;
     let stderr_bytes = record.stream_len(Stream::Stderr)?;
     let (stdout, stdout_omitted) = excerpt(
@@ -130,11 +138,16 @@ fn excerpt(
     if whole.len() as u64 == total && fit_head(room, &whole) == whole.len() {
         return Ok((clean(&whole), 0));
     }
-    let half = room.share(2);
-    let head = whole.get(..fit_head(&half, &whole)).unwrap_or_default();
+    let third = room.share(3);
+    let two_thirds = Room {
+        bytes: room.bytes - third.bytes,
+        lines: (room.lines - third.lines).max(1),
+        ..*room
+    };
+    let head = whole.get(..fit_head(&third, &whole)).unwrap_or_default();
     let rest = usize::try_from(total - head.len() as u64).unwrap_or(usize::MAX);
-    let tail = record.stream_tail(stream, half.bytes.min(rest))?;
-    let tail = tail.get(fit_tail(&half, &tail)..).unwrap_or_default();
+    let tail = record.stream_tail(stream, two_thirds.bytes.min(rest))?;
+    let tail = tail.get(fit_tail(&two_thirds, &tail)..).unwrap_or_default();
     let omitted = total - head.len() as u64 - tail.len() as u64;
     if omitted == 0 {
         return Ok((clean(&[head, tail].concat()), 0));

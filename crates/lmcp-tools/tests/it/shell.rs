@@ -80,6 +80,30 @@ async fn a_command_that_ran_is_an_answer_and_its_exit_code_comes_first() {
 }
 
 #[tokio::test]
+async fn what_fits_is_shown_whole_and_of_more_a_little() {
+    let host = Host::new();
+    let fits = host.call("shell", json!({"command": "seq 1800"})).await;
+    assert!(text(&fits).ends_with("\n1799\n1800\n") && text(&fits).contains("\n900\n"));
+    let long = host
+        .call(
+            "shell",
+            json!({"command": "seq -f line-of-output-%g 20000"}),
+        )
+        .await;
+    let told = text(&long);
+    assert!(told.len() < 13_000, "{} bytes", told.len());
+    assert!(told.contains("\nline-of-output-1\n") && told.ends_with("-20000\n"));
+    let (head, tail) = told.split_once("[… ").unwrap();
+    assert!(tail.contains(" bytes left out; job_output with id=") && head.len() < tail.len());
+    let id = tail.split_once("id=").unwrap().1;
+    let id = id.split_once(' ').unwrap().0;
+    let end = host.call("job_output", json!({ "id": id })).await;
+    assert!(text(&end).len() < 13_000 && text(&end).ends_with("-20000\n"));
+    let page = json!({ "id": id, "offset": 4000 });
+    assert!(text(&host.call("job_output", page).await).len() > 13_000);
+}
+
+#[tokio::test]
 async fn a_timeout_of_zero_is_none() {
     let host = Host::new();
     for tool in ["shell", "shell_bg"] {
