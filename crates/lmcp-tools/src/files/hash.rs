@@ -7,6 +7,18 @@ pub(crate) fn of(bytes: &[u8]) -> String {
     short(&digest(&SHA256, bytes))
 }
 
+/// A hash as callers are shown it: its beginning, which tells one content of a file from any other that it ever had.
+pub(crate) fn shown(hash: &str) -> String {
+    hash.chars().take(SHOWN).collect()
+}
+
+/// Does a caller mean this hash? All of it may be given, or what was shown of it.
+pub(crate) fn is_meant(given: &str, hash: &str) -> bool {
+    let given = given.trim();
+    let beginning = hash.get(..given.len());
+    given.len() >= SHOWN && beginning.is_some_and(|own| own.eq_ignore_ascii_case(given))
+}
+
 /// The same for bytes that come one piece after another.
 pub(crate) struct Running(Context);
 
@@ -29,6 +41,9 @@ fn short(digest: &Digest) -> String {
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Digits that are shown: 48 bits.
+const SHOWN: usize = 12;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +55,23 @@ mod tests {
         running.add(b"a");
         running.add(b"bc");
         assert_eq!(running.finish(), of(b"abc"));
+    }
+
+    #[test]
+    fn what_was_shown_is_enough_and_less_or_more_is_not() {
+        let hash = of(b"abc");
+        assert_eq!(shown(&hash), "ba7816bf8f01");
+        for given in ["ba7816bf8f01", " BA7816BF8F01\n", &hash] {
+            assert!(is_meant(given, &hash), "{given}");
+        }
+        for given in [
+            "",
+            "ba78",
+            "ba7816bf8f02",
+            &format!("{hash}0"),
+            "ba7816bf8f0é",
+        ] {
+            assert!(!is_meant(given, &hash), "{given}");
+        }
     }
 }

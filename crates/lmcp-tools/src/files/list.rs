@@ -33,7 +33,7 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("list_dir", list)
         .title("List a folder")
         .about(
-            "List a folder, and below it to a depth: paths, types, sizes, times, modes. To find files by name or content use \
+            "List a folder, and below it to a depth: paths, types, sizes, times, unusual modes. To find files by name or content use \
              search_files.",
         )
         .alias("path", super::PATH_NAMES)
@@ -234,14 +234,26 @@ fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>) -> String {
 }
 
 impl Entry {
-    /// One line of the text: mode, size, time, path, and what kind of thing it is as `ls -F` shows it.
+    /// One line of the text: the mode unless it is a usual one, the size of a file, time, path, and what kind of thing it
+    /// is as `ls -F` shows it.
     fn line(&self) -> String {
-        let mode = self.mode.as_deref().unwrap_or("????");
-        let size = self.size_bytes.map_or("-".into(), |size| size.to_string());
-        let mtime = self.mtime.as_deref().unwrap_or("-");
+        let usual: &[&str] = match self.r#type {
+            EntryType::File => &["0644", "0664"],
+            EntryType::Dir => &["0755", "0775"],
+            EntryType::Link => &["0777"],
+            EntryType::Fifo | EntryType::Socket | EntryType::Device | EntryType::Unknown => &[],
+        };
+        let mode = self.mode.as_deref().filter(|mode| !usual.contains(mode));
+        let size = self.size_bytes.map(|size| size.to_string());
+        let facts = [mode, size.as_deref(), self.mtime.as_deref()];
+        let mut line = String::new();
+        for fact in facts.into_iter().flatten() {
+            line.push_str(fact);
+            line.push(' ');
+        }
         // A name may hold a line break, and must not look like two entries.
         let path = escaped(&self.path);
-        let mut line = format!("{mode} {size:>9} {mtime} {path}");
+        line.push_str(&path);
         match (self.r#type, &self.target) {
             (EntryType::Dir, _) => line.push('/'),
             (EntryType::Link, Some(target)) => line.push_str(&format!(" -> {}", escaped(target))),

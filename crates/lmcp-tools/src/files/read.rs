@@ -342,6 +342,7 @@ impl<'a> Reader<'a> {
             Kind::Binary(what) => return Err(is_binary(&place, what, source.size())),
         }
         read.size_bytes = Some(source.size());
+        read.hash = read.hash.as_deref().map(hash::shown);
         expect_unchanged(&mut read, &source, &stat);
         Ok(read)
     }

@@ -198,10 +198,10 @@ impl Found {
     /// It is another.
     pub(crate) fn expect_hash(&self, wanted: &str, target: &Target<'_>) -> ToolResult<()> {
         let now = hash::of(&self.bytes);
-        if wanted.trim().eq_ignore_ascii_case(&now) {
+        if hash::is_meant(wanted, &now) {
             return Ok(());
         }
-        let shown = target.place.shown().display();
+        let (shown, now) = (target.place.shown().display(), hash::shown(&now));
         Err(ToolError::new(format!(
             "`{shown}` has changed: its hash is `{now}`, not `{wanted}`; nothing was written"
         ))

@@ -329,18 +329,17 @@ impl Writing<'_> {
             },
             created: matches!(done, Done::Made),
             lines: whole.as_ref().map(|(whole, _)| count_lines(whole)),
-            hash: whole.map(|(_, hash)| hash),
+            hash: whole.map(|(_, hash)| hash::shown(&hash)),
             note: note.map(str::to_owned),
         };
-        let mut text = format!(
-            "Written {} bytes to {}",
-            written.bytes_written, written.path
-        );
-        if written.created {
-            text.push_str(" (new file)");
-        }
+        let (path, bytes) = (&self.args.path, written.bytes_written);
+        let mut text = match (done, self.args.mode) {
+            (Done::Made, _) => format!("{path}: new file, {bytes} bytes"),
+            (Done::Written(_), Some(WriteMode::Append)) => format!("{path}: {bytes} bytes added"),
+            (Done::Written(_), _) => format!("{path}: {bytes} bytes written"),
+        };
         if let Some(hash) = &written.hash {
-            text.push_str(&format!("\nhash: {hash}"));
+            text.push_str(&format!(", hash {hash}"));
         }
         if let Some(note) = note {
             text.push_str(&format!("\nnote: {note}"));

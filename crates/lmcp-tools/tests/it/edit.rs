@@ -36,8 +36,9 @@ async fn a_text_that_occurs_once_is_replaced_and_the_result_tells_the_change() {
         diff.contains("@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"),
         "{diff}"
     );
-    assert!(done.text.contains(diff));
     let hash = file["hash"].as_str().unwrap();
+    let told = format!("{}: changed line 2, hash {hash}", path.display());
+    assert_eq!(done.text, told);
     let again = bench
         .edit(&path, "2", "zwei", json!({ "if_hash": hash }))
         .await
@@ -316,7 +317,11 @@ async fn a_dry_run_tells_the_same_and_writes_nothing() {
         .ok();
     assert_eq!(fs::read_to_string(&path).unwrap(), "a\nb\n");
     assert_eq!(dry.value["dry_run"], true);
-    assert!(dry.text.starts_with("Would replace"), "{}", dry.text);
+    assert!(
+        dry.text.contains(": would change line 2\n@@ "),
+        "{}",
+        dry.text
+    );
     let wet = bench.edit(&path, "b", "c", json!({})).await.ok();
     assert_eq!(dry.value["files"], wet.value["files"]);
 }
@@ -485,7 +490,40 @@ async fn a_diff_larger_than_the_room_is_cut_and_says_so() {
     let file = &done.value["files"][0];
     assert_eq!(file["diff_truncated"], true);
     assert!(file["diff"].as_str().unwrap().len() <= 24 * 1024);
+    assert!(done.text.contains(": changed lines 1-20001, hash "));
+    let dry = json!({ "dry_run": true });
+    let long = "line\n".repeat(30_000);
+    let done = bench.edit(&path, "line\n\n", &long, dry).await.ok();
     assert!(done.text.contains("the diff goes on"));
+}
+
+#[tokio::test]
+async fn a_text_in_several_places_is_told_with_the_lines_it_was_in() {
+    let bench = Bench::open();
+    let path = bench.file("file", "let a = old();\nlet b = 1;\nreturn old(b);\n");
+    let all = json!({ "replace_all": true });
+    let done = bench.edit(&path, "old", "new", all.clone()).await.ok();
+    assert!(
+        done.text
+            .contains(": changed lines 1, 3 in 2 places, hash ")
+    );
+    assert!(done.text.contains("\n+return new(b);"), "{}", done.text);
+    let path = bench.file("many", "x = old()\n\n\n".repeat(1000));
+    let done = bench.edit(&path, "old", "new", all).await.ok();
+    assert!(done.text.len() < 3000, "{} bytes", done.text.len());
+    assert!(done.text.contains(" and 990 more in 1000 places"));
+    assert!(done.text.ends_with("read_file shows the file)"));
+}
+
+#[tokio::test]
+async fn lines_that_were_not_as_expected_are_shown() {
+    let bench = Bench::open();
+    let path = bench.file("file", "if x:\n\tone()\n\ttwo()\n");
+    let fuzzy = json!({ "fuzzy": true });
+    let done = bench
+        .edit(&path, "  one()\n  two()", "  three()", fuzzy)
+        .await;
+    assert!(done.ok().text.ends_with("\n-\tone()\n-\ttwo()\n+\tthree()"));
 }
 
 #[tokio::test]

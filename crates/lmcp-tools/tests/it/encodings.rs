@@ -108,7 +108,8 @@ async fn edits_and_additions_are_written_in_its_encoding() {
         let [old, new] = sample.words;
         let edit = json!({ "path": path, "old_string": old, "new_string": new });
         let edited = bench.call("edit_file", edit).await.ok();
-        assert!(edited.text.contains(new), "{}", edited.text);
+        let diff = &edited.value["files"][0]["diff"];
+        assert!(diff.as_str().unwrap().contains(new), "{diff}");
         let add = json!({ "path": path, "content": format!("{new}\r\n"), "mode": "append" });
         let added = bench.call("write_file", add).await.ok();
         let text = format!("{}{new}\r\n", sample.text.replace(old, new));

@@ -103,7 +103,7 @@ async fn an_entry_says_what_it_is() {
     let result = bench.call(json!({})).await;
     let text = result.content[0].as_text().unwrap();
     assert!(
-        text.starts_with("0640         5 2023-11-14T22:13:20Z a.txt\n"),
+        text.starts_with("0640 5 2023-11-14T22:13:20Z a.txt\n"),
         "{text}"
     );
     assert!(text.contains(" folder/\n") && text.contains(" link -> nowhere/else\n"));

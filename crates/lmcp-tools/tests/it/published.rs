@@ -209,17 +209,17 @@ async fn what_models_send_to_other_tools_is_understood() {
         (
             "edit_file",
             json!({ "file_path": file, "old_str": "one", "new_str": "1" }),
-            "Replaced 1",
+            ": changed line",
         ),
         (
             "edit_file",
             json!({ "path": file, "edits": "[{\"oldText\": \"two\", \"newText\": \"2\"}]" }),
-            "Replaced 1",
+            ": changed line",
         ),
         (
             "edit_file",
             json!({ "path": file, "old_string": "1", "new_string": "one", "edits": [{ "old_string": "2", "new_string": "two" }] }),
-            "Replaced 2",
+            " in 2 places",
         ),
         (
             "search_files",

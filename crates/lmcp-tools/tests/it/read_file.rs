@@ -99,11 +99,11 @@ async fn a_small_file_comes_whole_with_what_is_known_of_it() {
     let expected = json!({
         "path": "a.txt", "content": "one\ntwo\nthree", "first_line": 1, "last_line": 3, "total_lines": 3,
         "byte_start": 0, "byte_end": 13, "size_bytes": 13, "remaining_bytes": 0, "remaining_lines": 0,
-        "encoding": "utf-8", "bom": false, "line_endings": "lf", "hash": "058053d87c818d699cde0f00d670bca0",
+        "encoding": "utf-8", "bom": false, "line_endings": "lf", "hash": "058053d87c81",
     });
     assert_eq!(file, expected);
     // The text needs the newline that the file does not have.
-    let footer = "[lines 1-3 of 3, no newline at the end, hash ";
+    let footer = "[no newline at the end, hash 058053d87c81]\n";
     assert!(text(&result).starts_with(&format!("one\ntwo\nthree\n{footer}")));
     bench.file("a.txt", "one\ntwo\n");
     for limit in [1, 2] {
@@ -453,6 +453,20 @@ async fn zeros_where_nothing_was_meant_read_the_whole_file() {
     assert_eq!(bench.read(bytes).await["content"], "ne");
     let hex = json!({ "path": "a", "offset": 0, "byte_offset": 0, "form": "hex" });
     assert!(!bench.call(hex).await.is_error);
+}
+
+#[tokio::test]
+async fn a_whole_file_needs_no_words_about_its_lines() {
+    let bench = Bench::new();
+    bench.file("a", "one\ntwo\n").file("empty", "");
+    let whole = bench.call(json!({ "path": "a" })).await;
+    assert!(text(&whole).starts_with("one\ntwo\n[hash "));
+    let part = bench.call(json!({ "path": "a", "limit": 1 })).await;
+    assert!(text(&part).contains("\n[lines 1-1 of 2, next offset=2, hash "));
+    let rest = bench.call(json!({ "path": "a", "offset": 2 })).await;
+    assert!(text(&rest).contains("\n[lines 2-2 of 2, hash "));
+    let empty = bench.call(json!({ "path": "empty" })).await;
+    assert!(text(&empty).starts_with("[empty file, hash "));
 }
 
 #[tokio::test]

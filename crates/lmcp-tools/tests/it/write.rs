@@ -20,14 +20,14 @@ async fn a_new_file_has_the_content_and_the_result_says_so() {
     assert_eq!(fs::read(&path).unwrap(), "a\nbé".as_bytes());
     assert!(
         done.text
-            .starts_with(&format!("Written 5 bytes to {}", path.display())),
+            .starts_with(&format!("{}: new file, 5 bytes, hash ", path.display())),
         "{}",
         done.text
     );
     assert_eq!(done.value["bytes_written"], 5);
     assert_eq!(done.value["created"], true);
     assert_eq!(done.value["lines"], 2);
-    assert_eq!(done.value["hash"].as_str().unwrap().len(), 32);
+    assert_eq!(done.value["hash"].as_str().unwrap().len(), 12);
     assert!(leftovers(path.parent().unwrap()).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! One edit on the bytes of one file, or the reason why not.
 
-use std::{fmt::Write as _, num::NonZeroU32, path::Path};
+use std::{fmt::Write as _, num::NonZeroU32};
 
 use lmcp_core::{ToolError, ToolResult};
 
@@ -36,6 +36,8 @@ pub(super) struct Edited {
     pub(super) replacements: usize,
     /// The widest tolerance that was needed.
     pub(super) kind: Kind,
+    /// Did one text occur in several places?
+    pub(super) is_spread: bool,
 }
 
 impl<'a> Wish<'a> {
@@ -72,7 +74,7 @@ impl<'a> Wish<'a> {
         Ok(())
     }
 
-    pub(super) fn apply(&self, file: &[u8], fuzzy: bool, path: &Path) -> ToolResult<Edited> {
+    pub(super) fn apply(&self, file: &[u8], fuzzy: bool, path: &str) -> ToolResult<Edited> {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
         let mut found = matching::find(file, old, MOST_MATCHES + 1);
         if found.is_empty() && fuzzy {
@@ -81,7 +83,7 @@ impl<'a> Wish<'a> {
         self.expect_count(file, &found, path)?;
         if !self.new.is_ascii() && std::str::from_utf8(file).is_err() {
             return Err(self
-                .error(format!("`{}` is not UTF-8, and `new_string` has characters that its encoding may write otherwise", path.display()))
+                .error(format!("`{path}` is not UTF-8, and `new_string` has characters that its encoding may write otherwise"))
                 .hint("use plain ASCII in `new_string`, or convert the file first"));
         }
         let bytes = self.replace(file, &found, new)?;
@@ -99,6 +101,7 @@ impl<'a> Wish<'a> {
             bytes,
             replacements: found.len(),
             kind,
+            is_spread: found.len() > 1,
         })
     }
 
@@ -120,14 +123,13 @@ impl<'a> Wish<'a> {
         Ok(bytes)
     }
 
-    fn expect_count(&self, file: &[u8], found: &[Match], path: &Path) -> ToolResult<()> {
-        let path = path.display();
+    fn expect_count(&self, file: &[u8], found: &[Match], path: &str) -> ToolResult<()> {
         let times = match found.len() {
             1 => "once".to_owned(),
             number => format!("{number} times"),
         };
         match (found.len(), self.count) {
-            (0, _) => Err(self.not_found(file, &path.to_string())),
+            (0, _) => Err(self.not_found(file, path)),
             (number, _) if number > MOST_MATCHES => Err(self
                 .error(format!(
                     "`old_string` occurs more than {MOST_MATCHES} times in `{path}`; nothing was written"

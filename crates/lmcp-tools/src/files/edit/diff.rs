@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write as _,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -9,20 +10,49 @@ use similar::{Algorithm, DiffOp};
 
 use crate::room::Room;
 
-/// A diff, and whether it is only its beginning.
-#[derive(Debug)]
+/// A diff without the names of the files, and whether it is only its beginning.
+#[derive(Debug, Default)]
 pub(in crate::files) struct Diff {
     pub(in crate::files) text: String,
     pub(in crate::files) truncated: bool,
+    /// The lines that are new, by their numbers in the new text.
+    pub(in crate::files) lines: Vec<Range<usize>>,
+}
+
+impl Diff {
+    /// The same with the names of the files, as programs expect it.
+    pub(in crate::files) fn named(&self, path: &str) -> String {
+        if self.text.is_empty() {
+            return String::new();
+        }
+        format!("--- {path}\n+++ {path}\n{}", self.text)
+    }
+
+    /// The lines that are new, in words: `line 3`, `lines 3-5, 17`. Where lines were only removed, the one before is told.
+    pub(in crate::files) fn places(&self) -> String {
+        let told = |lines: &Range<usize>| match lines.len() {
+            0 => format!("after {}", lines.start - 1),
+            1 => lines.start.to_string(),
+            _ => format!("{}-{}", lines.start, lines.end - 1),
+        };
+        let shown: Vec<String> = self.lines.iter().take(MOST_PLACES).map(told).collect();
+        let mut words = match &self.lines[..] {
+            [] => "many lines".into(),
+            [one] if one.is_empty() => format!("what was after line {}", one.start - 1),
+            [one] if one.len() == 1 => format!("line {}", one.start),
+            _ => format!("lines {}", shown.join(", ")),
+        };
+        if self.lines.len() > MOST_PLACES {
+            words.push_str(&format!(" and {} more", self.lines.len() - MOST_PLACES));
+        }
+        words
+    }
 }
 
 /// Compares what lies between the first line that differs and the last one: the rest of a large file costs little.
-pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room) -> Diff {
+pub(in crate::files) fn unified(old: &[u8], new: &[u8], room: &Room) -> Diff {
     if old == new {
-        return Diff {
-            text: String::new(),
-            truncated: false,
-        };
+        return Diff::default();
     }
     let (start, old, new) = changed(old, new);
     let line = memchr::memchr_iter(b'\n', start).count();
@@ -35,7 +65,12 @@ pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room)
         // What one side has more of where they were cut is no difference.
         ops.pop_if(|last| !matches!(last, DiffOp::Equal { .. }));
     }
-    let mut text = format!("--- {path}\n+++ {path}\n");
+    let lines = ops
+        .iter()
+        .filter(|op| !matches!(op, DiffOp::Equal { .. }))
+        .map(|op| line + op.new_range().start + 1..line + op.new_range().end + 1)
+        .collect();
+    let mut text = String::new();
     for hunk in similar::group_diff_ops(ops, CONTEXT) {
         if text.len() > room.bytes {
             break;
@@ -45,7 +80,11 @@ pub(in crate::files) fn unified(path: &str, old: &[u8], new: &[u8], room: &Room)
     let fits = room.fit(&text);
     let truncated = is_cut || fits < text.len();
     text.truncate(fits);
-    Diff { text, truncated }
+    Diff {
+        text,
+        truncated,
+        lines,
+    }
 }
 
 /// What comes before the context of the first change; and both texts from there to the context of the last.
@@ -145,7 +184,10 @@ const TIME: Duration = Duration::from_millis(200);
 const MOST_LINES: usize = 40_000;
 
 /// Lines shown around a change.
-const CONTEXT: usize = 3;
+const CONTEXT: usize = 1;
+
+/// Places that are told by their lines.
+const MOST_PLACES: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -155,32 +197,46 @@ mod tests {
     fn a_hunk_names_its_lines() {
         let old: String = (1..=20).map(|n| format!("line {n}\n")).collect();
         let new = old.replace("line 10\n", "line ten\nand more\n");
-        let diff = unified("f", old.as_bytes(), new.as_bytes(), &Room::UNKNOWN);
+        let diff = unified(old.as_bytes(), new.as_bytes(), &Room::UNKNOWN);
         assert!(!diff.truncated);
         assert_eq!(
-            diff.text,
-            "--- f\n+++ f\n@@ -7,7 +7,8 @@\n line 7\n line 8\n line 9\n-line 10\n+line ten\n+and more\n line 11\n line 12\n line 13\n"
+            diff.named("f"),
+            "--- f\n+++ f\n@@ -9,3 +9,4 @@\n line 9\n-line 10\n+line ten\n+and more\n line 11\n"
         );
     }
 
     #[test]
+    fn places_are_told_by_the_lines_of_the_new_text() {
+        let old: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let places = |new: String| unified(old.as_bytes(), new.as_bytes(), &Room::UNKNOWN).places();
+        assert_eq!(places(old.replace("line 7\n", "line seven\n")), "line 7");
+        assert_eq!(places(old.replace("line 7\n", "7\n7\n")), "lines 7-8");
+        assert_eq!(places(old.replace("line 7\n", "")), "what was after line 6");
+        assert_eq!(places(old.replace("line 1\n", "")), "what was after line 0");
+        let both = old.replace("line 3\n", "three\n").replace("line 9\n", "");
+        assert_eq!(places(both), "lines 3, after 8");
+        assert_eq!(places(old.replace("line 1", "row 1")), "lines 1, 10-19");
+        assert_eq!(unified(b"", b"a\n", &Room::UNKNOWN).places(), "line 1");
+    }
+
+    #[test]
     fn a_file_that_becomes_empty_and_one_without_a_last_break() {
-        let diff = unified("f", b"a", b"", &Room::UNKNOWN);
+        let diff = unified(b"a", b"", &Room::UNKNOWN);
         assert_eq!(
             diff.text,
-            "--- f\n+++ f\n@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"
+            "@@ -1,1 +0,0 @@\n-a\n\\ No newline at end of file\n"
         );
     }
 
     #[test]
     fn changes_at_both_ends_and_repeated_lines_stay_apart() {
-        let diff = unified("f", b"a\na\na\n", b"a\na\na\na\n", &Room::UNKNOWN);
+        let diff = unified(b"a\na\na\n", b"a\na\na\na\n", &Room::UNKNOWN);
         assert_eq!(
             diff.text
                 .lines()
                 .filter(|line| line.starts_with('+'))
                 .count(),
-            2,
+            1,
             "{}",
             diff.text
         );
@@ -189,7 +245,7 @@ mod tests {
     #[test]
     fn a_large_change_is_cut_at_a_line() {
         let new = "new line\n".repeat(100_000);
-        let diff = unified("f", b"old\n", new.as_bytes(), &Room::UNKNOWN);
+        let diff = unified(b"old\n", new.as_bytes(), &Room::UNKNOWN);
         assert!(
             diff.truncated && diff.text.len() <= Room::UNKNOWN.bytes && diff.text.ends_with('\n')
         );

@@ -57,8 +57,8 @@ pub(crate) fn tool() -> Tool<Host> {
     Tool::new("edit_file", edit)
         .title("Edit files")
         .about(
-            "Replace exact text in files, all or nothing. Returns a diff and the new hash; on a miss the nearest places. For \
-             whole files use write_file.",
+            "Replace exact text in files, all or nothing. Returns the lines changed and the new hash; on a miss the nearest \
+             place. For whole files use write_file.",
         )
         .alias("path", super::PATH_NAMES)
         .alias("old_string", ["old_str", "old_text", "search", "find"])
@@ -271,57 +271,71 @@ fn answer(edits: &[Edit<'_>], dry_run: bool, room: &Room) -> Answer<Edits> {
     let mut text = String::new();
     let files = edits.iter().map(|edit| {
         let path = edit.plan.target.place().shown().display().to_string();
-        let diff = diff::unified(&path, edit.before(), &edit.edited.bytes, &room);
+        let diff = diff::unified(edit.before(), &edit.edited.bytes, &room);
         let file = EditedFile {
             replacements: edit.edited.replacements,
             matched: edit.edited.kind,
-            hash: edit.hash.clone(),
-            diff: room.structured_copy(&diff.text),
+            hash: hash::shown(&edit.hash),
+            diff: room.structured_copy(&diff.named(&path)),
             diff_truncated: diff.truncated,
             note: edit.note.map(str::to_owned),
             path,
         };
-        let shown = edit.shown.as_ref().map(|(shown, ..)| shown.name());
-        file.tell(&mut text, dry_run, shown, &diff);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&edit.tell(&file, dry_run, &diff));
         file
     });
     let files = files.collect();
     Answer::new(Edits { dry_run, files }, text)
 }
 
-impl EditedFile {
-    /// Adds this file to the text for people and models.
-    fn tell(&self, text: &mut String, dry_run: bool, shown: Option<&str>, diff: &Diff) {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        let done = if dry_run { "Would replace" } else { "Replaced" };
-        let places = if self.replacements == 1 {
-            "place"
-        } else {
-            "places"
-        };
-        text.push_str(&format!(
-            "{done} {} {places} in {}",
-            self.replacements, self.path
-        ));
+impl Edit<'_> {
+    /// What happened, for people and models. Whoever made the edit knows its texts, so a diff is told only where it shows
+    /// something else: lines that were not as expected, or many places.
+    fn tell(&self, file: &EditedFile, dry_run: bool, diff: &Diff) -> String {
+        let shown = self.shown.as_ref().map(|(shown, ..)| shown);
+        let mut text = self.plan.name.to_owned();
         if let Some(shown) = shown {
-            text.push_str(&format!(", which is {shown}"));
+            text.push_str(&format!(" ({})", shown.name()));
         }
-        match self.matched {
+        let done = if dry_run { "would change" } else { "changed" };
+        text.push_str(&format!(": {done} {}", diff.places()));
+        if file.replacements > 1 {
+            text.push_str(&format!(" in {} places", file.replacements));
+        }
+        match file.matched {
             Kind::Exact => {}
-            Kind::LineEndings => text.push_str(" (other line endings, kept as they are)"),
+            Kind::LineEndings => text.push_str(", line endings kept"),
             Kind::TrailingBlanks => text.push_str(" (fuzzy: other blanks at the ends of lines)"),
             Kind::Indentation => text.push_str(" (fuzzy: other indentation)"),
         }
-        text.push_str(&format!("\nhash: {}", self.hash));
-        if let Some(note) = &self.note {
+        if !dry_run {
+            text.push_str(&format!(", hash {}", file.hash));
+        }
+        if let Some(note) = &file.note {
             text.push_str(&format!("\nnote: {note}"));
         }
+        let is_other = matches!(file.matched, Kind::TrailingBlanks | Kind::Indentation)
+            || matches!(shown, Some(Shown::Notebook(_)));
+        let told = match (dry_run || is_other, self.edited.is_spread) {
+            (true, _) => diff.text.len(),
+            (false, true) => SPREAD.fit(&diff.text),
+            (false, false) => return text,
+        };
         text.push('\n');
-        text.push_str(&diff.text);
-        if diff.truncated {
-            text.push_str("(the diff goes on; read_file shows the file)\n");
+        text.push_str(diff.text[..told].trim_end_matches('\n'));
+        if diff.truncated || told < diff.text.len() {
+            text.push_str("\n(the diff goes on; read_file shows the file)");
         }
+        text
     }
 }
+
+/// How much of a diff is told where one text was replaced in many places.
+const SPREAD: Room = Room {
+    bytes: 2048,
+    lines: 60,
+    in_structured: false,
+};

@@ -25,7 +25,11 @@ pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
     places.sort_by_key(|near| (Reverse((near.likeness, near.unit.same)), near.unit.start));
     let mut shown: Vec<Near> = Vec::new();
     for near in places {
-        if shown.len() < SHOWN && !shown.iter().any(|better| better.unit.overlaps(&near.unit)) {
+        let is_near = |best: &Near| near.likeness >= best.likeness - best.likeness / AS_NEAR;
+        if shown.len() < SHOWN
+            && shown.first().is_none_or(is_near)
+            && !shown.iter().any(|better| better.unit.overlaps(&near.unit))
+        {
             shown.push(near);
         }
     }
@@ -41,10 +45,7 @@ pub(super) fn describe(file: &[u8], old: &[u8]) -> String {
         );
     }
     if !told.is_empty() {
-        told.insert_str(
-            0,
-            "\nnearest places ({-only in old_string-}{+only in the file+}):",
-        );
+        told.insert_str(0, "\nnearest ({-old_string-}{+the file+}):");
     }
     told
 }
@@ -366,6 +367,8 @@ fn clip(bytes: &[u8]) -> Vec<char> {
 /// For comparing one place; what is like the text takes far less.
 const TIME: Duration = Duration::from_millis(20);
 const SHOWN: usize = 3;
+/// Other places are shown if they are like the text up to this part less than the best.
+const AS_NEAR: usize = 20;
 /// How many places are compared: more if the text is short, because a typo changes most of it.
 const COMPARED_BYTES: usize = 16 << 10;
 const LEAST_COMPARED: usize = 6;
@@ -405,6 +408,17 @@ mod tests {
         let first = told.lines().nth(3).unwrap();
         assert!(told.contains("line 2, "), "{told}");
         assert!(first.contains("{+") && first.contains("{-"), "{told}");
+    }
+
+    #[test]
+    fn other_places_are_told_if_they_are_as_near() {
+        let file = b"let apple = fetch(1);\nlet apply = fetch(1);\nlet pear = find(fetch(2));\n";
+        let told = describe(file, b"let appla = fetch(1);");
+        assert!(
+            told.contains("line 1, ") && told.contains("line 2, "),
+            "{told}"
+        );
+        assert!(!told.contains("line 3, "), "{told}");
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub(super) fn shown_edits() -> Value {
 
 /// The edits of one file.
 pub(super) struct FilePlan<'a> {
+    /// As the caller calls it.
+    pub(super) name: &'a str,
     pub(super) target: Target<'a>,
     wishes: Vec<Wish<'a>>,
     hashes: Vec<&'a str>,
@@ -107,6 +109,7 @@ impl Args {
                 .position(|plan| plan.target.key() == target.key());
             let at = known.unwrap_or_else(|| {
                 plans.push(FilePlan {
+                    name: path,
                     target,
                     wishes: Vec::new(),
                     hashes: Vec::new(),
@@ -237,10 +240,11 @@ impl FilePlan<'_> {
         let mut all: Option<Edited> = None;
         for wish in &self.wishes {
             let before = all.as_ref().map_or(file, |all| &all.bytes);
-            let mut edited = wish.apply(before, fuzzy, self.target.place().shown())?;
+            let mut edited = wish.apply(before, fuzzy, self.name)?;
             if let Some(all) = all {
                 edited.replacements += all.replacements;
                 edited.kind = edited.kind.max(all.kind);
+                edited.is_spread |= all.is_spread;
             }
             all = Some(edited);
         }
@@ -248,6 +252,7 @@ impl FilePlan<'_> {
             bytes: file.to_vec(),
             replacements: 0,
             kind: Kind::Exact,
+            is_spread: false,
         }))
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn undo(
     made.id = history.add(made.clone()).unwrap_or_default();
     let room = Room::of(cx);
     let [before, after] = [&before, &after].map(|bytes| bytes.as_deref().unwrap_or_default());
-    let diff = diff::unified(&entry.path, before, after, &room);
+    let diff = diff::unified(before, after, &room);
     let mut text = format!("Undone in {}: {}\n", entry.path, entry.about);
     if !made.id.is_empty() {
         text.push_str(&format!("to take that back: undo {}\n", made.id));
@@ -66,7 +66,7 @@ pub(super) fn undo(
     text.push_str(&diff.text);
     let value = Changes {
         changes: vec![Listed::of(&made, false)],
-        diff: room.structured_copy(&diff.text),
+        diff: room.structured_copy(&diff.named(&entry.path)),
         more: None,
     };
     Ok(Answer::new(value, text))

@@ -31,7 +31,7 @@ fn facts(file: &FileRead) -> Vec<String> {
         return vec![error.clone()];
     }
     let mut facts = Vec::with_capacity(6);
-    facts.extend(part(file));
+    facts.extend(part(file).filter(|_| !is_whole(file)));
     match file.next {
         Some(Next::Offset(line)) => facts.push(format!("next offset={line}")),
         Some(Next::ByteOffset(byte)) => facts.push(format!("next byte_offset={byte}")),
@@ -56,7 +56,22 @@ fn facts(file: &FileRead) -> Vec<String> {
     }
     facts.extend(file.hash.as_ref().map(|hash| format!("hash {hash}")));
     facts.extend(file.note.clone());
+    if facts.is_empty() {
+        facts.push("the whole file".into());
+    }
     facts
+}
+
+/// Is all of its text here? That goes without saying, too.
+fn is_whole(file: &FileRead) -> bool {
+    let is_text = file.content.is_some() && file.mime_type.is_none();
+    let begins = file.first_line.or(file.byte_start.map(|byte| byte + 1)) == Some(1);
+    let ends = match file.total_lines {
+        Some(total) => file.last_line.unwrap_or(total) == total,
+        None => file.byte_end == file.size_bytes,
+    };
+    let is_empty = file.size_bytes == Some(0);
+    is_text && begins && ends && file.next.is_none() && !is_empty
 }
 
 /// Does the file end here in a line that nothing ends? The footer hides it.
