@@ -52,10 +52,14 @@ pub(crate) fn key(directory: Option<&Path>) -> Result<Kept, Failure> {
 /// Where things are kept, made first where it is missing: where the operator says, and then it must do; else the
 /// usual place. Never below a root: what is kept there could be read and changed by every client.
 pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
+    if options.keeps_nothing() {
+        return Ok(None);
+    }
     if let Some(named) = &options.state_dir {
         let failed = |err| {
             let words = format!("nothing can be kept at {}", named.display());
-            Failure::new(&words, err).hint("name another directory with --state-dir, or none")
+            Failure::new(&words, err)
+                .hint("name another directory, or keep nothing: --state-dir none")
         };
         take(named).map_err(failed)?;
         options.expect_outside(named)?;

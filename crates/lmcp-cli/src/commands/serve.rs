@@ -76,7 +76,11 @@ async fn listen(
 ) -> Result<(), Failure> {
     let directory = state::directory(options)?;
     let (server, enforced) = make(options, helper, directory.clone())?;
-    let server = keep_sessions(server.limits(limits(options)?), directory.as_deref())?;
+    let mut server = server.limits(limits(options)?);
+    // Whoever says that nothing is to be kept needs no warning that nothing is.
+    if !options.keeps_nothing() {
+        server = keep_sessions(server, directory.as_deref())?;
+    }
     let server = start(server, options)?;
     let (ask, asked_to_end) = watch::channel(());
     let http = match address {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::{OWN_SOCKET, Options};
+use super::{NO_STATE, OWN_SOCKET, Options};
 use crate::{private, report::Failure};
 
 /// The options in a file. Relative paths are relative to it.
@@ -42,14 +42,16 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String
 pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
     let tokens = options.token.iter_mut();
     let tokens = tokens.filter_map(|token| token.file.as_mut());
+    // Each with the word that is no path there.
     let single = [
-        &mut options.unix,
-        &mut options.token_file,
-        &mut options.state_dir,
+        (&mut options.unix, OWN_SOCKET),
+        (&mut options.token_file, ""),
+        (&mut options.state_dir, NO_STATE),
     ];
-    let single = single.into_iter().filter_map(Option::as_mut);
-    // A word, not a path.
-    let single = single.filter(|path| path.as_os_str() != OWN_SOCKET);
+    let single = single.into_iter().filter_map(|(path, word)| {
+        let path = path.as_mut();
+        path.filter(|path| path.as_os_str() != word)
+    });
     options
         .root
         .iter_mut()
@@ -64,9 +66,16 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_file_and_words_are_not() {
-        let mut options: Options = parse("unix = 'own'\nstate_dir = 'x'").unwrap();
-        let paths: Vec<_> = paths(&mut options).map(|path| path.clone()).collect();
-        assert_eq!(paths, [PathBuf::from("x")]);
+        for (text, expected) in [
+            ("unix = 'own'\nstate_dir = 'x'", "x"),
+            ("unix = 'x'\nstate_dir = 'none'", "x"),
+            ("unix = 'none'", "none"),
+            ("state_dir = 'own'", "own"),
+        ] {
+            let mut options: Options = parse(text).unwrap();
+            let paths: Vec<_> = paths(&mut options).map(|path| path.clone()).collect();
+            assert_eq!(paths, [PathBuf::from(expected)], "{text}");
+        }
     }
 
     #[test]

@@ -23,6 +23,9 @@ use crate::{report::Failure, wire::Presets};
 /// Instead of a path: the user's own socket.
 pub(crate) const OWN_SOCKET: &str = "own";
 
+/// Instead of a folder: nothing is kept.
+pub(crate) const NO_STATE: &str = "none";
+
 /// Headings of the help.
 const TOOLS: &str = "Tools";
 const LISTEN: &str = "Where to listen";
@@ -211,7 +214,8 @@ pub(crate) struct Options {
     pub(crate) name: Option<ServerName>,
 
     /// Where things are kept between two runs: the key of sessions, so that a
-    /// restart strands no client. By default $XDG_STATE_HOME/lmcp or
+    /// restart strands no client. With `none` nothing is kept, and jobs end
+    /// with the server. By default $XDG_STATE_HOME/lmcp or
     /// ~/.local/state/lmcp. [env: LMCP_STATE_DIR]
     #[arg(long, value_name = "DIR", help_heading = REST, verbatim_doc_comment)]
     pub(crate) state_dir: Option<PathBuf>,
@@ -295,6 +299,12 @@ impl Options {
     /// Does it say where to listen?
     pub(crate) fn listens(&self) -> bool {
         self.stdio || self.http.is_some() || self.unix.is_some()
+    }
+
+    /// Does it say that nothing is to be kept?
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        let named = self.state_dir.as_ref();
+        named.is_some_and(|named| named.as_os_str() == NO_STATE)
     }
 
     /// Does it say where a token is?

@@ -185,6 +185,36 @@ fn a_directory_that_was_named_must_do() {
 }
 
 #[test]
+fn who_says_none_keeps_nothing() {
+    let here = folder("none");
+    fs::create_dir_all(&here).unwrap();
+    let home = folder("none-home");
+    let serve = |options: &[&str]| {
+        let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+        command
+            .args(options)
+            .env_remove("LMCP_STATE_DIR")
+            .env("XDG_STATE_HOME", &home)
+            .current_dir(&here);
+        command
+    };
+    let (child, _, words) = start(serve(&["--state-dir", "none"]));
+    drop(child);
+    assert_eq!(words, "", "who asked for it needs no warning");
+    let mut by_variable = serve(&[]);
+    by_variable.env("LMCP_STATE_DIR", "none");
+    drop(start(by_variable));
+    let file = support::file("state-none-file", "state_dir = 'none'", 0o600);
+    drop(start(serve(&["--config", file.to_str().unwrap()])));
+    let beside = fs::read_dir(file.parent().unwrap()).unwrap().count();
+    let made = fs::read_dir(&here).unwrap().count();
+    assert_eq!((made, beside, home.exists()), (0, 1, false));
+    // A folder of that name can still be had.
+    drop(start(serve(&["--state-dir", "./none"])));
+    assert!(here.join("none/session.key").exists());
+}
+
+#[test]
 fn who_says_stdio_means_it() {
     let mut command = lmcp(&["serve", "--stdio"]);
     command
