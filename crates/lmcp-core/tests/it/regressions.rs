@@ -1,10 +1,7 @@
 //! What once was wrong, and must not be again.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -16,9 +13,13 @@ use lmcp_wire::{CallToolResult, LoggingLevel};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::{net::UnixStream, sync::oneshot, time::timeout};
+use tokio::{
+    net::UnixStream,
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
 
-use crate::support::{Folder, Peer, Serving, all, connect, hanging, limits, server};
+use crate::support::{Folder, Peer, Serving, all, connect, hanging, limits, server, soon};
 
 #[tokio::test]
 async fn a_panic_in_a_later_reply_costs_one_answer() {
@@ -52,39 +53,96 @@ async fn a_panic_in_a_layer_costs_one_answer() {
 
 #[tokio::test]
 async fn a_shielded_step_survives_a_graceful_stop() {
-    let saved = Arc::new(AtomicBool::new(false));
-    let (flag, folder) = (Arc::clone(&saved), Folder::new());
-    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    let tool = Tool::new("save", move |_: NoArgs, cx: Cx| {
-        let (flag, begun) = (Arc::clone(&flag), begun.clone());
-        async move {
-            cx.shield(async move {
-                let _ = begun.send(());
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                flag.store(true, Ordering::SeqCst);
-            })
-            .await?;
-            ToolResult::Ok("saved")
-        }
-    });
-    let server = server().tool(tool.writes()).start().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let transport = unix(folder.join("s")).unwrap().until(async {
-        let _ = stopped.await;
-    });
-    let mut serving = Serving::start(async move { server.serve(transport).await });
-    let (reader, writer) = UnixStream::connect(folder.join("s"))
-        .await
-        .unwrap()
-        .into_split();
-    let mut peer = Peer::new(reader, writer);
-    peer.call(1, "save").await;
-    begins.recv().await;
-    drop(stop);
-    let answer = peer.receive().await;
+    // The connection waits for the answer longer than any test takes.
+    let mut saving = Saving::begin(Duration::from_secs(600)).await;
+    saving.stop().await;
+    saving.finish.send_replace(true);
+    let answer = saving.peer.receive().await;
     assert_eq!(answer["result"]["content"][0]["text"], "saved");
-    serving.ended().await.unwrap();
-    assert!(saved.load(Ordering::SeqCst));
+    saving.serving.ended().await.unwrap();
+    assert_eq!(saving.saved.recv().await, Some(()));
+}
+
+#[tokio::test]
+async fn a_shielded_step_survives_a_stop_that_waits_for_no_answer() {
+    let mut saving = Saving::begin(Duration::ZERO).await;
+    saving.stop().await;
+    saving.serving.ended().await.unwrap();
+    assert_eq!(saving.peer.next().await, None, "its call was dropped");
+    saving.finish.send_replace(true);
+    assert_eq!(soon(saving.saved.recv()).await, Some(()));
+}
+
+/// A server on a socket, with a call in a shielded step that ends when it is told to.
+struct Saving {
+    folder: Folder,
+    peer: Peer,
+    serving: Serving,
+    stop: Option<oneshot::Sender<()>>,
+    finish: watch::Sender<bool>,
+    saved: mpsc::UnboundedReceiver<()>,
+    /// What was shielded runs for as long as the server is there.
+    _server: Handle,
+}
+
+impl Saving {
+    async fn begin(drain_wait: Duration) -> Self {
+        let folder = Folder::new();
+        let (begun, mut begins) = mpsc::unbounded_channel();
+        let (save, saved) = mpsc::unbounded_channel();
+        let finish = watch::Sender::new(false);
+        let finishes = finish.subscribe();
+        let tool = Tool::new("save", move |_: NoArgs, cx: Cx| {
+            let (begun, save, mut finishes) = (begun.clone(), save.clone(), finishes.clone());
+            async move {
+                cx.shield(async move {
+                    let _ = begun.send(());
+                    let _ = finishes.wait_for(|finish| *finish).await;
+                    let _ = save.send(());
+                })
+                .await?;
+                ToolResult::Ok("saved")
+            }
+        });
+        let server = server()
+            .limits(limits(|limits| limits.drain_wait = drain_wait))
+            .tool(tool.writes())
+            .start()
+            .expect("the server starts");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let transport = unix(folder.join("s")).expect("the name is free");
+        let transport = transport.until(async {
+            let _ = stopped.await;
+        });
+        let handle = server.clone();
+        let serving = Serving::start(async move { handle.serve(transport).await });
+        let connected = UnixStream::connect(folder.join("s")).await;
+        let connected = connected.expect("it listens");
+        let (reader, writer) = connected.into_split();
+        let mut peer = Peer::new(reader, writer);
+        peer.call(1, "save").await;
+        soon(begins.recv()).await;
+        Self {
+            folder,
+            peer,
+            serving,
+            stop: Some(stop),
+            finish,
+            saved,
+            _server: server,
+        }
+    }
+
+    /// Stops the server, and waits until its socket is gone: then its connections know.
+    async fn stop(&mut self) {
+        drop(self.stop.take());
+        soon(async {
+            while self.folder.join("s").exists() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
