@@ -236,6 +236,17 @@ def a_command_that_stops_its_guard_ends_with_the_server(cx):
     cx.until_gone(mark, "the server ended")
 
 
+@case("D12", "a command that stops its guard when nobody is left to notice must still end")
+def a_command_that_stops_its_guard_after_the_server_has_gone_ends(cx):
+    server, mark = cx.stdio(), f"{cx.mark}call"
+    ready = cx.temporary / "ready"
+    wait = f"trap '' TERM; : > {ready}; while kill -0 {server.pid}; do :; done 2> /dev/null"
+    server.begin("shell", command=f"{wait}; kill -STOP $PPID; sleep 300", env={"ATTACK_CALL": mark})
+    cx.until(ready.exists, "the command runs")
+    server.kill()
+    cx.until_gone(mark, "the server was killed")
+
+
 @case("held", "whatever a command forks, and however it hides, it must be gone with its call")
 def forks_that_hide_end_with_their_call(cx):
     server = cx.stdio()

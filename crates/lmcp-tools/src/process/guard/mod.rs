@@ -4,6 +4,7 @@
 //! is gone, killed or not, it ends them all, unless the command was made a job: then it stays, and the next server finds
 //! it by its socket. Nothing here is asynchronous and there is one thread: a loop over what is ready.
 
+mod awake;
 mod ending;
 mod feed;
 mod peer;
@@ -24,6 +25,7 @@ use std::{
 use nix::sys::{
     signal::{SigSet, Signal as Kind},
     signalfd::{SfdFlags, SignalFd},
+    timer::Timer,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -88,6 +90,8 @@ struct Guard {
     log: Option<File>,
     spool: Spool,
     signals: SignalFd,
+    /// Sends one of them, for as long as the command is to end with its server.
+    awake: Option<Timer>,
     peers: Vec<Peer>,
     /// Other servers come in here, once the command is a job.
     listener: Option<UnixListener>,
@@ -171,6 +175,8 @@ impl Guard {
         } else {
             None
         };
+        // Before there is a command that could halt us.
+        let awake = awake::stay_awake();
         let started = Instant::now();
         let Started {
             pid,
@@ -202,6 +208,7 @@ impl Guard {
             log,
             spool,
             signals,
+            awake,
             peers: Vec::new(),
             listener: None,
             kept: false,
@@ -491,6 +498,10 @@ impl Guard {
             Ask::Keep => {
                 self.open()?;
                 self.kept = !self.order.passing;
+                if self.kept {
+                    // A job goes on without anybody, and need not wake for nothing. The next server can end it by force.
+                    self.awake = None;
+                }
                 Ok(())
             }
         }
@@ -543,6 +554,8 @@ fn heard() -> SigSet {
         Kind::SIGTERM,
         Kind::SIGINT,
         Kind::SIGHUP,
+        // What is sent to go on is sent to be heard, see `awake`.
+        Kind::SIGCONT,
         // A limit on the size of files is like a full disk, and no reason to end.
         Kind::SIGXFSZ,
     ]
