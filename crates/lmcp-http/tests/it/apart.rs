@@ -147,6 +147,48 @@ async fn the_stream_of_another_session_cannot_be_resumed() {
 }
 
 #[tokio::test]
+async fn the_stream_of_another_caller_cannot_be_resumed() {
+    let (tool, mut puppet) = puppet("work");
+    let running = serve_as(server().tool(tool), |http| {
+        http.identify(|headers| {
+            let name = headers.get("x-user").and_then(|name| name.to_str().ok());
+            Ok(name.map(str::to_owned))
+        })
+    })
+    .await;
+    let ann = Visitor::as_user(&running, "ann").await;
+    let bob = Visitor::as_user(&running, "bob").await;
+    let mut of_ann = running.connect().await;
+    of_ann
+        .send(&ann.call(7, "work").with("x-user", "ann"))
+        .await;
+    puppet.started().await;
+    puppet.log("first").await;
+    of_ann.head().await;
+    let event = of_ann.next_message().await;
+    puppet.log("secret").await;
+    // With her session, whatever else he says, he is told that there is none.
+    for get in [ann.get_after(&event.id), ann.get()] {
+        let answer = running.ask(&get.with("x-user", "bob")).await;
+        assert_eq!(answer.head.status, 404, "{}", answer.body);
+        assert!(!answer.body.contains("secret"), "{}", answer.body);
+    }
+    // In his own, her event is one that was lost: he is told that, and nothing that she was told.
+    let mut of_bob = running.connect().await;
+    let get = bob.get_after(&event.id).with("x-user", "bob");
+    of_bob.open_stream(&get).await;
+    let told = of_bob.rest().await;
+    assert_eq!((told.len(), &told[0]["id"]), (1, &json!(7)));
+    let words = told[0]["error"]["message"].as_str().unwrap();
+    assert!(words.contains("was lost"), "{words}");
+    // She lost nothing by it.
+    let heard = of_ann.next_message().await.json();
+    assert_eq!(heard["params"]["data"], "secret");
+    puppet.finish().await;
+    assert_eq!(of_ann.rest().await.last().unwrap()["id"], 7);
+}
+
+#[tokio::test]
 async fn what_one_session_watches_is_not_told_to_another() {
     let touch = Tool::new("touch", |_: NoArgs, cx: Cx| async move {
         cx.server().resource_updated("test://a");

@@ -42,6 +42,17 @@ impl Visitor {
         Self::open(&mut running.connect().await, version, &post).await
     }
 
+    /// For servers that know callers by the header `x-user`.
+    pub(crate) async fn as_user(running: &Running, user: &str) -> Self {
+        let post = opening(NEWEST, "visitor", json!({})).with("x-user", user);
+        let answer = running.ask(&post).await;
+        let session = answer.head.get("mcp-session-id");
+        Self {
+            session: session.expect("a handshake gives a session").to_owned(),
+            version: NEWEST.to_owned(),
+        }
+    }
+
     /// For servers that allow no second connection.
     pub(crate) async fn on(connection: &mut Connection) -> Self {
         Self::open(connection, NEWEST, &opening(NEWEST, "visitor", json!({}))).await
