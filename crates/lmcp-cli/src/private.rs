@@ -14,8 +14,15 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A file and its text.
-pub(crate) fn open(path: &Path) -> Result<(File, String), Failure> {
+/// A file of options and its text. Whoever could have written it would decide what the server does.
+pub(crate) fn open_trusted(path: &Path) -> Result<(File, String), Failure> {
+    let (file, text) = open(path)?;
+    lmcp_private::expect_trusted(&file, path)
+        .map_err(|err| Failure::cannot(&format!("trust {}", path.display()), err))?;
+    Ok((file, text))
+}
+
+fn open(path: &Path) -> Result<(File, String), Failure> {
     let failed = |err| Failure::cannot(&format!("read {}", path.display()), err);
     let file = File::open(path).map_err(failed)?;
     let mut text = String::new();

@@ -16,7 +16,7 @@ use rustix::{
     process::geteuid,
 };
 
-use crate::walk::{Found, expect_safe_folder, refused, walk};
+use crate::walk::{Found, expect_safe_folder, is_open_to_others, is_own_or_roots, refused, walk};
 
 /// Makes a folder that nobody else can enter, or takes one that is there.
 ///
@@ -143,6 +143,32 @@ pub fn expect_safe_name(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotFound.into());
     };
     expect_safe_folder(&walk(above)?, name)
+}
+
+/// An open file that only this user and root can have written, for what is no secret but must be trusted. The way to it is
+/// judged as well; where it was opened by no name that could be changed, such as `/dev/fd/3`, there is no way to judge.
+///
+/// # Errors
+/// Its owner is another user, others may write it, or another user could have put it there.
+pub fn expect_trusted(file: &File, path: &Path) -> io::Result<()> {
+    match expect_safe(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+        walked => walked?,
+    }
+    let stat = rustix::fs::fstat(file)?;
+    let mode = stat.st_mode & 0o7777;
+    if !is_own_or_roots(&stat) {
+        let words = format!(
+            "it belongs to user {}, and its mode is {mode:04o}",
+            stat.st_uid
+        );
+        return Err(refused(&words));
+    }
+    if is_open_to_others(&stat) {
+        let words = format!("others can write it, its mode is {mode:04o} (chmod go-w mends that)");
+        return Err(refused(&words));
+    }
+    Ok(())
 }
 
 /// Opens a file with a secret in it: no link, ours, and nobody else can read or write it.
@@ -396,6 +422,40 @@ mod tests {
         fs::write(own.path().join("file"), "").unwrap();
         let mode = fs::metadata(own.path().join("file")).unwrap();
         assert_ne!(mode.permissions().mode() & 0o600, 0);
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn a_file_that_others_could_have_written_is_not_trusted() {
+        let own = folder(0o700);
+        let path = own.path().join("file");
+        fs::write(&path, "").unwrap();
+        let trust = |mode| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            expect_trusted(&File::open(&path).unwrap(), &path)
+        };
+        for mode in [0o400, 0o600, 0o644, 0o444] {
+            trust(mode).unwrap();
+        }
+        for mode in [0o666, 0o602] {
+            let words = format!("others can write it, its mode is {mode:04o}");
+            assert!(why(trust(mode)).contains(&words));
+        }
+        // What was given to us open has no name that could be changed.
+        let (given, _other) = io::pipe().unwrap();
+        let name = PathBuf::from(format!("/dev/fd/{}", given.as_raw_fd()));
+        expect_trusted(&File::open(&name).unwrap(), &name).unwrap();
+        if !geteuid().is_root() {
+            eprintln!("note: only root can give a file away, so that is not tested");
+            return;
+        }
+        // Root's own group has root's number.
+        trust(0o664).unwrap();
+        chown(&path, None, Some(NOBODY)).unwrap();
+        assert!(why(trust(0o664)).contains("others can write it, its mode is 0664"));
+        chown(&path, Some(NOBODY), None).unwrap();
+        let words = "it belongs to user 65534, and its mode is 0644";
+        assert_eq!(why(trust(0o644)), words);
     }
 
     #[test]

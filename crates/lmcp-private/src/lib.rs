@@ -13,7 +13,7 @@ mod usual;
 mod walk;
 
 pub use folders::{
-    expect_private, expect_safe, expect_safe_name, make_or_mend, make_own, make_private, mend,
-    mend_file, open_secret, remove_default_acl,
+    expect_private, expect_safe, expect_safe_name, expect_trusted, make_or_mend, make_own,
+    make_private, mend, mend_file, open_secret, remove_default_acl,
 };
 pub use usual::{first_usable, fixed_folders, outer_folders, runtime_folder, spare_folder};

@@ -86,7 +86,7 @@ impl Found {
     }
 
     fn is_own_or_roots(&self) -> bool {
-        self.is_own() || self.stat.st_uid == 0
+        is_own_or_roots(&self.stat)
     }
 
     /// Is it a folder of the system whose owner has no number in this user namespace? Root is such an owner where the
@@ -101,14 +101,22 @@ impl Found {
             )
     }
 
-    /// May users other than its owner write it? The group may where only this user is in it, as far as numbers tell:
-    /// many systems give each user a group with the same number.
     pub(crate) fn is_open_to_others(&self) -> bool {
-        let own_group = geteuid().as_raw() == getegid().as_raw();
-        let is_own_group = own_group && self.stat.st_gid == getegid().as_raw();
-        let writes = self.stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
-        writes & OTHERS_WRITE != 0 || writes != 0 && !is_own_group
+        is_open_to_others(&self.stat)
     }
+}
+
+pub(crate) fn is_own_or_roots(stat: &Stat) -> bool {
+    stat.st_uid == geteuid().as_raw() || stat.st_uid == 0
+}
+
+/// May users other than the owner write it? The group may where only this user is in it, as far as numbers tell: many
+/// systems give each user a group with the same number.
+pub(crate) fn is_open_to_others(stat: &Stat) -> bool {
+    let own_group = geteuid().as_raw() == getegid().as_raw();
+    let is_own_group = own_group && stat.st_gid == getegid().as_raw();
+    let writes = stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
+    writes & OTHERS_WRITE != 0 || writes != 0 && !is_own_group
 }
 
 /// What is at the end of an absolute path, if no other user has a hand in the way there.

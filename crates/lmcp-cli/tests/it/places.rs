@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{
     proxy::listening,
-    support::{lmcp, program_in, said},
+    support::{lmcp, program_in, refusal, said, start},
 };
 
 /// Two users that nobody is: one who serves, one who is in the way.
@@ -85,6 +85,43 @@ fn a_token_and_an_identity_behind_a_link_of_another_user_are_refused() {
         assert_eq!(code, Some(2), "{words}");
         assert!(words.contains("is a link that user 64998 made"), "{words}");
     }
+}
+
+#[test]
+fn a_config_that_others_could_have_written_is_refused() {
+    let own = folder(0o700);
+    let config = own.path().join("lmcp.toml");
+    fs::write(&config, "demo = true\nhttp = '127.0.0.1:0'\n").unwrap();
+    let serve = |mode: u32| {
+        fs::set_permissions(&config, Permissions::from_mode(mode)).unwrap();
+        let mut serve = lmcp(&["serve", "--config"]);
+        serve.arg(&config);
+        serve
+    };
+    let refused = |mode: u32, why: &str| {
+        let words = refusal(serve(mode));
+        let shown = format!("cannot trust {}: {why}", config.display());
+        assert!(words.contains(&shown), "{words}");
+    };
+    refused(0o666, "others can write it, its mode is 0666");
+    refused(0o622, "others can write it, its mode is 0622");
+    drop(start(serve(0o644)));
+    // Whoever can write the folder can put another file there.
+    fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
+    refused(0o644, "others can write the folder of `lmcp.toml`");
+    fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
+    if !is_root() {
+        return;
+    }
+    // A group with the user's own number is the user alone.
+    drop(start(serve(0o664)));
+    chown(&config, None, Some(OTHER)).unwrap();
+    refused(0o664, "others can write it, its mode is 0664");
+    give(&config, OTHER);
+    refused(0o644, "it belongs to user 64998, and its mode is 0644");
+    let mut run = lmcp(&["run", "--config"]);
+    run.arg(&config).args(["--", "true"]);
+    assert!(refusal(run).contains("it belongs to user 64998"));
 }
 
 #[test]
