@@ -17,9 +17,10 @@
 use serde_json::Value;
 
 use crate::{
-    mismatch::Mismatches,
+    mismatch::{Mismatch, Mismatches},
     nearest,
     node::{ArrayCheck, Check, NodeId, ObjectCheck, Properties, ROOT},
+    pointer,
     read::Object,
     schema::Schema,
     validate::Run,
@@ -95,9 +96,20 @@ impl Schema {
             run: Run::new(self.nodes()),
             aliases,
             depth: 0,
+            twice: Vec::new(),
         };
         mender.value(ROOT, &mut instance);
-        self.validate(&instance).map(|()| instance)
+        let twice = mender.twice;
+        match self.validate(&instance) {
+            Ok(()) => Ok(instance),
+            Err(mut wrong) => {
+                wrong
+                    .0
+                    .iter_mut()
+                    .for_each(|wrong| name_both(wrong, &twice));
+                Err(wrong)
+            }
+        }
     }
 }
 
@@ -106,6 +118,28 @@ struct Mender<'s> {
     run: Run<'s>,
     aliases: &'s Aliases,
     depth: usize,
+    twice: Vec<Twice>,
+}
+
+/// A member that was sent under two names, with different values.
+struct Twice {
+    /// The name that is refused.
+    key: String,
+    /// The other one, as it was sent.
+    taken: String,
+}
+
+/// Says of a name that is refused which other one stands for the same.
+fn name_both(wrong: &mut Mismatch, twice: &[Twice]) {
+    let is_here = |twice: &&Twice| {
+        let mut end = String::new();
+        pointer::push(&mut end, &twice.key);
+        wrong.path.ends_with(&end)
+    };
+    if let Some(Twice { key, taken }) = twice.iter().find(is_here) {
+        let words = "mean the same, and their values differ";
+        wrong.say(format_args!("and `{taken}` {words}; drop `{key}`"));
+    }
 }
 
 impl Mender<'_> {
@@ -188,7 +222,10 @@ impl Mender<'_> {
     }
 
     /// Gives members whose names are refused the ones that were meant.
-    fn rename(&self, schema: &Properties, members: &mut Object) {
+    fn rename(&mut self, schema: &Properties, members: &mut Object) {
+        // What members that have another name now were called.
+        let mut sent: Vec<(String, String)> = Vec::new();
+        let mut twice = Vec::new();
         let is_closed = |node: Option<NodeId>| node.is_some_and(|node| self.run.is_closed(node));
         let is_refused = |key: &str| match schema.named(key) {
             Some(node) => is_closed(Some(node)),
@@ -214,19 +251,26 @@ impl Mender<'_> {
             let known = schema.named.iter().map(|(name, _)| &**name);
             let same = known.filter(|name| nearest::is_same(name, &key));
             let meant = same.chain(self.aliases.meant_by(&key)).find(open);
-            let twice = meant.is_some_and(|name| members.contains_key(name));
+            let is_taken = meant.is_some_and(|name| members.contains_key(name));
             match meant {
                 // Harmless if it is the same, and else for the schema to refuse.
-                Some(name) if twice && members.get(name) != members.get(&key) => {}
-                Some(_) if twice => drop(members.remove(&key)),
+                Some(name) if is_taken && members.get(name) != members.get(&key) => {
+                    let was = sent.iter().find(|(now, _)| now == name);
+                    let taken = was.map_or(name, |(_, was)| was).to_owned();
+                    twice.push(Twice { key, taken });
+                }
+                Some(_) if is_taken => drop(members.remove(&key)),
                 Some(name) => {
                     let value = members.remove(&key).unwrap_or_default();
                     members.insert(name.to_owned(), value);
+                    sent.push((name.to_owned(), key));
                 }
                 None if self.aliases.drops(&key) => drop(members.remove(&key)),
                 None => {}
             }
         }
+        let room = MAX_RENAMED.saturating_sub(self.twice.len());
+        self.twice.extend(twice.into_iter().take(room));
     }
 
     /// A list with this one value, where a list is wanted.

@@ -37,6 +37,12 @@ impl Mismatch {
         }
     }
 
+    /// Says something else of the same place.
+    pub(crate) fn say(&mut self, sentence: impl fmt::Display) {
+        self.message = format!("{} {sentence}", place(&self.path));
+        self.kind = Kind::Other;
+    }
+
     /// "`/path`: expected {expected}, got {got}"
     pub(crate) fn expected(
         at: &Path<'_>,

@@ -190,7 +190,12 @@ fn other_names_are_taken_and_never_instead_of_the_right_one() {
         assert_eq!(mend(sent.clone()), Ok(right.clone()), "{sent}");
     }
     let twice = mend(json!({ "path": "a", "file_path": "b", "content": "x" })).unwrap_err();
-    assert!(twice.contains("`/file_path` is not known"), "{twice}");
+    let words = "`/file_path` and `path` mean the same, and their values differ; drop `file_path`";
+    assert_eq!(twice, words);
+    let others = mend(json!({ "file_path": "a", "filename": "b", "content": "x" })).unwrap_err();
+    let words =
+        "`/filename` and `file_path` mean the same, and their values differ; drop `filename`";
+    assert_eq!(others, words);
     let unknown = mend(json!({ "path": "a", "content": "x", "contnt": "y" })).unwrap_err();
     assert!(unknown.contains("`/contnt` is not known"), "{unknown}");
     let absent = mend(json!({ "path": null, "content": "x" })).unwrap_err();
