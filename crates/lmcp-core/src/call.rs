@@ -4,7 +4,6 @@
 //! handler, dropping it drops the handler.
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
@@ -24,17 +23,20 @@ use tokio::{
 
 use crate::{
     ask::Asking,
-    era,
+    budget::Reservation,
     error::{Failure, ToolError},
+    layer::incident,
+    message::SMALL,
     outbox::{Next, Outbox},
-    outcome::Outcome,
+    outcome::{Outcome, Payload},
+    reply::Reply,
     request::Request,
     server::Engine,
-    service::{Reply, Source},
+    service::Source,
 };
 
 /// A handler at work.
-pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Outcome, ToolError>> + Send>>;
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Payload, ToolError>> + Send>>;
 
 /// What a running handler's `Cx` and its reply stream share.
 pub(crate) struct Call {
@@ -97,58 +99,54 @@ impl Call {
     }
 
     /// The outcome, or the error the peer program is to see.
-    pub(crate) fn settle(&self, result: Result<Outcome, ToolError>) -> Result<Outcome, RpcError> {
-        let failure = match result {
-            Ok(Outcome::Tool(mut result)) => {
+    pub(crate) fn settle(&self, result: Result<Payload, ToolError>) -> Result<Outcome, RpcError> {
+        let payload = match result {
+            Ok(Payload::CallTool(mut result)) => {
                 if result.structured_content.is_some() {
                     self.engine.presentation(&self.request).shape(&mut result);
                 }
-                return Ok(Outcome::Tool(result));
+                Payload::CallTool(result)
             }
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => error,
+            Ok(payload) => payload,
+            Err(error) => self.settle_failure(error)?,
         };
+        let mut outcome = Outcome::new(payload).from_server(Arc::clone(&self.engine.server_info));
+        outcome.meta = self.take_meta();
+        Ok(outcome)
+    }
+
+    fn settle_failure(&self, failure: ToolError) -> Result<Payload, RpcError> {
         let text = shortened(failure.to_string());
         match failure.into_failure() {
-            Failure::NeedsInput => self.input_required().map(Outcome::InputRequired),
-            Failure::MissingCapability(needed) if self.request.session.is_none() => {
-                Err(RpcError::missing_capability(&needed))
-            }
+            Failure::NeedsInput => self.input_required().map(Payload::InputRequired),
+            Failure::MissingCapability(needed) => Err(RpcError::missing_capability(&needed)),
             Failure::Rpc(error) => Err(error),
             Failure::NotFound => Err(RpcError::invalid_params("there is no such resource")),
-            // Older revisions have no error of their own for a client that cannot be asked.
-            Failure::Message { .. } | Failure::MissingCapability(_)
+            Failure::Message { .. }
                 if self.request.method() == wire::method::request::TOOLS_CALL =>
             {
-                Ok(Outcome::Tool(wire::CallToolResult::error(text)))
+                Ok(Payload::CallTool(wire::CallToolResult::error(text)))
             }
             Failure::Message { .. } => Err(RpcError::internal(text)),
-            Failure::MissingCapability(_) => Err(RpcError::invalid_request(text)),
         }
     }
 
     /// What the handler put into the `_meta` of its result.
-    pub(crate) fn take_meta(&self) -> Option<wire::Meta> {
+    fn take_meta(&self) -> Option<wire::Meta> {
         self.meta
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
     }
 
-    /// The response, in the request's revision.
-    pub(crate) fn respond(&self, result: Result<Outcome, ToolError>) -> Reply {
-        match self.settle(result) {
-            Ok(outcome) => {
-                self.log(&outcome);
-                let extra = self.take_meta();
-                era::encode(&self.request, outcome, extra, &self.engine.server_info)
-                    .counted(&self.engine.budget, &self.request.caller)
-            }
-            Err(error) => {
-                self.log(&format_args!("error {}: {:?}", error.code, error.message));
-                Reply::error(Some(&self.request.id), &error)
-            }
+    /// How it ended.
+    fn respond(&self, result: Result<Payload, ToolError>) -> Result<Outcome, RpcError> {
+        let settled = self.settle(result);
+        match &settled {
+            Ok(outcome) => self.log(outcome),
+            Err(error) => self.log(&format_args!("error {}: {:?}", error.code, error.message)),
         }
+        settled
     }
 }
 
@@ -165,7 +163,9 @@ pub(crate) struct Running {
     /// Armed when progress came too soon after the last.
     tick: Option<Pin<Box<Sleep>>>,
     /// Held back until everything said before it is sent.
-    response: Option<Reply>,
+    response: Option<Result<Outcome, RpcError>>,
+    /// The memory of a large one that is held back.
+    counted: Option<Reservation>,
 }
 
 impl Running {
@@ -178,10 +178,11 @@ impl Running {
             alarm: None,
             tick: None,
             response: None,
+            counted: None,
         }
     }
 
-    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, RpcError>> {
         let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
@@ -199,7 +200,7 @@ impl Running {
     }
 
     /// The answer to a request that took too long.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, RpcError>> {
         let alarm = self
             .alarm
             .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
@@ -223,17 +224,29 @@ impl Running {
         self.call.log(&format_args!("no answer within {seconds} s"));
         let error = RpcError::internal(format!("no answer within {seconds} s"))
             .with_data(json!({ "limit": "deadline", "seconds": seconds }));
-        Poll::Ready(Reply::error(Some(&self.call.request.id), &error))
+        Poll::Ready(Err(error))
     }
 
     /// From now on the task store drives the work, and the client holds a handle.
-    fn hand_over(&mut self) -> Reply {
+    fn hand_over(&mut self) -> Result<Outcome, RpcError> {
         let Some(work) = self.work.take() else {
             unreachable!("only polled work asks to be handed over")
         };
         let task = self.call.engine.tasks.adopt(&self.call, work);
-        self.call
-            .respond(task.map(Outcome::TaskCreated).map_err(ToolError::rpc))
+        let task = task.map(|task| Payload::TaskCreated(Box::new(task)));
+        self.call.respond(task.map_err(ToolError::rpc))
+    }
+
+    /// Counts a large answer that is held back: its client may not be reading.
+    fn count(&mut self) {
+        let Some(Ok(outcome)) = self.response.as_ref().filter(|_| self.counted.is_none()) else {
+            return;
+        };
+        let bytes = outcome.bytes();
+        if bytes > SMALL {
+            let owner = self.call.request.caller().owner();
+            self.counted = Some(self.call.engine.budget.account(&owner).take(bytes));
+        }
     }
 }
 
@@ -252,7 +265,10 @@ impl Source for Running {
             .outbox
             .next(&self.call.engine.limits, self.response.is_some())
         {
-            Next::Reply(reply) => return Poll::Ready(Some(reply)),
+            Next::Reply(reply) => {
+                self.count();
+                return Poll::Ready(Some(reply));
+            }
             Next::At(time) => {
                 let tick = self.tick.insert(Box::pin(sleep_until(time)));
                 if tick.as_mut().poll(cx).is_ready() {
@@ -265,7 +281,7 @@ impl Source for Running {
             return Poll::Pending;
         };
         self.call.outbox.close();
-        Poll::Ready(Some(response))
+        Poll::Ready(Some(Reply::Done(response)))
     }
 
     fn is_harmless(&self) -> bool {
@@ -295,7 +311,7 @@ impl Drop for Running {
 pub(crate) fn poll_fenced(
     work: &mut Work,
     cx: &mut Context<'_>,
-) -> Poll<Result<Outcome, ToolError>> {
+) -> Poll<Result<Payload, ToolError>> {
     catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)))
         .unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
 }
@@ -314,14 +330,3 @@ fn shortened(text: String) -> String {
 
 /// The longest text of an error, in bytes.
 const ERROR_BYTES: usize = 16 << 10;
-
-/// What the peer is told of a panic: where to look for it.
-pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
-    let words = panic.downcast_ref::<&str>().copied();
-    let words = words
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    let incident = crate::random::hex::<8>();
-    tracing::error!(incident, "a handler panicked: {words}");
-    RpcError::internal(format!("internal error, incident {incident}"))
-}

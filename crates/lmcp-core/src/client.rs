@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 
 use crate::{
     caller::{Caller, Transport},
+    endpoint::Endpoint,
     era,
-    server::Handle,
-    service::{Replies, Reply, Service},
+    message::Message,
+    messages::Messages,
 };
 
 /// Answers a question: its key and the request, to what a client would send back.
@@ -39,7 +40,7 @@ type Answerer = Arc<dyn Fn(&str, &InputRequest) -> Value + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    server: Handle,
+    server: Endpoint,
     capabilities: ClientCapabilities,
     caller: Caller,
     name: String,
@@ -48,7 +49,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(server: Handle) -> Self {
+    fn new(server: Endpoint) -> Self {
         let caller = Caller::new(Transport::Memory);
         Self {
             server,
@@ -163,7 +164,7 @@ impl Client {
     /// Sends any request.
     pub fn start(&self, method: &str, mut params: Value) -> Calling {
         let mut head = json!({
-            meta::PROTOCOL_VERSION: era::SERVED[0].as_str(),
+            meta::PROTOCOL_VERSION: era::versions::SERVED[0].as_str(),
             meta::CLIENT_INFO: { "name": self.name, "version": env!("CARGO_PKG_VERSION") },
             meta::CLIENT_CAPABILITIES: self.capabilities,
             "progressToken": 1,
@@ -177,9 +178,9 @@ impl Client {
     }
 
     /// Sends one message as it would come from a transport.
-    fn send(&self, message: &Bytes) -> Replies {
+    fn send(&self, message: &Bytes) -> Messages {
         let refused =
-            |id: Option<&RequestId>, error: &RpcError| Replies::ready(Reply::error(id, error));
+            |id: Option<&RequestId>, error: &RpcError| Messages::ready(Message::error(id, error));
         match Incoming::parse(message) {
             Ok(Incoming::Request { id, method, params }) => {
                 match era::admit(
@@ -190,13 +191,20 @@ impl Client {
                     self.caller.clone(),
                     None,
                 ) {
-                    Ok(request) => self.server.call(request),
+                    Ok(request) => self.server.start(request),
                     Err(error) => refused(Some(&id), &error),
                 }
             }
             Ok(_) => refused(None, &RpcError::invalid_request("not a request")),
             Err(rejected) => refused(rejected.id.as_ref(), &rejected.error),
         }
+    }
+}
+
+impl Endpoint {
+    /// A client in the same process, for tests.
+    pub fn client(&self) -> Client {
+        Client::new(self.clone())
     }
 }
 
@@ -208,7 +216,7 @@ impl std::fmt::Debug for Client {
 
 /// A request on its way. Dropping it cancels.
 #[derive(Debug)]
-pub struct Calling(Replies);
+pub struct Calling(Messages);
 
 /// What a request says.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,8 +235,8 @@ pub enum Event {
 impl Calling {
     /// What it says next; `None` after the end.
     pub async fn next(&mut self) -> Option<Event> {
-        let reply = self.0.next().await?;
-        Some(match reply.parse() {
+        let message = self.0.next().await?;
+        Some(match message.parse() {
             Incoming::Notification { method, params } => {
                 let params: Value = read_raw(params.map_or("null", |params| params.get()));
                 let event = match &*method {

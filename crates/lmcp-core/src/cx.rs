@@ -6,24 +6,20 @@ use std::{
     task::Poll,
 };
 
-use lmcp_wire::{
-    self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, params::Params,
-    progress::ProgressParams, task,
-};
+use lmcp_wire::{self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, task};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     budget::{NoRoom, Reservation},
-    call::{Call, incident},
+    call::Call,
     caller::Caller,
-    era,
     error::{ToolError, ToolResult},
+    layer::incident,
     outbox::Step,
     present::Presentation,
+    reply::{ProgressReport, Reply},
     server::Handle,
-    service::Reply,
-    session::Session,
 };
 
 /// The context of one request: who asks, how to say how far it has got, how to ask back.
@@ -132,11 +128,7 @@ impl Cx {
 
     /// Who the client says it is: good for a log line, never for a decision.
     pub fn client_info(&self) -> Option<wire::Implementation> {
-        if let Some(session) = self.0.request.session() {
-            return session.client_info();
-        }
-        let params: Params<'_> = self.0.request.params().ok()?;
-        serde_json::from_str(params.meta?.client_info?.get()).ok()
+        self.0.request.client_info()
     }
 
     /// How results are presented to the client: how much it takes, and whether it gets `structuredContent`.
@@ -199,29 +191,19 @@ impl Cx {
     /// Sends a log message to the client, if it asked for messages of this level. A client of an older revision that has
     /// not said gets *info* and above.
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
-        if self
-            .0
-            .request
-            .least_level()
-            .is_none_or(|least| level < least)
-        {
+        if self.0.request.log_level().is_none_or(|least| level < least) {
             return;
         }
         let data =
             serde_json::to_value(data).unwrap_or_else(|err| format!("(unprintable: {err})").into());
-        self.0.outbox.log(
-            &LoggingMessageParams::new(level, data),
-            &self.0.engine.limits,
-        );
+        let params = LoggingMessageParams::new(level, data);
+        self.0.outbox.log(params, &self.0.engine.limits);
     }
 
     /// Lets go of the client's connection: it need not hold it, and asks for the rest after this time. For work that
     /// takes long, on connections that do not last. Only 2025-11-25 over HTTP knows this; elsewhere it does nothing.
     pub fn come_back_in(&self, time: std::time::Duration) {
-        let session = self.0.request.session();
-        if session.is_some_and(Session::can_come_back) {
-            self.0.outbox.push(Reply::pause(time));
-        }
+        self.0.outbox.push(Reply::Pause(time));
     }
 
     /// Was the request cancelled? For loops on other threads.
@@ -308,15 +290,14 @@ impl Progress {
     }
 
     fn send(&self, step: Step, message: String) {
-        let Some(token) = &self.cx.0.request.progress_token else {
+        if !self.cx.0.request.wants_progress() {
             return;
-        };
+        }
         self.cx.0.outbox.progress(step, |value| {
-            let mut params = ProgressParams::new(token.clone(), value);
-            params.total = self.total.map(|total| total as f64);
-            params.message = Some(message).filter(|message| !message.is_empty());
-            era::shape_progress(&self.cx.0.request, &mut params);
-            params
+            let mut report = ProgressReport::new(value);
+            report.total = self.total.map(|total| total as f64);
+            report.message = Some(message).filter(|message| !message.is_empty());
+            report
         });
     }
 }

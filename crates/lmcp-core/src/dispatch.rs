@@ -3,29 +3,29 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_wire::{
-    self as wire, ProtocolVersion, RpcError,
+    RpcError,
     completion::{CompleteParams, CompleteResult, Reference},
-    discover::{CacheHint, DiscoverResult, PaginatedParams},
-    legacy::{InitializeResult, SetLevelParams},
+    discover::{CacheHint, PaginatedParams},
+    error,
+    legacy::SetLevelParams,
     method::request,
     resource::ReadResourceResult,
-    task,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     ask::Asking,
     call::{Call, Running, Work},
     completion::Completing,
     cx::Cx,
-    era::{self, SERVED, modern},
     error::ToolError,
-    outcome::Outcome,
+    layer, mirror,
+    outcome::{Discovery, Outcome, Payload},
     request::{Request, decode},
-    server::{Engine, catalog::Wanted},
-    service::Replies,
+    server::{Engine, Handle, catalog::Wanted},
+    service::{Replies, Service},
     subscribe,
-    tool::TaskUse,
+    tool::{CheckedTool, TaskUse},
     weight,
 };
 
@@ -33,96 +33,98 @@ type Answer = Result<Replies, RpcError>;
 
 impl Engine {
     /// Answers a request.
-    pub(crate) fn dispatch(self: &Arc<Self>, request: Request) -> Replies {
+    fn dispatch(self: &Arc<Self>, request: Request) -> Replies {
         if request.message.len() > weight::LIGHT {
             return self.dispatch_heavy(request);
         }
-        let id = request.id.clone();
-        self.route(request)
-            .unwrap_or_else(|error| Replies::error(&id, &error))
+        self.route(request).unwrap_or_else(Replies::error)
     }
 
     /// Reserves the memory that a large message takes once it is read, then answers it.
     fn dispatch_heavy(self: &Arc<Self>, mut request: Request) -> Replies {
         let engine = Arc::clone(self);
         Replies::later(async move {
-            let id = request.id.clone();
             let account = engine.budget.account(&request.caller.owner());
             let weight = weight::weigh(&request.message);
             match account.reserve(weight, engine.limits.admission_wait).await {
                 Ok(reserved) => request.weight = Some(Arc::new(reserved)),
-                Err(no_room) => return Replies::error(&id, &no_room.into()),
+                Err(no_room) => return Replies::error(no_room.into()),
             }
-            let answer = engine.route(request);
-            answer.unwrap_or_else(|error| Replies::error(&id, &error))
+            engine.route(request).unwrap_or_else(Replies::error)
         })
     }
 
     fn route(self: &Arc<Self>, request: Request) -> Answer {
-        let offers = self.catalog().offers;
         if let Some(session) = request.session() {
             match &*request.method {
-                request::INITIALIZE => return Ok(self.initialize(&request, session.version())),
-                request::PING => return Ok(self.complete(&request, Outcome::Acknowledged)),
+                request::INITIALIZE => return Ok(self.discover(&request)),
+                request::PING => return Ok(self.complete(Payload::Acknowledged)),
                 request::SET_LEVEL => {
                     let params: SetLevelParams = request.params()?;
                     session.live()?.set_level(params.level);
-                    return Ok(self.complete(&request, Outcome::Acknowledged));
-                }
-                request::SUBSCRIBE if offers.resources => return subscribe::watch(self, request),
-                request::UNSUBSCRIBE if offers.resources => {
-                    subscribe::unwatch(session, &request)?;
-                    return Ok(self.complete(&request, Outcome::Acknowledged));
+                    return Ok(self.complete(Payload::Acknowledged));
                 }
                 _ => {}
             }
         }
+        if !self.offers(&request) {
+            return Err(RpcError::method_not_found(request.method()));
+        }
         match &*request.method {
-            request::DISCOVER => self.discover(&request),
-            request::TOOLS_LIST if offers.tools => self.list(&request),
-            request::TOOLS_CALL if offers.tools => self.call_tool(request),
-            request::PROMPTS_LIST if offers.prompts => self.list(&request),
-            request::PROMPTS_GET if offers.prompts => self.get_prompt(request),
-            request::RESOURCES_LIST | request::RESOURCE_TEMPLATES_LIST if offers.resources => {
-                self.list(&request)
-            }
-            request::RESOURCES_READ if offers.resources => self.read_resource(request),
-            request::COMPLETE if self.catalog().has_completions() => self.suggest(request),
+            // Its tool has a say before the last checks.
+            request::TOOLS_CALL => return self.call_tool(request),
+            _ => check_offered(&request)?,
+        }
+        match &*request.method {
+            request::DISCOVER => Ok(self.discover(&request)),
+            request::PROMPTS_GET => self.get_prompt(request),
+            request::RESOURCES_READ => self.read_resource(request),
+            request::COMPLETE => self.suggest(request),
             request::LISTEN => subscribe::listen(self, request),
+            request::SUBSCRIBE => subscribe::watch(self, request),
+            request::UNSUBSCRIBE => {
+                subscribe::unwatch(&request)?;
+                Ok(self.complete(Payload::Acknowledged))
+            }
             request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
                 self.task(&request)
             }
-            method => Err(RpcError::method_not_found(method)),
+            _ => self.list(&request),
         }
     }
 
-    fn discover(&self, request: &Request) -> Answer {
-        request.check_flaw()?;
-        let versions = SERVED.iter().map(ToString::to_string).collect();
-        let mut result = DiscoverResult::new(versions, self.catalog().capabilities());
-        result.instructions = self
-            .instructions
-            .as_ref()
-            .map(|tell| tell(request.caller()));
-        Ok(self.complete(request, Outcome::Discover(result, self.list_cache)))
+    /// Is this method there? What never was on offer has none.
+    fn offers(&self, request: &Request) -> bool {
+        let catalog = self.catalog();
+        match &*request.method {
+            request::DISCOVER
+            | request::LISTEN
+            | request::TASKS_GET
+            | request::TASKS_UPDATE
+            | request::TASKS_CANCEL => true,
+            request::TOOLS_LIST | request::TOOLS_CALL => catalog.offers.tools,
+            request::PROMPTS_LIST | request::PROMPTS_GET => catalog.offers.prompts,
+            request::RESOURCES_LIST
+            | request::RESOURCE_TEMPLATES_LIST
+            | request::RESOURCES_READ
+            | request::SUBSCRIBE
+            | request::UNSUBSCRIBE => catalog.offers.resources,
+            request::COMPLETE => catalog.has_completions(),
+            _ => false,
+        }
     }
 
-    /// The answer to a handshake; what it settled on is in the session.
-    fn initialize(&self, request: &Request, version: ProtocolVersion) -> Replies {
-        let mut result = InitializeResult::new(
-            version.to_string(),
-            self.catalog().capabilities(),
-            serde_json::from_str(&self.server_info).unwrap_or_default(),
-        );
-        result.instructions = self
+    /// What the server is. A handshake asks the same; what it settled on is in the session.
+    fn discover(&self, request: &Request) -> Replies {
+        let mut discovery = Discovery::new(self.catalog().capabilities());
+        discovery.instructions = self
             .instructions
             .as_ref()
             .map(|tell| tell(request.caller()));
-        self.complete(request, Outcome::Initialized(Box::new(result)))
+        self.complete(Payload::Discover(Box::new(discovery), self.list_cache))
     }
 
     fn list(&self, request: &Request) -> Answer {
-        request.check_flaw()?;
         let params: PaginatedParams = request.params()?;
         let catalog = self.catalog();
         let wanted = Wanted {
@@ -132,6 +134,7 @@ impl Engine {
             structured: request.method() != request::TOOLS_LIST
                 || self.presentation(request).structured,
             sight: self.sight(request),
+            forms: self.forms,
         };
         // What depends on the caller is for it alone.
         let mut cache = self.list_cache;
@@ -145,31 +148,25 @@ impl Engine {
             request::RESOURCES_LIST => catalog.list_resources(wanted),
             _ => catalog.list_templates(wanted),
         };
-        Ok(self.complete(request, Outcome::List(page?, cache)))
+        Ok(self.complete(Payload::List(page?, cache)))
     }
 
     fn call_tool(self: &Arc<Self>, request: Request) -> Answer {
         let name = request.target()?;
-        modern::check_name(&request, &name)?;
         let catalog = self.catalog();
         let sight = self.sight(&request);
         let Some(tool) = catalog.find_tool(&name, sight) else {
             return Err(absent("tool", &name, catalog.near_tool(&name, sight)));
         };
-        let arguments = request.members.arguments.as_deref();
+        let arguments = request.arguments();
         if arguments.is_some_and(|text| !text.starts_with(b"{")) {
             return Err(RpcError::invalid_params("`arguments` must be an object"));
         }
         let arguments = tool.read_arguments(arguments);
-        if let Ok(arguments) = &arguments {
-            modern::check_params(&request, &tool.mirrored, arguments)?;
-        }
-        // Without tasks in its revision a client can only wait.
-        if tool.task == TaskUse::Required && request.session.is_none() {
-            expect_tasks(&request)?;
+        check_call(&request, &tool, arguments.as_ref().ok())?;
+        if tool.task == TaskUse::Required && request.has_tasks() {
             self.tasks.expect_room(&request.caller, &self.limits)?;
         }
-        request.check_flaw()?;
         let asking = self.resume(&request)?;
         let deadline = tool.deadline.unwrap_or(self.limits.deadline);
         let harmless = tool.is_read_only();
@@ -180,7 +177,7 @@ impl Engine {
             if tool.task != TaskUse::Never {
                 cx.detach().await;
             }
-            tool.run(arguments, cx).await.map(Outcome::Tool)
+            tool.run(arguments, cx).await.map(Payload::CallTool)
         });
         Ok(Replies::from_source(Running::new(
             call, work, deadline, harmless,
@@ -189,18 +186,15 @@ impl Engine {
 
     fn read_resource(self: &Arc<Self>, request: Request) -> Answer {
         let uri = request.target()?.into_owned();
-        modern::check_name(&request, &uri)?;
-        request.check_flaw()?;
-        let absent = era::no_resource(&request, &uri);
         let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
-            return Err(absent);
+            return Err(no_resource(&uri));
         };
         let asking = self.resume(&request)?;
         Ok(self.run(request, asking, move |cx| {
             Box::pin(async move {
                 let contents = resource.read(&uri, variables, cx).await;
-                let contents = contents.map_err(|err| err.at(|| absent))?;
-                Ok(Outcome::Read(
+                let contents = contents.map_err(|err| err.at(|| no_resource(&uri)))?;
+                Ok(Payload::ReadResource(
                     ReadResourceResult::new(contents),
                     resource.cache,
                 ))
@@ -211,26 +205,24 @@ impl Engine {
     /// Reads a resource for the caller of a request and throws the contents away: a result says that it may be read.
     pub(crate) fn try_read(self: &Arc<Self>, uri: &str, request: &Request) -> Replies {
         let Some((resource, variables)) = self.catalog().find_resource(uri) else {
-            return Replies::error(&request.id, &era::no_resource(request, uri));
+            return Replies::error(no_resource(uri));
         };
         let uri = uri.to_owned();
         self.run(request.clone(), Asking::default(), move |cx| {
             Box::pin(async move {
                 let read = resource.read(&uri, variables, cx).await;
-                read.map(|_| Outcome::Acknowledged)
+                read.map(|_| Payload::Acknowledged)
             })
         })
     }
 
     fn get_prompt(self: &Arc<Self>, request: Request) -> Answer {
         let name = request.target()?;
-        modern::check_name(&request, &name)?;
-        request.check_flaw()?;
         let catalog = self.catalog();
         let Some(prompt) = catalog.prompts.get(&name) else {
             return Err(unknown("prompt", &name, catalog.prompts.keys()));
         };
-        let arguments = request.members.arguments.as_deref().unwrap_or(b"{}");
+        let arguments = request.arguments().unwrap_or(b"{}");
         let arguments: BTreeMap<String, String> = decode(arguments).map_err(|err| {
             RpcError::invalid_params(format!("the arguments of a prompt are strings: {err}"))
         })?;
@@ -241,13 +233,12 @@ impl Engine {
                 result.description = result
                     .description
                     .or_else(|| prompt.spec.description.clone());
-                Ok(Outcome::Prompt(result))
+                Ok(Payload::GetPrompt(result))
             })
         }))
     }
 
     fn suggest(self: &Arc<Self>, request: Request) -> Answer {
-        request.check_flaw()?;
         let params: CompleteParams<'_> = request.params()?;
         let (catalog, name) = (self.catalog(), params.argument.name.clone().into_owned());
         let filled = params.context.clone().and_then(|context| context.arguments);
@@ -288,29 +279,22 @@ impl Engine {
 
     fn task(&self, request: &Request) -> Answer {
         let id = request.target()?;
-        modern::check_name(request, &id)?;
-        expect_tasks(request)?;
-        request.check_flaw()?;
         let owner = request.caller().owner();
-        let outcome = match &*request.method {
-            request::TASKS_GET => Outcome::Task(self.tasks.get(&id, &owner)?),
+        let payload = match &*request.method {
+            request::TASKS_GET => Payload::Task(Box::new(self.tasks.get(&id, &owner)?)),
             request::TASKS_CANCEL => {
                 self.tasks.cancel(&id, &owner, self)?;
-                Outcome::Acknowledged
+                Payload::Acknowledged
             }
             _ => {
-                let responses = request
-                    .members
-                    .input_responses
-                    .as_deref()
-                    .unwrap_or(b"null");
+                let responses = request.input_responses().unwrap_or(b"null");
                 let responses = decode(responses)
                     .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
                 self.tasks.answer(&id, &owner, responses, self)?;
-                Outcome::Acknowledged
+                Payload::Acknowledged
             }
         };
-        Ok(self.complete(request, outcome))
+        Ok(self.complete(payload))
     }
 
     fn resume(&self, request: &Request) -> Result<Asking, RpcError> {
@@ -318,7 +302,7 @@ impl Engine {
             // Here a question waits for its answer; nothing is ever brought along.
             return Ok(Asking::default());
         }
-        Asking::resume(&request.members, &self.sealer, || self.subject(request))
+        Asking::resume(request, &self.sealer, || self.subject(request))
     }
 
     fn run(
@@ -333,28 +317,71 @@ impl Engine {
         Replies::from_source(Running::new(call, work, self.limits.deadline, true))
     }
 
-    pub(crate) fn complete(&self, request: &Request, outcome: Outcome) -> Replies {
-        let reply = era::encode(request, outcome, None, &self.server_info);
-        Replies::ready(reply.counted(&self.budget, &request.caller))
+    pub(crate) fn complete(&self, payload: Payload) -> Replies {
+        Replies::done(Outcome::new(payload).from_server(Arc::clone(&self.server_info)))
     }
 }
 
-fn suggested(values: Result<Vec<String>, ToolError>) -> Result<Outcome, ToolError> {
-    Ok(Outcome::Complete(CompleteResult::new(values?)))
+impl Service for Handle {
+    fn call(&self, request: Request) -> Replies {
+        if self.engine.layers.is_empty() {
+            return self.engine.dispatch(request);
+        }
+        let behind = Dispatcher(Arc::clone(&self.engine));
+        layer::call(&self.engine.layers, &behind, request)
+    }
+
+    fn close(&self) {
+        self.engine.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        Self::is_idle(self)
+    }
 }
 
-/// Tasks are spoken of only with clients that said, on this request, that they know them.
-pub(crate) fn expect_tasks(request: &Request) -> Result<(), RpcError> {
-    if request.capabilities().has_extension(task::EXTENSION) {
-        return Ok(());
+/// An engine without its layers: what is behind the last of them.
+struct Dispatcher(Arc<Engine>);
+
+impl Service for Dispatcher {
+    fn call(&self, request: Request) -> Replies {
+        self.0.dispatch(request)
     }
-    let mut needed = wire::ClientCapabilities::default();
-    needed.extensions = Some(
-        [(task::EXTENSION.to_owned(), json!({}))]
-            .into_iter()
-            .collect(),
-    );
-    Err(RpcError::missing_capability(&needed))
+}
+
+fn suggested(values: Result<Vec<String>, ToolError>) -> Result<Payload, ToolError> {
+    Ok(Payload::Complete(CompleteResult::new(values?)))
+}
+
+/// There is no resource at a URI.
+pub(crate) fn no_resource(uri: &str) -> RpcError {
+    let words = format!("there is no resource `{uri}`");
+    RpcError::new(error::RESOURCE_NOT_FOUND, words).with_data(json!({ "uri": uri }))
+}
+
+/// The checks that come after the question whether a method is offered; those before are made where a request is admitted.
+fn check_offered(request: &Request) -> Result<(), RpcError> {
+    if request.method().starts_with("tasks/") {
+        request.expect_tasks()?;
+    }
+    request.check_flaw()
+}
+
+/// The same of a call, in the specification's order: headers that repeat arguments, what the client must know, `_meta`.
+fn check_call(
+    request: &Request,
+    tool: &CheckedTool,
+    arguments: Option<&Value>,
+) -> Result<(), RpcError> {
+    let alone = request.session().is_none();
+    let headers = request.caller().headers().filter(|_| alone);
+    if let (Some(headers), Some(arguments)) = (headers, arguments) {
+        mirror::check_params(headers, &tool.mirrored, arguments)?;
+    }
+    if tool.task == TaskUse::Required && request.has_tasks() {
+        request.expect_tasks()?;
+    }
+    request.check_flaw()
 }
 
 /// Names what is not there, and what may have been meant.

@@ -1,8 +1,21 @@
 //! Middleware: functions around every request, to log, to limit, to authorise.
 
-use std::sync::Arc;
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use crate::{request::Request, server::Engine, service::Replies};
+use lmcp_wire::RpcError;
+
+use crate::{
+    random,
+    reply::Reply,
+    request::Request,
+    service::{Replies, Service, Source},
+};
 
 /// A function around every request: it answers itself, or hands the request on with [`Next::call`].
 pub(crate) type Layer = Arc<dyn Fn(Request, Next<'_>) -> Replies + Send + Sync>;
@@ -10,30 +23,134 @@ pub(crate) type Layer = Arc<dyn Fn(Request, Next<'_>) -> Replies + Send + Sync>;
 /// What is behind a layer.
 pub struct Next<'a> {
     layers: &'a [Layer],
-    engine: &'a Arc<Engine>,
+    service: &'a dyn Service,
 }
 
-impl<'a> Next<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>) -> Self {
-        Self {
-            layers: &engine.layers,
-            engine,
-        }
-    }
-
+impl Next<'_> {
     /// Hands the request on.
     pub fn call(self, request: Request) -> Replies {
         match self.layers.split_first() {
             Some((layer, layers)) => layer(request, Next { layers, ..self }),
-            None => self.engine.dispatch(request),
+            None => self.service.call(request),
         }
     }
 }
 
-impl std::fmt::Debug for Next<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Next")
             .field("layers", &self.layers.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Layers around any service, as [`Server::layer`](crate::Server::layer) puts them around a server. The first one added is
+/// the outermost.
+///
+/// ```
+/// # use lmcp_core::{Endpoint, Layered, Replies, Service};
+/// # use lmcp_wire::RpcError;
+/// # fn demo(hub: impl Service) -> Endpoint {
+/// Endpoint::new(Layered::new(hub).layer(|request, next| {
+///     if request.caller().principal().is_none() {
+///         return Replies::error(RpcError::invalid_request("who are you?"));
+///     }
+///     next.call(request)
+/// }))
+/// # }
+/// ```
+pub struct Layered<S> {
+    layers: Vec<Layer>,
+    service: S,
+}
+
+impl<S: Service> Layered<S> {
+    /// A service without layers.
+    pub fn new(service: S) -> Self {
+        Self {
+            layers: Vec::new(),
+            service,
+        }
+    }
+
+    /// One more layer, inside of those there are.
+    #[must_use]
+    pub fn layer(
+        mut self,
+        layer: impl Fn(Request, Next<'_>) -> Replies + Send + Sync + 'static,
+    ) -> Self {
+        self.layers.push(Arc::new(layer));
+        self
+    }
+}
+
+impl<S: Service> Service for Layered<S> {
+    fn call(&self, request: Request) -> Replies {
+        call(&self.layers, &self.service, request)
+    }
+
+    fn close(&self) {
+        self.service.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.service.is_idle()
+    }
+}
+
+impl<S> fmt::Debug for Layered<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layered")
+            .field("layers", &self.layers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Calls a service through layers. Layers are somebody's code, as handlers are: a panic costs one answer.
+pub(crate) fn call(layers: &[Layer], service: &dyn Service, request: Request) -> Replies {
+    if layers.is_empty() {
+        return service.call(request);
+    }
+    let next = Next { layers, service };
+    match catch_unwind(AssertUnwindSafe(|| next.call(request))) {
+        Ok(replies) => Replies::from_source(Fenced(Some(replies))),
+        Err(panic) => Replies::error(incident(&*panic)),
+    }
+}
+
+/// Replies that a layer may have made. `None` after a panic.
+struct Fenced(Option<Replies>);
+
+impl Source for Fenced {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        let Some(replies) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        catch_unwind(AssertUnwindSafe(|| replies.poll_next(cx))).unwrap_or_else(|panic| {
+            self.0 = None;
+            Poll::Ready(Some(Reply::Done(Err(incident(&*panic)))))
+        })
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.0.as_ref().is_some_and(Replies::is_harmless)
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Some(replies) => replies.poll_deadline(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// What the peer is told of a panic: where to look for it.
+pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let incident = random::hex::<8>();
+    tracing::error!(incident, "a handler panicked: {words}");
+    RpcError::internal(format!("internal error, incident {incident}"))
 }

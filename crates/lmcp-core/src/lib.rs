@@ -6,15 +6,16 @@
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
 //! | `caller`, [`workplace`] | who is at the other end, and where it works |
-//! | `era` | the message becomes a valid [`Request`] of some revision |
+//! | `era` | the message becomes a valid [`Request`] of some revision; replies become messages of it |
+//! | `mirror` | headers that repeat parts of a request |
 //! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
-//! | [`service`] | **the seam**: a request goes in, [`Replies`] come out |
+//! | `endpoint`, `premises`, `messages` | a service with what transports need: they start a request, and get [`Messages`] |
+//! | [`service`], `reply`, `outcome` | **the seam**: a request goes in, [`Replies`] come out, free of revisions |
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
 //! | `cx`, [`ask`], [`roots`], `folders`, `outbox` | what a handler may say and ask before it is done |
-//! | `outcome` | what it came to, before a revision gives it its form |
-//! | `present` | what each client is shown of it |
+//! | `present` | what each client is shown of a result |
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
@@ -27,18 +28,24 @@ mod clock;
 pub mod completion;
 mod cx;
 mod dispatch;
+mod endpoint;
 mod era;
 pub mod error;
 mod folders;
 mod handler;
 mod layer;
 pub mod limits;
+mod message;
+mod messages;
+mod mirror;
 mod outbox;
 mod outcome;
 mod paging;
+mod premises;
 mod present;
 pub mod prompt;
 mod random;
+mod reply;
 mod request;
 pub mod resource;
 pub mod roots;
@@ -48,6 +55,7 @@ pub mod service;
 pub mod session;
 mod set;
 mod spawn;
+mod speaking;
 mod state;
 mod steps;
 mod strings;
@@ -65,22 +73,29 @@ pub use caller::{Caller, HeaderValue, Headers, Identity, Process, Transport as C
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
+pub use endpoint::{Endpoint, Transport};
 pub use era::{admit, handshake, is_handshake};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
-pub use layer::Next;
+pub use layer::{Layered, Next};
 pub use limits::Limits;
+pub use message::{Message, MessageKind};
+pub use messages::Messages;
+pub use outcome::{Discovery, Outcome, Page, Payload};
+pub use premises::Terms;
 pub use present::Presentation;
 pub use prompt::Prompt;
+pub use reply::{Notice, ProgressReport, Reply};
 pub use request::Request;
 pub use resource::Resource;
 pub use server::{Handle, Server};
-pub use service::{Replies, Reply, ReplyKind, Service};
+pub use service::{Replies, Service};
 pub use session::Session;
 pub use set::ToolSet;
 pub use spawn::Tasks;
+pub use speaking::Say;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool};
-pub use transport::{Transport, pair, stdio, unix};
+pub use transport::{pair, stdio, unix};
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

@@ -9,14 +9,13 @@ use std::{
     task::Waker,
 };
 
-use lmcp_wire::{
-    logging::{LoggingLevel, LoggingMessageParams},
-    method::notification,
-    progress::ProgressParams,
-};
+use lmcp_wire::logging::{LoggingLevel, LoggingMessageParams};
 use tokio::time::Instant;
 
-use crate::{limits::Limits, service::Reply};
+use crate::{
+    limits::Limits,
+    reply::{ProgressReport, Reply},
+};
 
 #[derive(Default)]
 pub(crate) struct Outbox(Mutex<Inner>);
@@ -24,9 +23,9 @@ pub(crate) struct Outbox(Mutex<Inner>);
 #[derive(Default)]
 struct Inner {
     messages: VecDeque<Reply>,
-    dropped: u64,
+    dropped: Option<Dropped>,
     /// Said, not sent.
-    progress: Option<ProgressParams>,
+    progress: Option<ProgressReport>,
     /// The last value said: progress only ever grows.
     highest: Option<f64>,
     /// Not before this may the next progress be sent.
@@ -34,6 +33,13 @@ struct Inner {
     waker: Option<Waker>,
     /// The response is out: nothing may follow it.
     closed: bool,
+}
+
+/// Log messages that found no place.
+struct Dropped {
+    count: u64,
+    /// Of the most serious.
+    level: LoggingLevel,
 }
 
 /// How far to go.
@@ -54,7 +60,7 @@ pub(crate) enum Next {
 
 impl Outbox {
     /// Says how far it is. The value is found under the lock, so that no step between two threads is lost.
-    pub(crate) fn progress(&self, step: Step, params: impl FnOnce(f64) -> ProgressParams) {
+    pub(crate) fn progress(&self, step: Step, report: impl FnOnce(f64) -> ProgressReport) {
         let mut inner = self.lock();
         let value = match (step, inner.highest) {
             (Step::Next, None) => 1.0,
@@ -66,27 +72,30 @@ impl Outbox {
             return;
         }
         inner.highest = Some(value);
-        inner.progress = Some(params(value));
+        inner.progress = Some(report(value));
         inner.wake();
     }
 
-    pub(crate) fn log(&self, params: &LoggingMessageParams, limits: &Limits) {
+    pub(crate) fn log(&self, params: LoggingMessageParams, limits: &Limits) {
         let mut inner = self.lock();
         if inner.closed {
             return;
         }
         if inner.messages.len() >= limits.queue {
-            inner.dropped += 1;
+            let (count, level) = match &inner.dropped {
+                Some(dropped) => (dropped.count, dropped.level.max(params.level)),
+                None => (0, params.level),
+            };
+            inner.dropped = Some(Dropped {
+                count: count + 1,
+                level,
+            });
             return;
         }
-        if inner.dropped > 0 {
-            let note = dropped(std::mem::take(&mut inner.dropped));
-            let note = Reply::notification(notification::MESSAGE, &note);
-            inner.messages.push_back(note);
+        if let Some(dropped) = inner.dropped.take() {
+            inner.messages.push_back(Reply::Log(dropped.note()));
         }
-        inner
-            .messages
-            .push_back(Reply::notification(notification::MESSAGE, params));
+        inner.messages.push_back(Reply::Log(params));
         inner.wake();
     }
 
@@ -105,22 +114,23 @@ impl Outbox {
         if let Some(message) = inner.messages.pop_front() {
             return Next::Reply(message);
         }
-        if last_chance && inner.dropped > 0 {
-            let note = dropped(std::mem::take(&mut inner.dropped));
-            return Next::Reply(Reply::notification(notification::MESSAGE, &note));
+        if last_chance && let Some(dropped) = inner.dropped.take() {
+            return Next::Reply(Reply::Log(dropped.note()));
         }
-        if inner.progress.is_none() {
+        let Some(report) = inner.progress.take() else {
             return Next::Nothing;
-        }
+        };
         let now = Instant::now();
         match inner.quiet_until {
-            Some(until) if until > now && !last_chance => Next::At(until),
+            Some(until) if until > now && !last_chance => {
+                inner.progress = Some(report);
+                Next::At(until)
+            }
             _ => {
                 // An interval beyond all time: one report, and then none.
                 let until = now.checked_add(limits.progress_interval);
                 inner.quiet_until = until.or(Some(now + limits.deadline));
-                let params = inner.progress.take();
-                Next::Reply(Reply::notification(notification::PROGRESS, &params))
+                Next::Reply(Reply::Progress(report))
             }
         }
     }
@@ -149,9 +159,13 @@ impl Outbox {
     }
 }
 
-fn dropped(count: u64) -> LoggingMessageParams {
-    let words = format!("{count} log messages were dropped here: the client reads too slowly");
-    LoggingMessageParams::new(LoggingLevel::Warning, words.into())
+impl Dropped {
+    /// What the client is told of them. It wants messages of their level, so it gets this one, too.
+    fn note(&self) -> LoggingMessageParams {
+        let count = self.count;
+        let words = format!("{count} log messages were dropped here: the client reads too slowly");
+        LoggingMessageParams::new(self.level.max(LoggingLevel::Warning), words.into())
+    }
 }
 
 impl Inner {

@@ -1,56 +1,178 @@
 //! What a request came to, before a revision of the protocol gives it its form.
+//!
+//! How an outcome is written is `era/`; nothing here knows a revision.
 
 use std::{fmt, sync::Arc};
 
 use lmcp_wire::{
-    self as wire, RequestId, completion::CompleteResult, discover::CacheHint,
-    discover::DiscoverResult, input::InputRequiredResult, jsonrpc, legacy::InitializeResult, meta,
-    prompt::GetPromptResult, resource::ReadResourceResult, task::Task,
+    self as wire, Content, ProtocolVersion, ServerCapabilities, completion::CompleteResult,
+    discover::CacheHint, input::InputRequiredResult, jsonrpc, prompt::GetPromptResult,
+    resource::ReadResourceResult, task::Task, tool::CallToolResult,
 };
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
 
-use crate::era::modern::splice;
+/// How a request ended well: its result, and what stands beside every result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The result itself.
+    pub payload: Payload,
+    /// Members for the `_meta` of the result, beside those that the payload has itself.
+    pub meta: Option<wire::Meta>,
+    /// `serverInfo` of the server that answered, as JSON.
+    pub server_info: Option<Arc<str>>,
+}
 
 /// The ways a request can end well.
-pub(crate) enum Outcome {
-    Tool(wire::CallToolResult),
-    Prompt(GetPromptResult),
-    Read(ReadResourceResult, CacheHint),
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Payload {
+    /// What a tool returned.
+    CallTool(CallToolResult),
+    /// A rendered prompt.
+    GetPrompt(GetPromptResult),
+    /// The contents of a resource.
+    ReadResource(ReadResourceResult, CacheHint),
+    /// Suggested values.
     Complete(CompleteResult),
-    Discover(DiscoverResult, CacheHint),
-    /// A handshake.
-    Initialized(Box<InitializeResult>),
+    /// What the server is: the answer to `server/discover`, and to a handshake.
+    Discover(Box<Discovery>, CacheHint),
+    /// One page of a list.
     List(Page, CacheHint),
-    /// Not the end: the client is asked first.
+    /// Not the end: the client is asked first, and sends its request again. See [`Request::asks`](crate::Request::asks).
     InputRequired(InputRequiredResult),
     /// Not the end either: the work goes on, and this names it.
-    TaskCreated(Task),
-    Task(Task),
+    TaskCreated(Box<Task>),
+    /// A task as it stands.
+    Task(Box<Task>),
+    /// Done, and there is nothing to say.
     Acknowledged,
-    /// A subscription that the server ended.
-    Unsubscribed(RequestId),
+    /// A whole result as JSON that is passed on, whatever it says: an object with the members of 2026-07-28, of which those
+    /// that every result has may be absent. Members that nobody knows, and `_meta`, reach the client.
+    Raw(Box<RawValue>),
+}
+
+/// What a server offers and says of itself.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Discovery {
+    /// What is on offer.
+    pub capabilities: ServerCapabilities,
+    /// How to use it, for the model.
+    pub instructions: Option<String>,
 }
 
 /// One page of a list, already in JSON: `"tools":[…]`, and where the next begins.
-#[derive(Clone)]
-pub(crate) struct Page {
+#[derive(Clone, Debug)]
+pub struct Page {
     pub(crate) members: Arc<[u8]>,
     pub(crate) next: Option<String>,
+    /// The revision whose clients can read it as it is. `None`: the newest, and it is shaped for all others.
+    pub(crate) written_for: Option<ProtocolVersion>,
+}
+
+impl Outcome {
+    /// A result, of nobody in particular.
+    pub fn new(payload: Payload) -> Self {
+        Self {
+            payload,
+            meta: None,
+            server_info: None,
+        }
+    }
+
+    /// The same, of the server that says so of itself: an `Implementation` as JSON.
+    #[must_use]
+    pub fn from_server(mut self, info: Arc<str>) -> Self {
+        self.server_info = Some(info);
+        self
+    }
+
+    /// The memory that it takes, roughly: what is large in it is counted, and small things are not.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.payload {
+            Payload::CallTool(result) => {
+                let structured = result.structured_content.as_ref().map_or(0, value_bytes);
+                structured + result.content.iter().map(content_bytes).sum::<usize>()
+            }
+            Payload::GetPrompt(result) => {
+                let messages = result.messages.iter();
+                messages
+                    .map(|message| content_bytes(&message.content))
+                    .sum()
+            }
+            Payload::ReadResource(result, _) => result.contents.iter().map(resource_bytes).sum(),
+            Payload::Raw(text) => text.get().len(),
+            Payload::Complete(_)
+            | Payload::Discover(..)
+            | Payload::List(..)
+            | Payload::InputRequired(_)
+            | Payload::TaskCreated(_)
+            | Payload::Task(_)
+            | Payload::Acknowledged => 0,
+        }
+    }
+}
+
+impl From<Payload> for Outcome {
+    fn from(payload: Payload) -> Self {
+        Self::new(payload)
+    }
+}
+
+impl From<CallToolResult> for Outcome {
+    fn from(result: CallToolResult) -> Self {
+        Self::new(Payload::CallTool(result))
+    }
+}
+
+impl From<Box<RawValue>> for Outcome {
+    fn from(result: Box<RawValue>) -> Self {
+        Self::new(Payload::Raw(result))
+    }
+}
+
+impl Discovery {
+    /// What is on offer.
+    pub fn new(capabilities: ServerCapabilities) -> Self {
+        Self {
+            capabilities,
+            instructions: None,
+        }
+    }
+}
+
+impl Page {
+    /// The items of a list, as the newest revision knows them, in the member that the list has them in: `tools`, `prompts`,
+    /// `resources` or `resourceTemplates`.
+    pub fn new<T: Serialize>(member: &str, items: &[T], next: Option<String>) -> Self {
+        let mut members = Vec::with_capacity(256);
+        jsonrpc::append(&mut members, member);
+        members.push(b':');
+        jsonrpc::append(&mut members, items);
+        Self {
+            members: members.into(),
+            next,
+            written_for: None,
+        }
+    }
 }
 
 /// How a request ended, in a few words for the log.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tool(result) if result.is_error => {
-                let text = result.content.iter().find_map(wire::Content::as_text);
+        match &self.payload {
+            Payload::CallTool(result) if result.is_error => {
+                let text = result.content.iter().find_map(Content::as_text);
                 let line = text
                     .and_then(|text| text.lines().next())
                     .unwrap_or_default();
                 let line: String = line.chars().take(LOGGED).collect();
                 write!(f, "failed: {line:?}")
             }
-            Self::InputRequired(_) => f.write_str("asks the client"),
-            Self::TaskCreated(_) => f.write_str("goes on as a task"),
+            Payload::InputRequired(_) => f.write_str("asks the client"),
+            Payload::TaskCreated(_) => f.write_str("goes on as a task"),
             _ => f.write_str("ok"),
         }
     }
@@ -59,76 +181,41 @@ impl fmt::Display for Outcome {
 /// Characters of an error that a line of the log has room for.
 const LOGGED: usize = 160;
 
-impl Outcome {
-    pub(crate) fn result_type(&self) -> &'static str {
-        match self {
-            Self::InputRequired(_) => "input_required",
-            Self::TaskCreated(_) => "task",
-            Self::Tool(_)
-            | Self::Prompt(_)
-            | Self::Read(..)
-            | Self::Complete(_)
-            | Self::Discover(..)
-            | Self::Initialized(_)
-            | Self::List(..)
-            | Self::Task(_)
-            | Self::Acknowledged
-            | Self::Unsubscribed(_) => "complete",
-        }
+/// Says in text what `structuredContent` would, unless the text says it already.
+pub(crate) fn keep_as_text(result: &mut CallToolResult, value: &Value) {
+    if result.text_is_whole && !result.content.is_empty() {
+        return;
     }
+    let text = value.to_string();
+    let said = |block: &Content| block.as_text() == Some(&text);
+    if !result.content.iter().any(said) {
+        result.content.push(Content::text(text));
+    }
+}
 
-    /// Only complete results of lists, reads and discovery may be cached.
-    pub(crate) fn cache_hint(&self) -> Option<CacheHint> {
-        match self {
-            Self::Read(_, hint) | Self::Discover(_, hint) | Self::List(_, hint) => Some(*hint),
-            Self::Tool(_)
-            | Self::Prompt(_)
-            | Self::Complete(_)
-            | Self::Initialized(_)
-            | Self::InputRequired(_)
-            | Self::TaskCreated(_)
-            | Self::Task(_)
-            | Self::Acknowledged
-            | Self::Unsubscribed(_) => None,
-        }
+fn content_bytes(block: &Content) -> usize {
+    match block {
+        Content::Text(text) => text.text.len(),
+        Content::Image(media) | Content::Audio(media) => media.data.len(),
+        Content::Resource(embedded) => resource_bytes(&embedded.resource),
+        _ => 0,
     }
+}
 
-    /// `_meta` the handler or the engine put there.
-    pub(crate) fn take_meta(&mut self) -> Option<wire::Meta> {
-        match self {
-            Self::Tool(result) => result.meta.take(),
-            Self::Unsubscribed(id) => {
-                let id = serde_json::to_value(id).expect("an id is JSON");
-                Some(
-                    [(meta::SUBSCRIPTION_ID.to_owned(), id)]
-                        .into_iter()
-                        .collect(),
-                )
-            }
-            _ => None,
-        }
-    }
+fn resource_bytes(contents: &wire::ResourceContents) -> usize {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    length(&contents.text) + length(&contents.blob)
+}
 
-    /// Its own members, each behind a comma.
-    pub(crate) fn write_members(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Tool(result) => splice(out, result),
-            Self::Prompt(result) => splice(out, result),
-            Self::Read(result, _) => splice(out, result),
-            Self::Complete(result) => splice(out, result),
-            Self::Discover(result, _) => splice(out, result),
-            Self::Initialized(result) => splice(out, result),
-            Self::InputRequired(result) => splice(out, result),
-            Self::TaskCreated(task) | Self::Task(task) => splice(out, task),
-            Self::List(page, _) => {
-                out.push(b',');
-                out.extend_from_slice(&page.members);
-                if let Some(next) = &page.next {
-                    out.extend_from_slice(b",\"nextCursor\":");
-                    jsonrpc::append(out, next);
-                }
-            }
-            Self::Acknowledged | Self::Unsubscribed(_) => {}
+fn value_bytes(value: &Value) -> usize {
+    let own = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(members) => {
+            let member = |(key, value): (&String, &Value)| key.len() + value_bytes(value);
+            members.iter().map(member).sum()
         }
-    }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    own + size_of::<Value>()
 }

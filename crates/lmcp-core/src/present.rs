@@ -4,12 +4,9 @@
 //! then arrives as escaped JSON, and images not at all. Some show the text alone. Each cuts what it finds too long, silently
 //! and in the middle. What a client says of itself decides nothing but this.
 
-use std::borrow::Cow;
+use lmcp_wire::CallToolResult;
 
-use lmcp_wire::{CallToolResult, Content, params::Params};
-use serde::Deserialize;
-
-use crate::{request::Request, server::Engine};
+use crate::{outcome::keep_as_text, request::Request, server::Engine};
 
 /// What one client shows its model of a result, and how much of it.
 ///
@@ -77,18 +74,6 @@ impl Default for Presentation {
     }
 }
 
-/// Says in text what `structuredContent` would, unless the text says it already.
-pub(crate) fn keep_as_text(result: &mut CallToolResult, value: &serde_json::Value) {
-    if result.text_is_whole && !result.content.is_empty() {
-        return;
-    }
-    let text = value.to_string();
-    let said = |block: &Content| block.as_text() == Some(&text);
-    if !result.content.iter().any(said) {
-        result.content.push(Content::text(text));
-    }
-}
-
 /// Clients whose ways are known, by the beginning of the name they give themselves.
 const KNOWN: &[(&str, Presentation)] = &[
     // Shows `structuredContent` alone if there is any. Warns at 10,000 tokens, cuts at 25,000. Its provider shrinks images to
@@ -111,7 +96,7 @@ pub(crate) type Presentations = Vec<(Box<str>, Presentation)>;
 impl Engine {
     /// How results are presented to the client that sent a request.
     pub(crate) fn presentation(&self, request: &Request) -> Presentation {
-        let name = client_name(request).unwrap_or_default();
+        let name = request.client_name().unwrap_or_default();
         let own = self
             .presentations
             .iter()
@@ -121,26 +106,6 @@ impl Engine {
         let found = all.find(|(known, _)| name.starts_with(known));
         found.map_or_else(Presentation::default, |(_, how)| *how)
     }
-}
-
-/// The name that a client gives itself: in its handshake, or on this very request.
-fn client_name(request: &Request) -> Option<Cow<'_, str>> {
-    if let Some(session) = request.session() {
-        return session.client_name();
-    }
-    let params: Params<'_> = request.params().ok()?;
-    name_of(params.meta?.client_info?.get())
-}
-
-/// The name in a client's `clientInfo`, and nothing else of it.
-pub(crate) fn name_of(info: &str) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        name: Cow<'a, str>,
-    }
-    let named: Named<'_> = serde_json::from_str(info).ok()?;
-    Some(named.name)
 }
 
 /// A little less than the 5 MB of base64 that model providers take.

@@ -1,18 +1,24 @@
 //! One valid request.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, num::NonZeroU32, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use lmcp_wire::{
-    ClientCapabilities, LoggingLevel, ProgressToken, ProtocolVersion, RequestId, RpcError, jsonrpc,
-    method::request, params::Params,
+    ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
+    RpcError, jsonrpc, method::request, task,
 };
 use serde::Deserialize;
+use serde_json::json;
 
-use crate::{budget::Reservation, caller::Caller, era::legacy, session::Session};
+use crate::{
+    budget::Reservation,
+    caller::Caller,
+    premises::Premises,
+    session::{self, Session},
+};
 
 /// A request whose version, identity and headers have been checked: nobody checks again.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request {
     pub(crate) id: RequestId,
     pub(crate) method: Cow<'static, str>,
@@ -21,7 +27,11 @@ pub struct Request {
     /// Cut out of its parameters.
     pub(crate) members: Members,
     pub(crate) version: ProtocolVersion,
+    /// Does the client want to know how far it gets?
+    pub(crate) wants_progress: bool,
+    /// Taken out by whoever writes the answer.
     pub(crate) progress_token: Option<ProgressToken>,
+    /// From which level on log messages are wanted, unless the session says otherwise.
     pub(crate) log_level: Option<LoggingLevel>,
     /// A mistake in `_meta` that weighs less than a wrong method or header, and is told after them.
     pub(crate) flaw: Option<Box<RpcError>>,
@@ -30,19 +40,68 @@ pub struct Request {
     pub(crate) caller: Caller,
     /// The memory that is reserved for what a large message becomes.
     pub(crate) weight: Option<Arc<Reservation>>,
+    /// Where questions find their places, in sessions.
+    pub(crate) premises: Option<Arc<Premises>>,
 }
 
-/// Members of the parameters, each a JSON text within the message.
-#[derive(Clone, Debug, Default)]
+/// Where the members of the parameters stand in the message, each a JSON text.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Members {
     /// The tool, prompt, resource or task.
-    pub(crate) target: Option<Bytes>,
-    pub(crate) arguments: Option<Bytes>,
-    pub(crate) input_responses: Option<Bytes>,
-    pub(crate) request_state: Option<Bytes>,
+    pub(crate) target: Option<Part>,
+    pub(crate) arguments: Option<Part>,
+    pub(crate) input_responses: Option<Part>,
+    pub(crate) request_state: Option<Part>,
+    /// Of `_meta`.
+    pub(crate) client_capabilities: Option<Part>,
+    /// Of `_meta`.
+    pub(crate) client_info: Option<Part>,
+}
+
+/// A text within a message. Small, because requests are moved around.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    start: u32,
+    length: NonZeroU32,
+}
+
+impl Part {
+    /// Where a part of a message stands in it. `None`: it is no part of it, or it is empty.
+    pub(crate) fn of(message: &[u8], part: &str) -> Option<Self> {
+        let start = (part.as_ptr() as usize).checked_sub(message.as_ptr() as usize)?;
+        let is_within = start + part.len() <= message.len();
+        let length = u32::try_from(part.len()).ok().and_then(NonZeroU32::new)?;
+        let start = u32::try_from(start).ok()?;
+        is_within.then_some(Self { start, length })
+    }
+
+    fn place(self) -> Range<usize> {
+        let start = self.start as usize;
+        start..start + self.length.get() as usize
+    }
 }
 
 impl Request {
+    /// The request that a transport makes for a client of a session: its replies are what the server says outside of any
+    /// request.
+    pub fn to_listen(session: &Session, caller: Caller) -> Self {
+        Self {
+            id: RequestId::Number(0),
+            method: Cow::Borrowed(request::LISTEN),
+            message: Bytes::from_static(LISTEN),
+            members: Members::default(),
+            version: session.version(),
+            wants_progress: false,
+            progress_token: None,
+            log_level: None,
+            flaw: None,
+            session: Some(session.clone()),
+            caller,
+            weight: None,
+            premises: None,
+        }
+    }
+
     /// To be repeated in the response.
     pub fn id(&self) -> &RequestId {
         &self.id
@@ -83,39 +142,116 @@ impl Request {
         if let Some(session) = &self.session {
             return session.capabilities();
         }
-        let params = self.params::<Params<'_>>().ok();
-        let raw = params.and_then(|params| params.meta?.client_capabilities);
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-            .unwrap_or_default()
+        let declared = self.part(self.members.client_capabilities);
+        declared.map_or_else(Default::default, |declared| {
+            decode(declared).unwrap_or_default()
+        })
+    }
+
+    /// Who the client says it is: good for a log line, never for a decision.
+    pub fn client_info(&self) -> Option<Implementation> {
+        match &self.session {
+            Some(session) => session.client_info(),
+            None => decode(self.part(self.members.client_info)?).ok(),
+        }
+    }
+
+    /// The name that the client gives itself: in its handshake, or on this very request.
+    pub(crate) fn client_name(&self) -> Option<Cow<'_, str>> {
+        match &self.session {
+            Some(session) => session.client_name(),
+            None => {
+                let info = self.part(self.members.client_info)?;
+                session::name_of(std::str::from_utf8(info).ok()?)
+            }
+        }
+    }
+
+    /// Does the client want to know how far the work gets?
+    pub fn wants_progress(&self) -> bool {
+        self.wants_progress
     }
 
     /// From which level on the client wants log messages: said on this request, or in its session before.
-    pub(crate) fn least_level(&self) -> Option<LoggingLevel> {
-        match &self.session {
-            Some(session) => session
-                .find()
-                .and_then(|live| live.level())
-                .or(Some(legacy::LEVEL)),
-            None => self.log_level,
-        }
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        let live = self.session.as_ref().and_then(Session::find);
+        live.and_then(|live| live.level()).or(self.log_level)
     }
 
     /// The last of the checks of `_meta`.
     pub(crate) fn check_flaw(&self) -> Result<(), RpcError> {
-        self.flaw
-            .as_ref()
-            .map_or(Ok(()), |flaw| Err(RpcError::clone(flaw)))
+        let flaw = self.flaw.as_ref();
+        flaw.map_or(Ok(()), |flaw| Err(RpcError::clone(flaw)))
+    }
+
+    /// Does this revision have tasks? In those before, a client can only wait.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.session.is_none()
+    }
+
+    /// Tasks are spoken of only with clients that said, on this request, that they know them.
+    pub(crate) fn expect_tasks(&self) -> Result<(), RpcError> {
+        if self.capabilities().has_extension(task::EXTENSION) {
+            return Ok(());
+        }
+        let mut needed = ClientCapabilities::default();
+        let tasks = (task::EXTENSION.to_owned(), json!({}));
+        needed.extensions = Some([tasks].into_iter().collect());
+        Err(RpcError::missing_capability(&needed))
     }
 
     /// The tool, prompt, resource or task that is meant.
-    pub(crate) fn target(&self) -> Result<Cow<'_, str>, RpcError> {
-        let text = self.members.target.as_deref().and_then(string);
+    ///
+    /// # Errors
+    /// There is none among the parameters, or it is no string.
+    pub fn target(&self) -> Result<Cow<'_, str>, RpcError> {
+        let text = self.part(self.members.target).and_then(string);
         text.ok_or_else(|| {
             let name = target_name(&self.method);
             RpcError::invalid_params(format!("`params.{name}` must be a string"))
         })
     }
+
+    /// The arguments of the tool or prompt, as JSON.
+    pub(crate) fn arguments(&self) -> Option<&[u8]> {
+        self.part(self.members.arguments)
+    }
+
+    /// What an earlier round asked for, or a task, as JSON.
+    pub(crate) fn input_responses(&self) -> Option<&[u8]> {
+        self.part(self.members.input_responses)
+    }
+
+    /// What an earlier round handed out, as JSON.
+    pub(crate) fn request_state(&self) -> Option<&[u8]> {
+        self.part(self.members.request_state)
+    }
+
+    /// Lets go of the message, for an answer that lasts long.
+    pub(crate) fn forget_message(&mut self) {
+        self.message = Bytes::new();
+        self.members = Members::default();
+        self.weight = None;
+    }
+
+    fn part(&self, part: Option<Part>) -> Option<&[u8]> {
+        self.message.get(part?.place())
+    }
 }
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("id", &self.id)
+            .field("method", &self.method)
+            .field("version", &self.version)
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a session listens to: every list. The resources it watches it names one by one, as they come.
+const LISTEN: &[u8] = br#"{"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}}"#;
 
 /// What the target of a method is called in its parameters.
 pub(crate) fn target_name(method: &str) -> &'static str {

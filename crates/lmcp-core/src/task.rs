@@ -14,7 +14,6 @@ use lmcp_wire::{
     input::InputResponses,
     task::{Task, TaskStatus},
 };
-use serde_json::value::RawValue;
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
@@ -22,7 +21,6 @@ use crate::{
     call::{Call, Work, poll_fenced},
     caller::Caller,
     clock,
-    era::modern,
     limits::Limits,
     random,
     resource::millis,
@@ -212,17 +210,11 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
         result = poll_fn(|cx| poll_fenced(&mut work, cx)) => result,
     };
     let settled = call.settle(result);
-    let extra = call.take_meta();
     let engine = &call.engine;
     let ended = engine.tasks.end(&id, |task| match settled {
         Ok(outcome) => {
-            let mut body = Vec::new();
-            modern::write_body(&mut body, outcome, extra, &engine.server_info);
-            let body = String::from_utf8(body)
-                .ok()
-                .and_then(|body| RawValue::from_string(body).ok());
             task.status = TaskStatus::Completed;
-            task.result = body;
+            task.result = (engine.forms.task_result)(outcome);
         }
         Err(error) => {
             task.status = TaskStatus::Failed;

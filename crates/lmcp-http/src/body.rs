@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use lmcp_core::{Replies, Reply};
+use lmcp_core::{Message, Messages};
 use tokio::time::{Instant, Sleep, sleep};
 
 use lmcp_core::transport::connections::Busy;
@@ -42,11 +42,7 @@ struct Events {
 /// Where events come from.
 enum Feed {
     /// The work itself: dropping it, because the client has gone, stops the work.
-    Work {
-        /// What made it a stream, and must go first.
-        first: Option<Reply>,
-        replies: Replies,
-    },
+    Work(Box<Work>),
     /// The stream of a call that runs elsewhere.
     Log(Reader),
     /// The stream of a session, and what goes onto it. A box, because there may be many that are hardly ever looked at.
@@ -55,10 +51,17 @@ enum Feed {
     Lines(Lines),
 }
 
+/// A call that goes on. In a box: an answer of one buffer, which nearly all are, is moved around without the room for it.
+struct Work {
+    /// What made it a stream, and must go first.
+    first: Option<Message>,
+    replies: Messages,
+}
+
 /// The stream of a session, and the news that go onto it. Dropped in this order: the reader first.
 pub(crate) struct Standing {
     pub(crate) reader: Reader,
-    pub(crate) news: Replies,
+    pub(crate) news: Messages,
     pub(crate) _leaving: Leaving,
 }
 
@@ -87,14 +90,15 @@ impl Body {
         }
     }
 
-    pub(crate) fn events(first: Option<Reply>, replies: Replies, keep_alive: Duration) -> Self {
+    pub(crate) fn events(first: Option<Message>, replies: Messages, keep_alive: Duration) -> Self {
         // A stream that begins because of silence breaks the silence at once.
         let wait = if first.is_some() {
             keep_alive
         } else {
             Duration::ZERO
         };
-        Self::from_feed(Feed::Work { first, replies }, wait, keep_alive)
+        let work = Feed::Work(Box::new(Work { first, replies }));
+        Self::from_feed(work, wait, keep_alive)
     }
 
     /// A stream that the client can come back to.
@@ -197,12 +201,13 @@ impl Feed {
     /// The next event, and whether it is the last.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, bool)>> {
         match self {
-            Self::Work { first, replies } => {
+            Self::Work(work) => {
+                let Work { first, replies } = &mut **work;
                 let reply = match first.take() {
                     Some(reply) => Some(reply),
                     None => ready!(replies.poll_next(cx)),
                 };
-                let last = reply.as_ref().is_some_and(Reply::is_response);
+                let last = reply.as_ref().is_some_and(Message::is_response);
                 Poll::Ready(reply.map(|reply| (Event::new(b"data: ", reply.into_json()), last)))
             }
             Self::Log(reader) => reader

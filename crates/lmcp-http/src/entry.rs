@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use lmcp_core::{Handle, Throttle, transport::LocalPeer};
+use lmcp_core::{Endpoint, Throttle, transport::LocalPeer};
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR};
 use tokio::net::TcpStream;
 
@@ -11,7 +11,7 @@ use crate::local_user;
 
 /// What a port asks about those who connect.
 pub(crate) struct Door {
-    pub(crate) server: Handle,
+    pub(crate) server: Endpoint,
     /// Only the user of this server and root are served.
     pub(crate) asks_for_user: bool,
     /// The server is asked about every connection from this machine.

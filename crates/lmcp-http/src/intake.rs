@@ -173,7 +173,7 @@ impl Reading<'_> {
         let wait = self.shared.limits.admission_wait;
         let wanted = length.next_power_of_two().max(FIRST).min(self.most);
         let room = self.room.get_or_insert_with(|| {
-            let account = self.shared.budget.account(&self.caller.owner());
+            let account = self.shared.endpoint.budget().account(&self.caller.owner());
             account.take(0)
         });
         if room.bytes() >= length {

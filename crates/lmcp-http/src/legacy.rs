@@ -7,9 +7,11 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use lmcp_core::{Caller, Replies, Reply, ReplyKind, Request, Session, admit, handshake};
+use lmcp_core::{Caller, Message, MessageKind, Messages, Request, Session, admit, handshake};
 use lmcp_wire::{
-    Incoming, RequestId, RpcError, header, jsonrpc,
+    Incoming, RequestId, RpcError,
+    error::METHOD_NOT_FOUND,
+    header, jsonrpc,
     legacy::CancelledParams,
     method::{notification, request},
     params::Params,
@@ -28,7 +30,7 @@ use crate::{
 const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 
 /// One request message, as it was read.
-pub(crate) struct Message<'a> {
+pub(crate) struct Received<'a> {
     pub(crate) bytes: &'a Bytes,
     pub(crate) id: RequestId,
     pub(crate) method: &'a str,
@@ -57,25 +59,25 @@ pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>,
 }
 
 /// The handshake: its answer carries the session.
-pub(crate) async fn open(shared: &Shared, message: Message<'_>, caller: Caller) -> Response<Body> {
-    let Message {
+pub(crate) async fn open(shared: &Shared, message: Received<'_>, caller: Caller) -> Response<Body> {
+    let Received {
         bytes, id, params, ..
     } = message;
     let agreement = match handshake(bytes) {
         Ok(agreement) => agreement,
-        Err(error) => return json(StatusCode::BAD_REQUEST, Reply::error(Some(&id), &error)),
+        Err(error) => return json(StatusCode::BAD_REQUEST, Message::error(Some(&id), &error)),
     };
     let (held, text) = shared.sessions.open(agreement, &caller);
     let session = shared.sessions.session(&held, false);
     let name = request::INITIALIZE;
     let reply = match admit(bytes, id.clone(), name, params, caller, Some(&session)) {
-        Ok(request) => shared.service.call(request).response().await,
-        Err(error) => Some(Reply::error(Some(&id), &error)),
+        Ok(request) => shared.endpoint.start(request).response().await,
+        Err(error) => Some(Message::error(Some(&id), &error)),
     };
     let Some(reply) = reply else {
         return empty(StatusCode::INTERNAL_SERVER_ERROR);
     };
-    let opened = reply.kind() == ReplyKind::Result;
+    let opened = reply.kind() == MessageKind::Result;
     let mut response = json(StatusCode::OK, reply);
     if let Some(text) = HeaderValue::from_str(&text).ok().filter(|_| opened) {
         response.headers_mut().insert(SESSION_ID, text);
@@ -87,7 +89,7 @@ pub(crate) async fn open(shared: &Shared, message: Message<'_>, caller: Caller) 
 pub(crate) async fn call(
     shared: &Shared,
     member: &Member,
-    message: Message<'_>,
+    message: Received<'_>,
     caller: Caller,
     accept: Accept,
 ) -> Response<Body> {
@@ -95,9 +97,9 @@ pub(crate) async fn call(
     let id = message.id.clone();
     let request = match request_of(message, caller.clone(), &session) {
         Ok(request) => request,
-        Err(error) => return json(StatusCode::OK, Reply::error(Some(&id), &error)),
+        Err(error) => return json(StatusCode::OK, Message::error(Some(&id), &error)),
     };
-    let mut replies = shared.service.call(request);
+    let mut replies = shared.endpoint.start(request);
     if let Some(reply) = replies.take_ready() {
         return json(StatusCode::OK, reply);
     }
@@ -107,7 +109,7 @@ pub(crate) async fn call(
         *response.status_mut() = StatusCode::OK;
         return response;
     };
-    let refused = |error: &RpcError| json(StatusCode::OK, Reply::error(Some(&id), error));
+    let refused = |error: &RpcError| json(StatusCode::OK, Message::error(Some(&id), error));
     if let Err(error) = shared.sessions.expect_free(&held.id, &id) {
         return refused(&error);
     }
@@ -121,12 +123,12 @@ pub(crate) async fn call(
         }
     }
     let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
-    let replies = match first {
+    match first {
         Poll::Ready(Some(reply)) if reply.is_response() => return json(StatusCode::OK, reply),
         Poll::Ready(Some(reply)) => replies.put_back(reply),
         Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
-        Poll::Pending => replies,
-    };
+        Poll::Pending => {}
+    }
     let room = match room.map_or_else(find_place, Ok) {
         Ok(room) => Some(room),
         Err(error) => return refused(&error),
@@ -204,12 +206,12 @@ pub(crate) async fn batch(
         }
         Some(Err(error)) => Err((StatusCode::OK, error)),
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
-        None => Ok(json(StatusCode::OK, Reply::batch(&answers))),
+        None => Ok(json(StatusCode::OK, Message::batch(&answers))),
     }
 }
 
 /// The responses to all, which run side by side.
-async fn all(calls: Vec<Started>) -> Vec<Reply> {
+async fn all(calls: Vec<Started>) -> Vec<Message> {
     let mut running: Vec<_> = calls.into_iter().map(|call| call.replies).collect();
     let mut answers = Vec::with_capacity(running.len());
     poll_fn(|cx| {
@@ -241,7 +243,7 @@ async fn all(calls: Vec<Started>) -> Vec<Reply> {
 struct Batch<'a> {
     calls: Vec<Started>,
     /// What is answered already.
-    answers: Vec<Reply>,
+    answers: Vec<Message>,
     /// What wants no answer.
     others: Vec<Incoming<'a>>,
 }
@@ -259,11 +261,11 @@ impl<'a> Batch<'a> {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(other) => return self.others.push(other),
             Err(rejected) => {
-                let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                let reply = Message::error(rejected.id.as_ref(), &rejected.error);
                 return self.answers.push(reply);
             }
         };
-        let message = Message {
+        let message = Received {
             bytes: frame,
             id: id.clone(),
             method: &method,
@@ -271,14 +273,14 @@ impl<'a> Batch<'a> {
         };
         match self.start(shared, message, caller, session, member) {
             Ok(started) => self.calls.push(started),
-            Err(error) => self.answers.push(Reply::error(Some(&id), &error)),
+            Err(error) => self.answers.push(Message::error(Some(&id), &error)),
         }
     }
 
     fn start(
         &self,
         shared: &Shared,
-        message: Message<'_>,
+        message: Received<'_>,
         caller: &Caller,
         session: &Session,
         member: &Member,
@@ -292,7 +294,7 @@ impl<'a> Batch<'a> {
             return Err(RpcError::invalid_request(words));
         }
         let request = request_of(message, caller.clone(), session)?;
-        let mut replies = shared.service.call(request);
+        let mut replies = shared.endpoint.start(request);
         let ready = replies.take_ready();
         let mut room = None;
         if let Member::Of(held) = member {
@@ -304,7 +306,7 @@ impl<'a> Batch<'a> {
             }
         }
         if let Some(reply) = ready {
-            replies = Replies::ready(reply);
+            replies = Messages::ready(reply);
         }
         Ok(Started { id, replies, room })
     }
@@ -394,7 +396,7 @@ pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
 }
 
 /// The stream of a session, for as long as its client reads it.
-fn standing(shared: &Shared, held: &Held, reader: Reader, news: Replies) -> Response<Body> {
+fn standing(shared: &Shared, held: &Held, reader: Reader, news: Messages) -> Response<Body> {
     let leaving = Leaving {
         sessions: Arc::downgrade(&shared.sessions),
         session: held.id,
@@ -413,9 +415,13 @@ fn news(
     shared: &Shared,
     session: &Session,
     caller: Caller,
-) -> Result<Replies, Box<Response<Body>>> {
-    let mut news = shared.service.call(session.listen(caller));
+) -> Result<Messages, Box<Response<Body>>> {
+    let mut news = shared.endpoint.start(Request::to_listen(session, caller));
     match news.take_ready() {
+        Some(refusal) if refusal.kind() == MessageKind::Error(METHOD_NOT_FOUND) => {
+            let words = "this server does not tell what changes, so there is no stream to open";
+            Err(Box::new(not_allowed(words)))
+        }
         Some(refusal) => Err(Box::new(json(StatusCode::SERVICE_UNAVAILABLE, refusal))),
         None => Ok(news),
     }
@@ -427,7 +433,7 @@ fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
     // Its name is that of nothing: some clients come back even after an error, and are then told not to.
     let kept = Kept::Events(shared.limits.replay_bytes);
     let stream = Stream::answer(0, std::iter::empty(), false, kept);
-    stream.push_now(Reply::error(Some(id), &RpcError::internal(words)));
+    stream.push_now(Message::error(Some(id), &RpcError::internal(words)));
     stream.end();
     events(Body::log(Reader::open(&stream), shared.limits.keep_alive))
 }
@@ -458,11 +464,11 @@ fn session(shared: &Shared, member: &Member, accept: Accept) -> Session {
 }
 
 fn request_of(
-    message: Message<'_>,
+    message: Received<'_>,
     caller: Caller,
     session: &Session,
 ) -> Result<Request, RpcError> {
-    let Message {
+    let Received {
         bytes,
         id,
         method,

@@ -13,7 +13,7 @@ use std::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 use lmcp_core::{
-    Handle, Tasks, Transport,
+    Endpoint, Tasks, Transport,
     session::{Agreement, SessionKey},
 };
 use lmcp_wire::RpcError;
@@ -50,7 +50,7 @@ type Streams = HashMap<String, Open>;
 
 /// HTTP+SSE of one server.
 pub(crate) struct Pair {
-    server: Handle,
+    server: Endpoint,
     /// Signs those secrets.
     key: SessionKey,
     open: Arc<Mutex<Streams>>,
@@ -58,7 +58,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(server: Handle) -> Self {
+    pub(crate) fn new(server: Endpoint) -> Self {
         Self {
             key: server.session_key().for_purpose("the address of messages"),
             server,

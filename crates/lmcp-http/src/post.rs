@@ -5,7 +5,7 @@ use std::{future::poll_fn, task::Poll};
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use lmcp_core::{
-    Caller, HeaderValue as Found, Headers, NoRoom, Replies, Reply, ReplyKind, is_handshake,
+    Caller, HeaderValue as Found, Headers, Message, MessageKind, Messages, NoRoom, is_handshake,
 };
 use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::{
     body::Body,
     intake::{read, turn_away},
-    legacy::{self, Message},
+    legacy::{self, Received},
     service::{Here, Shared, empty, refuse},
     session::Member,
 };
@@ -60,7 +60,7 @@ where
         Err(response) => return Ok(Box::pin(turn_away(*response, body, &here)).await),
     };
     let (accept, ()) = (accept?, typed?);
-    if here.budget.is_tight()
+    if here.endpoint.budget().is_tight()
         && let Err(no_room) = expect_share(&here, &caller).await
     {
         let refusal = refuse(StatusCode::SERVICE_UNAVAILABLE, &no_room.into());
@@ -77,7 +77,7 @@ where
 
 /// A caller that has more than its share of the memory, in answers that it does not read, gets no more of them.
 async fn expect_share(shared: &Shared, caller: &Caller) -> Result<(), NoRoom> {
-    let account = shared.budget.account(&caller.owner());
+    let account = shared.endpoint.budget().account(&caller.owner());
     account.expect_share(shared.limits.admission_wait).await
 }
 
@@ -98,12 +98,12 @@ async fn take(
             }
             return Ok(json(
                 StatusCode::BAD_REQUEST,
-                Reply::error(rejected.id.as_ref(), &rejected.error),
+                Message::error(rejected.id.as_ref(), &rejected.error),
             ));
         }
     };
     if !params.meta.is_some_and(|meta| meta.is_modern()) {
-        let message = Message {
+        let message = Received {
             bytes: &bytes,
             id: id.clone(),
             method: &method,
@@ -119,7 +119,7 @@ async fn take(
                 let call = legacy::call(shared, &member, message, caller, accept);
                 return Ok(Box::pin(call).await);
             }
-            Err((status, error)) => return Ok(json(status, Reply::error(Some(&id), &error))),
+            Err((status, error)) => return Ok(json(status, Message::error(Some(&id), &error))),
         }
     }
     if method == method::request::LISTEN && !accept.events {
@@ -128,13 +128,13 @@ async fn take(
         ));
         return Ok(json(
             StatusCode::NOT_ACCEPTABLE,
-            Reply::error(Some(&id), &error),
+            Message::error(Some(&id), &error),
         ));
     }
     Ok(
         match lmcp_core::admit(&bytes, id.clone(), &method, params, caller, None) {
-            Ok(request) => respond(shared, shared.service.call(request), accept).await,
-            Err(error) => json(status(error.code), Reply::error(Some(&id), &error)),
+            Ok(request) => respond(shared, shared.endpoint.start(request), accept).await,
+            Err(error) => json(status(error.code), Message::error(Some(&id), &error)),
         },
     )
 }
@@ -161,7 +161,7 @@ fn told(
 /// Plain JSON if the response comes first; else a stream, as soon as something else does or it takes long.
 pub(crate) async fn respond(
     shared: &Shared,
-    mut replies: Replies,
+    mut replies: Messages,
     accept: Accept,
 ) -> Response<Body> {
     let first = if let Some(reply) = replies.take_ready() {
@@ -185,12 +185,12 @@ pub(crate) async fn respond(
 }
 
 enum First {
-    Reply(Option<Reply>),
+    Reply(Option<Message>),
     Silence,
 }
 
 /// The first reply, or silence for so long that the client should see something. No timer is made for quick answers.
-async fn first(replies: &mut Replies, shared: &Shared) -> First {
+async fn first(replies: &mut Messages, shared: &Shared) -> First {
     if let Poll::Ready(reply) = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await {
         return First::Reply(reply);
     }
@@ -200,9 +200,9 @@ async fn first(replies: &mut Replies, shared: &Shared) -> First {
     }
 }
 
-fn reply_status(reply: &Reply) -> StatusCode {
+fn reply_status(reply: &Message) -> StatusCode {
     match reply.kind() {
-        ReplyKind::Error(code) => status(code),
+        MessageKind::Error(code) => status(code),
         _ => StatusCode::OK,
     }
 }
@@ -222,7 +222,7 @@ fn status(code: i64) -> StatusCode {
     }
 }
 
-pub(crate) fn json(status: StatusCode, reply: Reply) -> Response<Body> {
+pub(crate) fn json(status: StatusCode, reply: Message) -> Response<Body> {
     let mut response = whole_json(reply.into_json());
     *response.status_mut() = status;
     response

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{
-    Error, Handle, Limits, Tasks, Throttle, Transport,
+    Endpoint, Error, Limits, Tasks, Throttle, Transport,
     transport::connections::{Connection, Connections},
 };
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
@@ -164,7 +164,7 @@ impl Http {
     }
 
     /// What is asked about those who connect. Whoever shows a token has shown enough.
-    fn door(&self, server: &Handle) -> Door {
+    fn door(&self, server: &Endpoint) -> Door {
         let is_open = self.settings.identify.is_none();
         Door {
             asks_for_user: is_open && !self.remote && !self.any_local_user,
@@ -193,7 +193,7 @@ impl std::fmt::Debug for Http {
 }
 
 impl Transport for Http {
-    async fn serve(mut self, server: Handle) -> Result<(), Error> {
+    async fn serve(mut self, server: Endpoint) -> Result<(), Error> {
         if !self.local.ip().is_loopback() && !self.remote {
             let address = self.local;
             return Err(Error::config(format!(

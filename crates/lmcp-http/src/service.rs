@@ -11,8 +11,7 @@ use std::{
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use lmcp_core::{
-    Budget, Caller, Handle, HeaderValue as Found, Limits, Reply, Service,
-    transport::connections::Connection,
+    Caller, Endpoint, HeaderValue as Found, Limits, Message, transport::connections::Connection,
 };
 use lmcp_wire::{RpcError, header as wire};
 
@@ -40,12 +39,12 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub fn service(server: Handle) -> HttpService {
-    let limits = server.limits().clone();
+pub fn service(server: impl Into<Endpoint>) -> HttpService {
+    let endpoint = server.into();
+    let limits = endpoint.limits().clone();
     HttpService::of(Shared {
-        sessions: Sessions::new(&server),
-        budget: server.budget().clone(),
-        service: Box::new(server),
+        sessions: Sessions::new(&endpoint),
+        endpoint,
         limits,
         guard: Guard::default(),
         identify: None,
@@ -74,11 +73,9 @@ pub(crate) struct Settings {
 pub(crate) type Identify = Box<dyn Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync>;
 
 pub(crate) struct Shared {
-    pub(crate) service: Box<dyn Service>,
+    pub(crate) endpoint: Endpoint,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
-    /// The memory that callers share.
-    pub(crate) budget: Budget,
     guard: Guard,
     identify: Option<Identify>,
     /// The only path that is answered; all of them when mounted.
@@ -87,8 +84,8 @@ pub(crate) struct Shared {
 }
 
 impl HttpService {
-    pub(crate) fn standalone(server: Handle, settings: Settings) -> Self {
-        let limits = server.limits().clone();
+    pub(crate) fn standalone(endpoint: Endpoint, settings: Settings) -> Self {
+        let limits = endpoint.limits().clone();
         let Settings {
             guard,
             identify,
@@ -96,10 +93,9 @@ impl HttpService {
             pair,
         } = settings;
         Self::of(Shared {
-            sessions: Sessions::new(&server),
-            pair: pair.then(|| Pair::new(server.clone())),
-            budget: server.budget().clone(),
-            service: Box::new(server),
+            sessions: Sessions::new(&endpoint),
+            pair: pair.then(|| Pair::new(endpoint.clone())),
+            endpoint,
             limits,
             guard,
             identify,
@@ -384,7 +380,7 @@ fn preflight() -> Response<Body> {
 
 /// A JSON-RPC error that belongs to no request.
 pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> Response<Body> {
-    post::json(status, Reply::error(None, error))
+    post::json(status, Message::error(None, error))
 }
 
 pub(crate) fn empty(status: StatusCode) -> Response<Body> {

@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use lmcp_core::{Reply, ReplyKind};
+use lmcp_core::{Message, MessageKind};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
@@ -176,15 +176,15 @@ impl Stream {
     }
 
     /// Adds what is said.
-    pub(crate) fn push(&self, reply: Reply) {
+    pub(crate) fn push(&self, reply: Message) {
         match reply.kind() {
-            ReplyKind::Pause(time) => self.pause(time),
+            MessageKind::Pause(time) => self.pause(time),
             _ => self.push_now(reply),
         }
     }
 
     /// Adds a message.
-    pub(crate) fn push_now(&self, reply: Reply) {
+    pub(crate) fn push_now(&self, reply: Message) {
         let mut log = self.lock();
         let response = reply.is_response();
         if !response && matches!(self.kept, Kept::Responses) {

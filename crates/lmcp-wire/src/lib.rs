@@ -5,7 +5,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | [`jsonrpc`] | the envelope: parse one message, write one message |
+//! | [`jsonrpc`], [`members`] | the envelope: parse one message, write one message; members that nobody need understand |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
@@ -28,6 +28,7 @@ pub mod input;
 pub mod jsonrpc;
 pub mod legacy;
 pub mod logging;
+pub mod members;
 pub mod meta;
 pub mod method;
 pub mod order;

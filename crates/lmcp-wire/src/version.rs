@@ -28,6 +28,11 @@ impl ProtocolVersion {
         Self::V2026_07_28,
     ];
 
+    /// The place of the revision in [`ProtocolVersion::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The date that names the revision on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -5,11 +5,12 @@
 //! program.
 
 pub use lmcp_core::{
-    Budget, Caller, CallerTransport, Client, Completing, Cx, Error, Handle, Handler, HeaderValue,
-    Identity, Json, JsonText, Limits, Next, NoArgs, NoRoom, Presentation, Process, Progress,
-    Prompt, Replies, Reply, ReplyKind, Request, Reservation, Resource, Server, Service, Session,
-    Tool, ToolError, ToolResult, ToolSet, Transport, Workplace, ask, client, error, pair, roots,
-    stdio, transport::Unix, unix, workplace,
+    Budget, Caller, CallerTransport, Client, Completing, Cx, Discovery, Endpoint, Error, Handle,
+    Handler, HeaderValue, Identity, Json, JsonText, Layered, Limits, Message, MessageKind,
+    Messages, Next, NoArgs, NoRoom, Notice, Outcome, Page, Payload, Presentation, Process,
+    Progress, ProgressReport, Prompt, Replies, Reply, Request, Reservation, Resource, Server,
+    Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet, Transport, Workplace, ask,
+    client, error, pair, roots, service, stdio, transport::Unix, unix, workplace,
 };
 #[cfg(feature = "embed")]
 pub use lmcp_embed as embed;

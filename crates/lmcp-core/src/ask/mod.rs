@@ -8,6 +8,7 @@
 //! In a session of an older revision a question is a request to the client, and simply waits for its answer; so it does
 //! once the handler has become a task (see [`Cx::detach`]).
 
+mod inline;
 mod question;
 pub(crate) mod seal;
 
@@ -17,9 +18,8 @@ use std::sync::{
 };
 
 use lmcp_wire::{
-    self as wire, ClientCapabilities, RpcError,
-    elicit::ElicitMode,
-    input::{InputRequest, InputRequests, InputRequiredResult, InputResponses},
+    ClientCapabilities, RpcError,
+    input::{InputRequests, InputRequiredResult, InputResponses},
     method::request,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
@@ -28,17 +28,18 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 
+pub use inline::{Answer, Asks};
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
 
+use inline::{expect_questions, lacking, taken_back};
+
 use crate::{
-    budget::{Reservation, try_later},
     call::Call,
     cx::Cx,
-    era::legacy,
     error::{ToolError, ToolResult},
-    request::{Members, decode, string},
-    service::Reply,
-    session::{self, Live, Session},
+    reply::Reply,
+    request::{Request, decode, string},
+    session::{self, NoAnswer, Session},
 };
 
 /// What is known of a request's questions.
@@ -84,12 +85,12 @@ struct Carried {
 impl Asking {
     /// Reads what a retry brings: answers, and the state they belong to.
     pub(crate) fn resume(
-        members: &Members,
+        request: &Request,
         sealer: &seal::Sealer,
         subject: impl FnOnce() -> seal::Subject,
     ) -> Result<Self, RpcError> {
         let mut known = Known::default();
-        if let Some(state) = &members.request_state {
+        if let Some(state) = request.request_state() {
             let state = string(state)
                 .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
             let carried: Carried = sealer.open(&state, &subject())?;
@@ -97,7 +98,7 @@ impl Asking {
             known.memory = carried.memory;
             known.round = carried.round;
         }
-        if let Some(responses) = &members.input_responses {
+        if let Some(responses) = request.input_responses() {
             let responses: InputResponses = decode(responses)
                 .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
             known.answers.extend(responses);
@@ -310,18 +311,17 @@ impl Cx {
         }
         let open = std::mem::take(&mut self.0.asking.lock().open);
         let live = session.live().map_err(ToolError::rpc)?;
-        let _places = self.expect_questions(open.len(), &live)?;
+        let premises = &self.0.engine.premises;
+        let places = expect_questions(premises, &self.0.request, open.len(), &live);
+        let _places = places.map_err(ToolError::rpc)?;
         let mut waiting = Vec::with_capacity(open.len());
         for (key, request) in open {
-            let method = request.method();
-            let params = legacy::question::params(session.version(), request)?;
             let asked = Asked {
                 question: live.question(self.id()),
                 call: &self.0,
                 answered: false,
             };
-            let request = Reply::request(&asked.question.id(), method, &params);
-            self.0.outbox.push(request);
+            self.0.outbox.push(Reply::Ask(asked.question.ask(request)));
             waiting.push((key, asked));
         }
         let thinking = (Thinking::begin(&self.0.asking), live.wait());
@@ -340,22 +340,6 @@ impl Cx {
             let keys = keys.join("`, `");
             ToolError::new(format!("the answer to `{keys}` does not fit the question"))
         })
-    }
-
-    /// Places for so many more questions that wait: a share for each caller, and no more for a session than it may have
-    /// requests in flight.
-    fn expect_questions(&self, more: usize, live: &Live) -> ToolResult<Reservation> {
-        let (engine, limits) = (&self.0.engine, &self.0.engine.limits);
-        let refused = |limit: &str, most: usize| {
-            let words = format!("the limit `{limit}` of {most} is reached; try again later");
-            ToolError::rpc(try_later(words, limit, most))
-        };
-        if live.waiting() >= limits.requests_in_flight {
-            return Err(refused("requests_in_flight", limits.requests_in_flight));
-        }
-        let places = engine.questions.account(&self.caller().owner());
-        let reserved = places.try_reserve(more);
-        reserved.map_err(|_| refused("questions", limits.questions))
     }
 
     /// Keeps a value for when this handler runs again after a question. The client carries it, sealed.
@@ -388,7 +372,7 @@ impl Cx {
             let words = "this asks the client, which needs a session: send `initialize` first";
             return Err(ToolError::new(words));
         }
-        let lacking = lacking(&open, &self.capabilities());
+        let lacking = lacking(open.values(), &self.capabilities());
         if lacking != ClientCapabilities::default() {
             return Err(ToolError::missing(lacking));
         }
@@ -427,8 +411,10 @@ async fn wait(waiting: Vec<(String, Asked<'_>)>, call: &Call) -> ToolResult<()> 
     for (key, mut asked) in waiting {
         let answer = asked.question.answer().await;
         asked.answered = true;
-        let answer =
-            answer.map_err(|err| ToolError::new(format!("no answer to `{key}`: {err}")))?;
+        let answer = answer.map_err(|none| match none {
+            NoAnswer::Error(err) => ToolError::new(format!("no answer to `{key}`: {err}")),
+            NoAnswer::Unaskable(words) => ToolError::new(words),
+        })?;
         call.asking.lock().answers.insert(key, answer);
     }
     Ok(())
@@ -444,7 +430,7 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.call.outbox.push(self.question.taken_back());
+            self.call.outbox.push(taken_back(&self.question));
         }
     }
 }
@@ -455,38 +441,3 @@ const CAN_ASK: [&str; 3] = [
     request::RESOURCES_READ,
     request::PROMPTS_GET,
 ];
-
-/// What the client would have had to declare for these questions, and did not.
-fn lacking(open: &InputRequests, declared: &ClientCapabilities) -> ClientCapabilities {
-    let mut lacking = ClientCapabilities::default();
-    let sampling = declared.sampling.as_ref();
-    for request in open.values() {
-        match request {
-            InputRequest::Elicit(params) => {
-                let needed = match params.mode {
-                    Some(ElicitMode::Url) if !declared.has_url() => {
-                        &mut lacking.elicitation.get_or_insert_default().url
-                    }
-                    None | Some(ElicitMode::Form) if !declared.has_form() => {
-                        &mut lacking.elicitation.get_or_insert_default().form
-                    }
-                    _ => continue,
-                };
-                *needed = Some(wire::Object::new());
-            }
-            InputRequest::Sample(params) => {
-                let tools = sampling.and_then(|sampling| sampling.tools.as_ref());
-                if params.tools.is_some() && tools.is_none() {
-                    lacking.sampling.get_or_insert_default().tools = Some(wire::Object::new());
-                } else if sampling.is_none() {
-                    lacking.sampling.get_or_insert_default();
-                }
-            }
-            InputRequest::Roots(_) if declared.roots.is_none() => {
-                lacking.roots.get_or_insert_default();
-            }
-            _ => {}
-        }
-    }
-    lacking
-}

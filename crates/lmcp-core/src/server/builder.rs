@@ -2,32 +2,28 @@
 
 use std::{
     any::Any,
-    sync::{Arc, RwLock, atomic::AtomicUsize},
+    sync::{Arc, RwLock},
     time::Duration,
 };
 
 use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 
-use super::{
-    Engine, Handle,
-    catalog::Catalog,
-    engine::{Instructions, LocalPeerCheck, PeerCheck},
-    sight::Rule,
-};
+use super::{Engine, Handle, catalog::Catalog, engine::Instructions, sight::Rule};
 use crate::{
     ask::seal::Sealer,
-    budget::Budget,
     caller::Caller,
+    endpoint::Transport,
+    era::FORMS,
     error::Error,
     layer::{Layer, Next},
     limits::Limits,
+    premises::{Premises, Terms},
     present::{Presentation, Presentations},
     prompt::{AnyPrompt, Prompt},
     random,
     request::Request,
     resource::{AnyResource, Resource, millis},
     service::Replies,
-    session::SessionKey,
     set::{Parts, ToolSet},
     spawn::Tasks,
     state::States,
@@ -35,7 +31,7 @@ use crate::{
     subscribe::Listeners,
     task::TaskStore,
     tool::{AnyTool, Effect, Tool},
-    transport::{CheckingLocalPeer, LocalPeer, Peer, Transport},
+    transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
 
 /// A server, described. [`Server::serve`] runs it on a transport; [`Server::start`] gives a [`Handle`] to run it on
@@ -59,15 +55,12 @@ use crate::{
 pub struct Server {
     info: Implementation,
     instructions: Option<Instructions>,
-    limits: Limits,
     list_cache: CacheHint,
     layers: Vec<Layer>,
     sight: Option<Rule>,
     presentations: Presentations,
-    peer_checks: Vec<PeerCheck>,
-    local_peer_checks: Vec<LocalPeerCheck>,
+    terms: Terms,
     state: States,
-    key: Option<[u8; 32]>,
     parts: Parts,
 }
 
@@ -77,16 +70,13 @@ impl Server {
         Self {
             info: Implementation::new(name, version),
             instructions: None,
-            limits: Limits::default(),
             // Lists change rarely, and whoever listens hears of it.
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
             sight: None,
             presentations: Presentations::new(),
-            peer_checks: Vec::new(),
-            local_peer_checks: Vec::new(),
+            terms: Terms::default(),
             state: States::default(),
-            key: None,
             parts: Parts::default(),
         }
     }
@@ -171,7 +161,7 @@ impl Server {
     /// # use lmcp_wire::RpcError;
     /// let server = Server::new("careful", "1.0.0").layer(|request, next| {
     ///     if request.caller().peer().is_some_and(|process| process.uid == 0) {
-    ///         return Replies::error(request.id(), &RpcError::invalid_request("not for root"));
+    ///         return Replies::error(RpcError::invalid_request("not for root"));
     ///     }
     ///     next.call(request)
     /// });
@@ -214,7 +204,7 @@ impl Server {
         mut self,
         check: impl Fn(&Peer) -> Result<(), RpcError> + Send + Sync + 'static,
     ) -> Self {
-        self.peer_checks.push(Box::new(check));
+        self.terms = self.terms.admit_peers(check);
         self
     }
 
@@ -225,13 +215,13 @@ impl Server {
         mut self,
         check: impl Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync + 'static,
     ) -> Self {
-        self.local_peer_checks.push(Box::new(check));
+        self.terms = self.terms.admit_local_peers(check);
         self
     }
 
     /// Other bounds than the default ones.
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.terms = self.terms.limits(limits);
         self
     }
 
@@ -249,7 +239,7 @@ impl Server {
     /// The key for what clients carry: the ids of sessions, and what is kept between two rounds of questions. Give the same one to all instances that
     /// may answer the same client; by default every start makes its own.
     pub fn key(mut self, key: [u8; 32]) -> Self {
-        self.key = Some(key);
+        self.terms = self.terms.key(key);
         self
     }
 
@@ -261,28 +251,27 @@ impl Server {
         let mut catalog = Catalog::default();
         let offered = catalog.add(self.parts)?;
         catalog.mark(offered);
-        let key = self.key.unwrap_or_else(random::bytes);
+        let key = self.terms.key.unwrap_or_else(random::bytes);
+        let premises = Premises::new(self.terms.key(key));
+        let server_info = serde_json::to_string(&self.info).expect("names are JSON");
         let engine = Engine {
-            budget: Budget::of_memory(self.limits.memory_bytes),
-            questions: Budget::new(self.limits.questions),
-            steps: Steps::new(self.limits.blocking_steps),
-            listeners: Listeners::new(&self.limits),
+            budget: premises.budget.clone(),
+            steps: Steps::new(premises.limits.blocking_steps),
+            listeners: Listeners::new(&premises.limits),
             tasks: TaskStore::default(),
-            limits: self.limits,
-            server_info: serde_json::to_string(&self.info).expect("names are JSON"),
+            limits: premises.limits.clone(),
+            forms: &FORMS,
+            premises: Arc::new(premises),
+            server_info: server_info.into(),
             instructions: self.instructions,
             list_cache: self.list_cache,
             catalog: RwLock::new(Arc::new(catalog)),
             layers: self.layers,
             sight: self.sight,
             presentations: self.presentations,
-            peer_checks: self.peer_checks,
-            local_peer_checks: self.local_peer_checks,
             state: self.state,
             sealer: Sealer::new(&key),
-            session_key: SessionKey::derive(&key),
             spawned: Tasks::default(),
-            serving: AtomicUsize::new(0),
         };
         Ok(Handle::own(engine))
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::sight::Sight;
 use crate::{
     clock,
-    era::{self, Shown as _},
+    era::Forms,
     error::Error,
     outcome::Page,
     paging,
@@ -52,7 +52,7 @@ struct Changed {
 pub(crate) struct Shelf<T> {
     items: BTreeMap<String, Arc<T>>,
     /// One for each revision, with output schemas and without.
-    first_pages: [[OnceLock<Page>; 2]; era::SERVED.len()],
+    first_pages: [[OnceLock<Page>; 2]; ProtocolVersion::ALL.len()],
 }
 
 /// Which page of a list, how long, and for whom.
@@ -64,6 +64,7 @@ pub(crate) struct Wanted<'a> {
     /// With the schemas of structured results?
     pub(crate) structured: bool,
     pub(crate) sight: Sight<'a>,
+    pub(crate) forms: &'static Forms,
 }
 
 impl<T> Default for Shelf<T> {
@@ -260,7 +261,7 @@ impl Catalog {
 
     pub(crate) fn list_tools(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
         let show = |tool: &CheckedTool| {
-            let mut shown = tool.spec.shown(wanted.version);
+            let mut shown = (wanted.forms.tool)(wanted.version, &tool.spec);
             if !wanted.structured && shown.output_schema.is_some() {
                 shown.to_mut().output_schema = None;
             }
@@ -275,19 +276,26 @@ impl Catalog {
     }
 
     pub(crate) fn list_prompts(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
-        let show = |prompt: &AnyPrompt| json(&*prompt.spec.shown(wanted.version));
+        let show = |prompt: &AnyPrompt| json(&*(wanted.forms.prompt)(wanted.version, &prompt.spec));
         self.prompts
             .page(request::PROMPTS_LIST, "prompts", wanted, show)
     }
 
     pub(crate) fn list_resources(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
-        let show = |resource: &AnyResource| json(&*resource.spec.shown(wanted.version));
+        let show = |resource: &AnyResource| {
+            json(&*(wanted.forms.resource)(wanted.version, &resource.spec))
+        };
         self.resources
             .page(request::RESOURCES_LIST, "resources", wanted, show)
     }
 
     pub(crate) fn list_templates(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
-        let show = |resource: &AnyResource| json(&*resource.as_template().shown(wanted.version));
+        let show = |resource: &AnyResource| {
+            json(&*(wanted.forms.template)(
+                wanted.version,
+                &resource.as_template(),
+            ))
+        };
         let list = request::RESOURCE_TEMPLATES_LIST;
         self.templates.page(list, "resourceTemplates", wanted, show)
     }
@@ -368,9 +376,10 @@ impl<T> Shelf<T> {
             Page {
                 members: out.into(),
                 next,
+                written_for: Some(wanted.version),
             }
         };
-        let kept = &self.first_pages.get(era::place(wanted.version));
+        let kept = &self.first_pages.get(wanted.version.index());
         let kept = kept.map(|pages| &pages[usize::from(wanted.structured)]);
         Ok(match kept.filter(|_| wanted.cursor.is_none()) {
             Some(page) => page.get_or_init(write).clone(),

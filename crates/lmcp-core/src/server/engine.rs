@@ -1,9 +1,9 @@
 //! The running server behind every [`Handle`](super::Handle) and [`Cx`](crate::Cx).
 
-use std::sync::{Arc, PoisonError, RwLock, atomic::AtomicUsize};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use lmcp_wire::{RpcError, discover::CacheHint};
+use lmcp_wire::discover::CacheHint;
 use ring::digest;
 use serde_json::Value;
 
@@ -15,23 +15,19 @@ use crate::{
     ask::seal::{Sealer, Subject},
     budget::Budget,
     caller::Caller,
+    era::Forms,
     error::Error,
     layer::Layer,
     limits::Limits,
+    premises::Premises,
     present::Presentations,
     request::{Request, decode},
-    session::SessionKey,
     spawn::Tasks,
     state::States,
     steps::Steps,
     subscribe::Listeners,
     task::TaskStore,
-    transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
-
-/// Refuses a process that connects, or does not.
-pub(crate) type PeerCheck = Box<dyn Fn(&Peer) -> Result<(), RpcError> + Send + Sync>;
-pub(crate) type LocalPeerCheck = Box<dyn Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync>;
 
 /// What a caller's model is told of the server.
 pub(crate) type Instructions = Box<dyn Fn(&Caller) -> String + Send + Sync>;
@@ -39,31 +35,26 @@ pub(crate) type Instructions = Box<dyn Fn(&Caller) -> String + Send + Sync>;
 pub(crate) struct Engine {
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
-    /// Places for questions that wait.
-    pub(crate) questions: Budget,
     /// `serverInfo`, as JSON: it stands in every result.
-    pub(crate) server_info: String,
+    pub(crate) server_info: Arc<str>,
     pub(crate) instructions: Option<Instructions>,
     pub(crate) list_cache: CacheHint,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,
     pub(crate) sight: Option<Rule>,
     pub(crate) presentations: Presentations,
-    /// What decides which processes may connect to unix sockets.
-    pub(crate) peer_checks: Vec<PeerCheck>,
-    /// What decides which TCP connections from this machine are served.
-    pub(crate) local_peer_checks: Vec<LocalPeerCheck>,
+    /// How what is written ahead looks in each revision.
+    pub(crate) forms: &'static Forms,
+    /// What transports serve it with.
+    pub(crate) premises: Arc<Premises>,
     pub(crate) state: States,
     pub(crate) sealer: Sealer,
-    pub(crate) session_key: SessionKey,
     pub(crate) listeners: Listeners,
     pub(crate) tasks: TaskStore,
     /// What handlers left running: shielded steps and tasks.
     pub(crate) spawned: Tasks,
     /// Threads for steps of handlers that block.
     pub(crate) steps: Steps,
-    /// How many transports serve now.
-    pub(crate) serving: AtomicUsize,
 }
 
 impl Engine {
@@ -100,7 +91,7 @@ impl Engine {
 
     /// Whom and what a sealed state is for: the caller, and what the request is about.
     pub(crate) fn subject(&self, request: &Request) -> Subject {
-        let arguments = request.members.arguments.as_deref().unwrap_or(b"{}");
+        let arguments = request.arguments().unwrap_or(b"{}");
         // Maps are ordered, so the text does not depend on how the client wrote it; what cannot be read stands for itself.
         let arguments = match decode::<Value>(arguments) {
             Ok(value) => value.to_string().into_bytes(),

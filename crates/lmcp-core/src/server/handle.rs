@@ -1,12 +1,6 @@
 //! [`Handle`]: a server that runs.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
-    task::{Context, Poll},
-};
-
-use lmcp_wire::{RequestId, RpcError};
+use std::sync::Arc;
 
 use super::{
     Engine,
@@ -14,19 +8,15 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    call::incident,
     client::Client,
+    endpoint::{Endpoint, Transport},
     error::Error,
-    layer::Next,
     limits::Limits,
     prompt::{AnyPrompt, Prompt},
-    request::Request,
     resource::{AnyResource, Resource},
-    service::{Replies, Reply, Service, Source},
     session::SessionKey,
     set::{Parts, ToolSet},
     tool::{AnyTool, Effect, Tool},
-    transport::{LocalPeer, Peer, Transport},
 };
 
 /// A running server: serve it on transports, change what it offers, say what changed, test it.
@@ -35,7 +25,7 @@ use crate::{
 /// subscriptions end and tasks are stopped.
 #[derive(Clone)]
 pub struct Handle {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// Absent in handles that handlers hold: those do not keep a server open.
     _owner: Option<Arc<Owner>>,
 }
@@ -46,15 +36,6 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.0.close();
         self.0.spawned.abort();
-    }
-}
-
-/// Counts a transport for as long as it serves.
-struct Serving<'a>(&'a Engine);
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.serving.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -79,19 +60,12 @@ impl Handle {
     /// # Errors
     /// The transport failed.
     pub async fn serve(&self, transport: impl Transport) -> Result<(), Error> {
-        self.engine.serving.fetch_add(1, Ordering::AcqRel);
-        let served = Serving(&self.engine);
-        let result = transport.serve(self.clone()).await;
-        drop(served);
-        result
+        self.endpoint().serve(transport).await
     }
 
-    /// A transport that stops says so while its connections still can be written to: if it is the last one, subscriptions
-    /// end with their result, and tasks are stopped.
-    pub fn transport_stops(&self) {
-        if self.engine.serving.load(Ordering::Acquire) <= 1 {
-            self.close();
-        }
+    /// This server, as transports see it.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::at(Arc::new(self.clone()), Arc::clone(&self.engine.premises))
     }
 
     /// Does nothing go on but what transports know of: no task, no shielded step?
@@ -101,7 +75,7 @@ impl Handle {
 
     /// A client in the same process, for tests.
     pub fn client(&self) -> Client {
-        Client::new(self.clone())
+        self.endpoint().client()
     }
 
     /// The bounds of this server.
@@ -109,42 +83,14 @@ impl Handle {
         &self.engine.limits
     }
 
-    /// May this process connect?
-    pub(crate) fn admits(&self, peer: &Peer) -> Result<(), RpcError> {
-        let mut checks = self.engine.peer_checks.iter();
-        checks.try_for_each(|check| check(peer))
-    }
-
-    /// Is anything asked about TCP connections from this machine?
-    pub fn checks_local_peers(&self) -> bool {
-        !self.engine.local_peer_checks.is_empty()
-    }
-
-    /// May this peer connect over TCP?
-    ///
-    /// # Errors
-    /// It may not. An internal error: that cannot be told now.
-    pub async fn admits_local(&self, peer: LocalPeer) -> Result<(), RpcError> {
-        for check in &self.engine.local_peer_checks {
-            check(peer).await?;
-        }
-        Ok(())
-    }
-
     /// The memory that callers of this server share.
     pub fn budget(&self) -> &Budget {
         &self.engine.budget
     }
 
-    /// How many questions wait for an answer: of this owner, and of all.
-    pub fn waiting_questions(&self, owner: &str) -> (usize, usize) {
-        let questions = &self.engine.questions;
-        (questions.account(owner).used(), questions.used())
-    }
-
     /// Signs the ids of this server's sessions.
     pub fn session_key(&self) -> &SessionKey {
-        &self.engine.session_key
+        &self.engine.premises.session_key
     }
 
     /// Adds a tool, and tells who listens. Who does not may keep a list for as long as
@@ -249,51 +195,9 @@ impl Handle {
     }
 }
 
-impl Service for Handle {
-    fn call(&self, request: Request) -> Replies {
-        if self.engine.layers.is_empty() {
-            return self.engine.dispatch(request);
-        }
-        // Layers are somebody's code, as handlers are.
-        let id = request.id().clone();
-        let called = catch_unwind(AssertUnwindSafe(|| Next::new(&self.engine).call(request)));
-        match called {
-            Ok(replies) => Replies::from_source(Fenced {
-                id,
-                replies: Some(replies),
-            }),
-            Err(panic) => Replies::error(&id, &incident(&*panic)),
-        }
-    }
-}
-
-/// Replies that a layer may have made: a panic in them costs one answer.
-struct Fenced {
-    id: RequestId,
-    /// `None` after the end.
-    replies: Option<Replies>,
-}
-
-impl Source for Fenced {
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
-        let Some(replies) = &mut self.replies else {
-            return Poll::Ready(None);
-        };
-        catch_unwind(AssertUnwindSafe(|| replies.poll_next(cx))).unwrap_or_else(|panic| {
-            self.replies = None;
-            Poll::Ready(Some(Reply::error(Some(&self.id), &incident(&*panic))))
-        })
-    }
-
-    fn is_harmless(&self) -> bool {
-        self.replies.as_ref().is_some_and(Replies::is_harmless)
-    }
-
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.replies {
-            Some(replies) => replies.poll_deadline(cx),
-            None => Poll::Pending,
-        }
+impl From<Handle> for Endpoint {
+    fn from(server: Handle) -> Self {
+        server.endpoint()
     }
 }
 

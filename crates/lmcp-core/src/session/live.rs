@@ -2,23 +2,33 @@
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
     path::PathBuf,
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
 };
 
-use lmcp_wire::{
-    LoggingLevel, RequestId, RpcError, method::notification, progress::CancelledParams,
-};
+use lmcp_wire::{LoggingLevel, RequestId, RpcError, input::InputRequest};
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, oneshot};
 
-use crate::{random, service::Reply, subscribe::Listener};
+use crate::{random, subscribe::Listener};
 
 /// What a client said to a question.
-type Answer = Result<Box<RawValue>, RpcError>;
+type Answer = Result<Box<RawValue>, NoAnswer>;
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// The client answered with an error, or its session has ended.
+    Error(RpcError),
+    /// The client's revision has no way to ask it, in words for whoever asked.
+    Unaskable(String),
+}
 
 /// Questions that wait for an answer, and what the client wished for.
 pub struct Live {
@@ -72,18 +82,18 @@ impl Live {
         let Some(question) = self.lock().remove(id) else {
             return false;
         };
-        let answer = outcome.map(ToOwned::to_owned);
+        let answer = outcome.map(ToOwned::to_owned).map_err(NoAnswer::Error);
         question.answer.send(answer).is_ok()
     }
 
-    /// What the client is to be told when a request is cancelled: that what was asked in it need not be answered. Who
-    /// asked hears nothing of it; it is stopped, and must not go on as if it had been refused.
-    pub fn take_back(&self, request: &RequestId) -> Vec<Reply> {
+    /// The questions that need not be answered when a request is cancelled: the client is to be told. Who asked hears
+    /// nothing of it; it is stopped, and must not go on as if it had been refused.
+    pub fn take_back(&self, request: &RequestId) -> Vec<RequestId> {
         let questions = self.lock();
         let asked = questions
             .iter()
             .filter(|(_, waiting)| waiting.request == *request);
-        asked.map(|(id, _)| taken_back(*id)).collect()
+        asked.map(|(id, _)| RequestId::Number(*id)).collect()
     }
 
     /// Did the client wish for anything that must be remembered?
@@ -140,7 +150,8 @@ impl Live {
         self.wishes().level
     }
 
-    pub(crate) fn set_level(&self, level: LoggingLevel) {
+    /// From now on the client wants log messages of this level and above.
+    pub fn set_level(&self, level: LoggingLevel) {
         self.wishes().level = Some(level);
     }
 
@@ -183,6 +194,7 @@ impl std::fmt::Debug for Live {
 }
 
 /// A call that waits for answers.
+#[derive(Debug)]
 pub(crate) struct Waits(Arc<Live>);
 
 impl Drop for Waits {
@@ -204,25 +216,69 @@ impl Question {
         RequestId::Number(self.id)
     }
 
-    /// The notice that it need not be answered.
-    pub(crate) fn taken_back(&self) -> Reply {
-        taken_back(self.id)
+    /// What puts it to the client.
+    pub(crate) fn ask(&self, question: InputRequest) -> Ask {
+        Ask {
+            question,
+            asked: Asked {
+                id: self.id,
+                live: Arc::clone(&self.live),
+            },
+        }
+    }
+
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+        let gone = |_| NoAnswer::Error(RpcError::internal("the session has ended"));
+        let answered = Pin::new(&mut self.answered).poll(cx);
+        answered.map(|answered| answered.map_err(gone)?)
     }
 
     pub(crate) async fn answer(&mut self) -> Answer {
-        let gone = |_| RpcError::internal("the session has ended");
-        (&mut self.answered).await.map_err(gone)?
+        poll_fn(|cx| self.poll_answer(cx)).await
     }
-}
-
-/// The notice that a question need not be answered.
-fn taken_back(id: i64) -> Reply {
-    let params = CancelledParams::new(RequestId::Number(id));
-    Reply::notification(notification::CANCELLED, &params)
 }
 
 impl Drop for Question {
     fn drop(&mut self) {
         self.live.lock().remove(&self.id);
+    }
+}
+
+/// A question that is put to the client while the call goes on, and whose answer arrives in the session.
+#[derive(Debug)]
+pub struct Ask {
+    question: InputRequest,
+    asked: Asked,
+}
+
+/// What the answer to a question is known by.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    id: i64,
+    live: Arc<Live>,
+}
+
+impl Ask {
+    /// What is asked.
+    pub fn question(&self) -> &InputRequest {
+        &self.question
+    }
+
+    pub(crate) fn split(self) -> (InputRequest, Asked) {
+        (self.question, self.asked)
+    }
+}
+
+impl Asked {
+    pub(crate) fn id(&self) -> RequestId {
+        RequestId::Number(self.id)
+    }
+
+    /// The question cannot be put: whoever waits is told.
+    pub(crate) fn refuse(&self, words: String) {
+        let question = self.live.lock().remove(&self.id);
+        if let Some(question) = question {
+            let _ = question.answer.send(Err(NoAnswer::Unaskable(words)));
+        }
     }
 }

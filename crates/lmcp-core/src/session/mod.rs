@@ -13,26 +13,17 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use bytes::Bytes;
 use lmcp_wire::{
-    ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError,
-    legacy::ClientProfile, method::request,
+    ClientCapabilities, Implementation, ProtocolVersion, RpcError, legacy::ClientProfile,
 };
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use live::Live;
-pub(crate) use live::Question;
+pub use live::{Ask, Live};
+pub(crate) use live::{NoAnswer, Question, Waits};
 pub use token::{SessionId, SessionKey};
 
-use crate::{
-    caller::Caller,
-    clock,
-    era::legacy,
-    present,
-    request::{Members, Request},
-};
+use crate::{clock, era::versions};
 
 /// A conversation in a revision that has a handshake. Cheap to clone.
 #[derive(Clone)]
@@ -80,7 +71,7 @@ impl Agreement {
     /// Nothing was agreed on: for an id that only has to be unguessable.
     pub fn none() -> Self {
         Self {
-            version: legacy::SERVED[0],
+            version: versions::LEGACY[0],
             made: 0,
             can_ask: false,
             profile: "".into(),
@@ -129,7 +120,7 @@ impl Session {
     /// # Errors
     /// The revision is not known.
     pub fn absent(header: Option<&str>) -> Result<Option<Self>, RpcError> {
-        let version = legacy::assumed(header)?;
+        let version = versions::assumed(header)?;
         Ok(version.map(|version| {
             let agreement = Agreement {
                 version,
@@ -144,7 +135,7 @@ impl Session {
     /// # Errors
     /// The revision is not known.
     pub fn may_be_meant(header: Option<&str>) -> Result<bool, RpcError> {
-        Ok(legacy::assumed(header)?.is_some())
+        Ok(versions::assumed(header)?.is_some())
     }
 
     fn with(agreement: Agreement, state: State) -> Self {
@@ -158,17 +149,22 @@ impl Session {
 
     /// Does this revision have batches?
     pub fn has_batches(&self) -> bool {
-        legacy::has_batches(self.0.agreement.version)
+        versions::has_batches(self.0.agreement.version)
     }
 
     /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
     pub fn has_priming(&self) -> bool {
-        legacy::has_priming(self.0.agreement.version)
+        versions::has_priming(self.0.agreement.version)
     }
 
     /// Is there none: did the client make no handshake?
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.0.state, State::None)
+    }
+
+    /// Can the client be asked anything at all, while a call goes on?
+    pub(crate) fn can_ask(&self) -> bool {
+        self.0.agreement.can_ask && !self.is_absent()
     }
 
     /// Can a client let go of its connection and come back for the rest?
@@ -189,7 +185,7 @@ impl Session {
             capabilities.sampling = None;
             capabilities.roots = None;
         }
-        legacy::trim_capabilities(self.0.agreement.version, &mut capabilities);
+        versions::trim_capabilities(self.0.agreement.version, &mut capabilities);
         capabilities
     }
 
@@ -219,7 +215,7 @@ impl Session {
             client_info: Option<&'a RawValue>,
         }
         let known: Known<'_> = serde_json::from_str(&self.0.agreement.profile).ok()?;
-        present::name_of(known.client_info?.get())
+        name_of(known.client_info?.get())
     }
 
     fn profile(&self) -> ClientProfile {
@@ -251,23 +247,17 @@ impl Session {
             }
         }
     }
+}
 
-    /// The request that a transport makes for a client: its replies are what the server says outside of any request.
-    pub fn listen(&self, caller: Caller) -> Request {
-        Request {
-            id: RequestId::Number(0),
-            method: Cow::Borrowed(request::LISTEN),
-            message: Bytes::from_static(b"{}"),
-            members: Members::default(),
-            version: self.0.agreement.version,
-            progress_token: None,
-            log_level: None,
-            flaw: None,
-            session: Some(self.clone()),
-            caller,
-            weight: None,
-        }
+/// The name in a client's `clientInfo`, and nothing else of it.
+pub(crate) fn name_of(info: &str) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
     }
+    let named: Named<'_> = serde_json::from_str(info).ok()?;
+    Some(named.name)
 }
 
 impl fmt::Debug for Session {

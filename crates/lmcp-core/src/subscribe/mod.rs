@@ -25,13 +25,12 @@ use stream::Listening;
 use crate::{
     budget::{Budget, Reservation, try_later},
     caller::Caller,
-    dispatch::expect_tasks,
-    era,
+    dispatch::no_resource,
     limits::Limits,
-    outcome::Outcome,
+    outcome::{Outcome, Payload},
     request::Request,
     server::{Engine, catalog::Lists},
-    service::{Replies, Reply, ReplyKind},
+    service::Replies,
     session::Session,
 };
 
@@ -238,7 +237,6 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, 
         notifications: mut filter,
         ..
     } = request.params()?;
-    request.check_flaw()?;
     let offers = engine.catalog().offers;
     filter.tools_list_changed = filter
         .tools_list_changed
@@ -251,7 +249,7 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, 
         .filter(|wanted| *wanted && offers.resources);
     filter.resource_subscriptions = filter.resource_subscriptions.filter(|_| offers.resources);
     if let Some(ids) = filter.task_ids.take() {
-        expect_tasks(&request)?;
+        request.expect_tasks()?;
         filter.task_ids = Some(engine.tasks.owned(ids, &request.caller().owner()));
     }
     let watched = || {
@@ -315,29 +313,28 @@ fn cost(uri: &str) -> usize {
 /// May the caller of a request watch this URI? Only a resource that it may read; a folder (`…/`) in any case, for what is
 /// below it is looked at when it changes.
 async fn may_watch(engine: &Arc<Engine>, uri: &str, request: &Request) -> bool {
-    is_folder(uri) || is_result(engine.try_read(uri, request).response().await)
+    is_folder(uri) || is_result(&engine.try_read(uri, request).response().await)
 }
 
 fn is_folder(uri: &str) -> bool {
     uri.ends_with('/')
 }
 
-fn is_result(reply: Option<Reply>) -> bool {
-    reply.is_some_and(|reply| reply.kind() == ReplyKind::Result)
+fn is_result(end: &Option<Result<Outcome, RpcError>>) -> bool {
+    matches!(end, Some(Ok(_)))
 }
 
 /// `resources/subscribe`: the stream of a session tells of this resource, too.
 pub(crate) fn watch(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
     let uri = request.target()?.into_owned();
-    request.check_flaw()?;
     let engine = Arc::clone(engine);
     Ok(Replies::later_harmless(async move {
         if !may_watch(&engine, &uri, &request).await {
-            return Replies::error(&request.id, &era::no_resource(&request, &uri));
+            return Replies::error(no_resource(&uri));
         }
         match add_watched(&engine, &request, uri) {
-            Ok(()) => engine.complete(&request, Outcome::Acknowledged),
-            Err(error) => Replies::error(&request.id, &error),
+            Ok(()) => engine.complete(Payload::Acknowledged),
+            Err(error) => Replies::error(error),
         }
     }))
 }
@@ -370,11 +367,11 @@ fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(
 }
 
 /// `resources/unsubscribe`: the stream of a session tells of this resource no longer.
-pub(crate) fn unwatch(session: &Session, request: &Request) -> Result<(), RpcError> {
+pub(crate) fn unwatch(request: &Request) -> Result<(), RpcError> {
     let uri = request.target()?;
-    request.check_flaw()?;
     // A session that watches nothing need not begin to for this.
-    if let Some(listener) = session.find().and_then(|live| live.known_listener()) {
+    let live = request.session().and_then(Session::find);
+    if let Some(listener) = live.and_then(|live| live.known_listener()) {
         let mut filter = listener.filter();
         for watched in filter.resource_subscriptions.iter_mut() {
             let before = watched.len();

@@ -1,24 +1,21 @@
-//! The stream of one subscription: what its listener has not been told, in the words of its revision.
+//! The stream of one subscription: what its listener has not been told.
 
 use std::{
     sync::Arc,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
-use lmcp_wire::{RequestId, jsonrpc, meta, method::notification};
-use serde::Serialize;
+use lmcp_wire::method::notification;
 use serde_json::json;
 
 use super::{Listener, covers, is_folder, is_result};
 use crate::{
     budget::Reservation,
-    caller::Transport,
-    era::modern,
-    outcome::Outcome,
-    request::{Members, Request},
+    outcome::{Outcome, Payload},
+    reply::Reply,
+    request::Request,
     server::Engine,
-    service::{Replies, Reply, Source},
+    service::{Replies, Source},
 };
 
 /// A subscription that is open.
@@ -28,14 +25,10 @@ pub(super) struct Listening {
     /// Which stream of the listener this is.
     stream: u64,
     _place: Reservation,
-    id: RequestId,
     /// Who listens. Its message is let go of.
     request: Request,
     /// A resource below a watched one has changed: may the caller read it?
     checking: Option<(String, Replies)>,
-    /// Of a session: its messages belong to no request, and nothing begins or ends it.
-    of_session: bool,
-    notice: bool,
     stage: Stage,
 }
 
@@ -50,7 +43,6 @@ enum News {
 enum Stage {
     Opening,
     Open,
-    Closing,
     Closed,
 }
 
@@ -61,51 +53,30 @@ impl Listening {
         place: Reservation,
         mut request: Request,
     ) -> Self {
-        // The specification wants the notice wherever streams share a channel, and the response everywhere.
-        let notice = request.caller().transport() != Transport::Http;
-        request.message = Bytes::new();
-        request.members = Members::default();
-        request.weight = None;
+        request.forget_message();
         Self {
             engine: Arc::clone(engine),
             listener,
             stream: 0,
             _place: place,
-            id: request.id.clone(),
             request,
             checking: None,
-            of_session: false,
-            notice,
             stage: Stage::Opening,
         }
     }
 
-    /// The same for a session, as this stream of its listener.
+    /// The same for a session, as this stream of its listener. Nobody asked for it, so nothing is said at its beginning.
     pub(super) fn of_session(mut self, stream: u64) -> Self {
         self.stream = stream;
-        self.of_session = true;
         self.stage = Stage::Open;
         self
-    }
-
-    /// A notification that names the subscription it belongs to.
-    fn notification<T: Serialize>(&self, method: &str, params: &T) -> Reply {
-        if self.of_session {
-            return Reply::notification(method, params);
-        }
-        let mut text = format!("{{\"_meta\":{{\"{}\":", meta::SUBSCRIPTION_ID).into_bytes();
-        jsonrpc::append(&mut text, &self.id);
-        text.push(b'}');
-        modern::splice(&mut text, params);
-        text.push(b'}');
-        Reply::encoded_notification(jsonrpc::notification_with(method, &text))
     }
 
     /// One thing the listener has not been told.
     fn news(&mut self, cx: &mut Context<'_>) -> Option<Reply> {
         loop {
             if let Some(uri) = self.poll_check(cx) {
-                return Some(self.updated(&uri));
+                return Some(updated(&uri));
             }
             match self.pending(cx) {
                 Some(News::Reply(reply)) => return Some(reply),
@@ -122,13 +93,14 @@ impl Listening {
     fn poll_check(&mut self, cx: &mut Context<'_>) -> Option<String> {
         loop {
             let (_, check) = self.checking.as_mut()?;
-            let reply = match check.poll_next(cx) {
+            let end = match check.poll_next(cx) {
                 Poll::Pending => return None,
-                Poll::Ready(Some(reply)) if !reply.is_response() => continue,
-                Poll::Ready(reply) => reply,
+                Poll::Ready(Some(Reply::Done(result))) => Some(result),
+                Poll::Ready(Some(_)) => continue,
+                Poll::Ready(None) => None,
             };
             let (uri, _) = self.checking.take()?;
-            return is_result(reply).then_some(uri);
+            return is_result(&end).then_some(uri);
         }
     }
 
@@ -148,7 +120,7 @@ impl Listening {
         ];
         for (changed, method) in lists {
             if std::mem::take(changed) {
-                return Some(News::Reply(self.notification(method, &json!({}))));
+                return Some(News::Reply(Reply::notify(method, &json!({}))));
             }
         }
         // One is looked at after the other.
@@ -156,14 +128,14 @@ impl Listening {
             && let Some(uri) = pending.updated.pop_first()
         {
             return Some(if self.may_tell(&uri) {
-                News::Reply(self.updated(&uri))
+                News::Reply(updated(&uri))
             } else {
                 News::Unsure(uri)
             });
         }
         while let Some(id) = pending.tasks.pop_first() {
             if let Ok(task) = self.engine.tasks.get(&id, &self.request.caller().owner()) {
-                return Some(News::Reply(self.notification(notification::TASKS, &task)));
+                return Some(News::Reply(Reply::notify(notification::TASKS, &task)));
             }
         }
         pending.waker = Some(cx.waker().clone());
@@ -181,10 +153,6 @@ impl Listening {
             || read.any(|watched| covers(watched, uri)) && !is_resource()
     }
 
-    fn updated(&self, uri: &str) -> Reply {
-        self.notification(notification::RESOURCE_UPDATED, &json!({ "uri": uri }))
-    }
-
     /// The server closes, or another stream has taken over.
     fn is_over(&self) -> bool {
         let pending = self.listener.lock();
@@ -192,13 +160,13 @@ impl Listening {
     }
 
     fn end(&self) -> Reply {
-        modern::encode(
-            &self.id,
-            Outcome::Unsubscribed(self.id.clone()),
-            None,
-            &self.engine.server_info,
-        )
+        let info = Arc::clone(&self.engine.server_info);
+        Reply::Done(Ok(Outcome::new(Payload::Acknowledged).from_server(info)))
     }
+}
+
+fn updated(uri: &str) -> Reply {
+    Reply::notify(notification::RESOURCE_UPDATED, &json!({ "uri": uri }))
 }
 
 impl Source for Listening {
@@ -207,28 +175,19 @@ impl Source for Listening {
             Stage::Opening => {
                 self.stage = Stage::Open;
                 let notifications = json!({ "notifications": *self.listener.filter() });
-                Poll::Ready(Some(
-                    self.notification(notification::LISTEN_ACKNOWLEDGED, &notifications),
-                ))
+                Poll::Ready(Some(Reply::notify(
+                    notification::LISTEN_ACKNOWLEDGED,
+                    &notifications,
+                )))
             }
             Stage::Open => match self.news(cx) {
                 Some(reply) => Poll::Ready(Some(reply)),
                 None if !self.is_over() => Poll::Pending,
-                None if self.of_session => Poll::Ready(None),
-                None if self.notice => {
-                    self.stage = Stage::Closing;
-                    let params = json!({ "requestId": self.id, "reason": "the server is closing" });
-                    Poll::Ready(Some(Reply::notification(notification::CANCELLED, &params)))
-                }
                 None => {
                     self.stage = Stage::Closed;
                     Poll::Ready(Some(self.end()))
                 }
             },
-            Stage::Closing => {
-                self.stage = Stage::Closed;
-                Poll::Ready(Some(self.end()))
-            }
             Stage::Closed => Poll::Ready(None),
         }
     }

@@ -6,7 +6,7 @@
 
 use std::{
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
 };
 
 use bytes::Bytes;
@@ -33,9 +33,12 @@ use super::{
 use crate::{
     budget::{Account, CALL_BYTES},
     caller::Caller,
+    endpoint::Endpoint,
     era,
     limits::Limits,
-    service::{Replies, Reply, ReplyKind, Service},
+    message::{Message, MessageKind},
+    messages::Messages,
+    request::Request,
     session::Session,
 };
 
@@ -49,8 +52,8 @@ pub(crate) trait Lines: Send {
 }
 
 /// One connection.
-pub(crate) struct Connection<S> {
-    service: S,
+pub(crate) struct Connection {
+    endpoint: Endpoint,
     caller: Caller,
     /// The memory that the caller occupies.
     account: Account,
@@ -68,9 +71,9 @@ pub(crate) struct Connection<S> {
     seen: Option<Arc<connections::Connection>>,
 }
 
-impl<S: Service> Connection<S> {
+impl Connection {
     pub(crate) fn new(
-        service: S,
+        endpoint: Endpoint,
         caller: Caller,
         account: Account,
         limits: Limits,
@@ -78,7 +81,7 @@ impl<S: Service> Connection<S> {
     ) -> Self {
         let (tasks, in_flight) = (JoinSet::new(), Arc::default());
         Self {
-            service,
+            endpoint,
             caller,
             account,
             limits,
@@ -116,7 +119,7 @@ impl<S: Service> Connection<S> {
                     Some(Frame::Line(line)) => self.on_line(&line).await,
                     Some(Frame::TooLong) => self.on_long_line().await,
                     Some(Frame::NoRoom(no_room)) => {
-                        self.out.send(Reply::error(None, &no_room.into())).await;
+                        self.out.send(Message::error(None, &no_room.into())).await;
                     }
                     None => {
                         // Nobody listens any more.
@@ -154,7 +157,7 @@ impl<S: Service> Connection<S> {
         {
             return match messages {
                 Ok(messages) => self.on_batch(line, &messages).await,
-                Err(error) => self.out.send(Reply::error(None, &error)).await,
+                Err(error) => self.out.send(Message::error(None, &error)).await,
             };
         }
         match Incoming::parse(line) {
@@ -167,7 +170,7 @@ impl<S: Service> Connection<S> {
             }
             Ok(message) => self.on_other(message).await,
             Err(rejected) => {
-                let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                let reply = Message::error(rejected.id.as_ref(), &rejected.error);
                 self.out.send(reply).await;
             }
         }
@@ -196,7 +199,7 @@ impl<S: Service> Connection<S> {
         let most = self.limits.line_bytes;
         let error = RpcError::invalid_request(format!("a message has at most {most} bytes"))
             .with_data(json!({ "limit": "line_bytes", "value": most }));
-        self.out.send(Reply::error(None, &error)).await;
+        self.out.send(Message::error(None, &error)).await;
     }
 
     /// The handshake of an older revision. A second one begins anew.
@@ -209,12 +212,12 @@ impl<S: Service> Connection<S> {
         });
         let (session, request) = match opened {
             Ok(opened) => opened,
-            Err(error) => return self.out.send(Reply::error(Some(&id), &error)).await,
+            Err(error) => return self.out.send(Message::error(Some(&id), &error)).await,
         };
-        let Some(reply) = self.service.call(request).response().await else {
+        let Some(reply) = self.endpoint.start(request).response().await else {
             return;
         };
-        if reply.kind() == ReplyKind::Result {
+        if reply.kind() == MessageKind::Result {
             self.session = Some(session);
         }
         self.out.send(reply).await;
@@ -225,7 +228,7 @@ impl<S: Service> Connection<S> {
         let most = self.limits.requests_in_flight;
         if messages.is_empty() || messages.len() > most {
             let error = RpcError::invalid_request(format!("a batch has 1 to {most} messages"));
-            return self.out.send(Reply::error(None, &error)).await;
+            return self.out.send(Message::error(None, &error)).await;
         }
         let (answer, mut answers) = mpsc::channel(messages.len());
         let batch = Answers::Batch(answer);
@@ -235,14 +238,16 @@ impl<S: Service> Connection<S> {
                 Ok(Incoming::Request { id, method, params }) => {
                     if era::is_handshake(&method, &params) {
                         let error = RpcError::invalid_request("`initialize` stands in no batch");
-                        batch.send(Reply::error(Some(&id), &error), &self.out).await;
+                        batch
+                            .send(Message::error(Some(&id), &error), &self.out)
+                            .await;
                     } else {
                         self.on_request(&message, id, &method, params, &batch).await;
                     }
                 }
                 Ok(message) => self.on_other(message).await,
                 Err(rejected) => {
-                    let reply = Reply::error(rejected.id.as_ref(), &rejected.error);
+                    let reply = Message::error(rejected.id.as_ref(), &rejected.error);
                     batch.send(reply, &self.out).await;
                 }
             }
@@ -256,7 +261,7 @@ impl<S: Service> Connection<S> {
                 all.push(reply);
             }
             if !all.is_empty() {
-                out.send(Reply::batch(&all)).await;
+                out.send(Message::batch(&all)).await;
             }
         });
     }
@@ -269,7 +274,7 @@ impl<S: Service> Connection<S> {
         params: Params<'_>,
         answers: &Answers,
     ) {
-        let refuse = |error: &RpcError| Reply::error(Some(&id), error);
+        let refuse = |error: &RpcError| Message::error(Some(&id), error);
         if self.in_flight.contains(&id) {
             let error =
                 RpcError::invalid_request(format!("the id `{id}` belongs to a request in flight"));
@@ -294,7 +299,7 @@ impl<S: Service> Connection<S> {
         if let Err(no_room) = self.account.expect_share(wait).await {
             return answers.send(refuse(&no_room.into()), &self.out).await;
         }
-        let mut replies = self.service.call(request);
+        let mut replies = self.endpoint.start(request);
         if let Some(reply) = replies.take_ready() {
             return answers.send(reply, &self.out).await;
         }
@@ -344,7 +349,7 @@ impl<S: Service> Connection<S> {
                 let told = live.map(|live| live.take_back(&id)).unwrap_or_default();
                 self.in_flight.cancel(&id);
                 for told in told {
-                    self.out.send(told).await;
+                    self.out.send(Message::taken_back(told)).await;
                 }
                 // The task is dropped when it is next looked at: that is now, before anything else is read.
                 tokio::task::yield_now().await;
@@ -364,7 +369,9 @@ impl<S: Service> Connection<S> {
         let Some(session) = self.session.as_ref().filter(|_| self.listening.is_none()) else {
             return;
         };
-        let mut news = self.service.call(session.listen(self.caller.clone()));
+        let mut news = self
+            .endpoint
+            .start(Request::to_listen(session, self.caller.clone()));
         let out = Arc::clone(&self.out);
         let task = self.tasks.spawn(async move {
             // An error has nobody to go to: the client did not ask.
@@ -425,7 +432,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-impl<S> Drop for Connection<S> {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.out.finish();
     }
@@ -442,14 +449,11 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
 ///
 /// Where one thread runs everything, a first turn costs nobody anything, and for most calls it is the only one. Where
 /// there are several, a handler that blocks its thread would hold up the connection: there every call is a task.
-fn answered_at_once(replies: &mut Replies) -> Option<Reply> {
+fn answered_at_once(replies: &mut Messages) -> Option<Message> {
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
         return None;
     }
-    match replies.peek(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Some(reply)) if reply.is_response() => replies.take_ready(),
-        _ => None,
-    }
+    replies.at_once(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Where responses go.
@@ -458,11 +462,11 @@ enum Answers {
     /// Each is a line.
     Lines,
     /// They wait for the others of their batch.
-    Batch(mpsc::Sender<Reply>),
+    Batch(mpsc::Sender<Message>),
 }
 
 impl Answers {
-    async fn send(&self, reply: Reply, out: &Outgoing) {
+    async fn send(&self, reply: Message, out: &Outgoing) {
         match self {
             Self::Lines => out.send(reply).await,
             // There is a place for every answer.
@@ -472,15 +476,14 @@ impl Answers {
 }
 
 /// Drives one request, and puts what it says into the buffer.
-async fn forward(mut replies: Replies, out: Arc<Outgoing>, answers: Answers, place: Place) {
+async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: Place) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {
             // Before the peer can know of the answer, so that the id is free for it.
             place = None;
             answers.send(reply, &out).await;
-        } else if !reply.json().is_empty() {
-            // What has no text is for transports whose connections come and go.
+        } else {
             replies.hold(out.send(reply)).await;
             // A handler that never stops talking must not take everybody's turn.
             tokio::task::consume_budget().await;

@@ -21,10 +21,4 @@ pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
 pub use unix::{Unix, unix};
 
-use crate::{error::Error, server::Handle};
-
-/// Somewhere a server can be reached.
-pub trait Transport: Send {
-    /// Serves until the transport ends.
-    fn serve(self, server: Handle) -> impl Future<Output = Result<(), Error>> + Send;
-}
+pub use crate::endpoint::Transport;

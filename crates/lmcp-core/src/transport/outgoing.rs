@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     budget::{Account, Reservation},
-    service::Reply,
+    message::Message,
 };
 
 /// What a pipe takes in one piece or not at all.
@@ -98,8 +98,8 @@ impl Outgoing {
     }
 
     /// Adds a message, once there is room. Without a writer it goes nowhere.
-    pub(crate) async fn send(&self, reply: Reply) {
-        let json = reply.json();
+    pub(crate) async fn send(&self, message: Message) {
+        let json = message.json();
         loop {
             let changed = self.changed.notified();
             if self.try_send(json) {

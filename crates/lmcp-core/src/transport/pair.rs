@@ -9,13 +9,18 @@ use tokio::{
 };
 
 use super::{
-    Transport, connections,
+    connections,
     framing::{Frame, Framer},
     intake::Intake,
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };
-use crate::{caller::Caller, error::Error, server::Handle, spawn::Tasks};
+use crate::{
+    caller::Caller,
+    endpoint::{Endpoint, Transport},
+    error::Error,
+    spawn::Tasks,
+};
 
 /// One connection over a reader and a writer, from a caller the program vouches for.
 pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
@@ -59,7 +64,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    async fn serve(self, server: Handle) -> Result<(), Error> {
+    async fn serve(self, server: Endpoint) -> Result<(), Error> {
         let (_open, closing) = watch::channel(false);
         self.serve_until(server, closing).await;
         Ok(())
@@ -71,7 +76,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    pub(crate) async fn serve_until(self, server: Handle, closing: watch::Receiver<bool>) {
+    pub(crate) async fn serve_until(self, server: Endpoint, closing: watch::Receiver<bool>) {
         let limits = server.limits().clone();
         let account = server.budget().account(&self.caller.owner());
         let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));

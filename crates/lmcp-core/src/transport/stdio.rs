@@ -24,7 +24,6 @@ use tokio::{
 };
 
 use super::{
-    Transport,
     framing::{Frame, Framer},
     intake::Intake,
     lines::{Connection, Lines},
@@ -33,8 +32,8 @@ use super::{
 use crate::{
     budget::Account,
     caller::{self, Caller},
+    endpoint::{Endpoint, Transport},
     error::Error,
-    server::Handle,
 };
 
 /// Standard input and output, until the input ends.
@@ -47,7 +46,7 @@ pub fn stdio() -> Stdio {
 pub struct Stdio(());
 
 impl Transport for Stdio {
-    async fn serve(self, server: Handle) -> Result<(), Error> {
+    async fn serve(self, server: Endpoint) -> Result<(), Error> {
         let (input, output) =
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
         let limits = server.limits().clone();

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    Gate, Transport,
+    Gate,
     connections::{self, Connections},
     gate::{self, Peer, Refusals},
     pair,
@@ -29,8 +29,8 @@ use super::{
 };
 use crate::{
     caller::{Caller, Process},
+    endpoint::{Endpoint, Transport},
     error::Error,
-    server::Handle,
     spawn::Tasks,
     throttle::Throttle,
     workplace::{Looked, Workplace},
@@ -125,7 +125,7 @@ impl std::fmt::Debug for Unix {
 }
 
 impl Transport for Unix {
-    async fn serve(mut self, server: Handle) -> Result<(), Error> {
+    async fn serve(mut self, server: Endpoint) -> Result<(), Error> {
         let file = self.file;
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
@@ -253,7 +253,7 @@ impl Strangers {
 
 /// What serving one connection needs.
 struct Visit {
-    server: Handle,
+    server: Endpoint,
     /// How the listener sees the connection.
     seen: Arc<connections::Connection>,
     refusals: Arc<Refusals>,

@@ -9,11 +9,11 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, CallerTransport, Cx, NoArgs, Replies, Reply, ReplyKind, Server, Tool, service::Source,
+    Caller, CallerTransport, Cx, NoArgs, Outcome, Replies, Reply, Server, Tool, service::Source,
 };
 use lmcp_wire::{ProtocolVersion, RpcError};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{json, value::to_raw_value};
 
 use crate::support::{connect, server, soon, text, watched};
 
@@ -97,7 +97,7 @@ async fn a_layer_may_refuse() {
             if request.caller().principal() == Some("ann") {
                 return next.call(request);
             }
-            Replies::error(request.id(), &RpcError::new(403, "only for ann"))
+            Replies::error(RpcError::new(403, "only for ann"))
         })
         .start()
         .unwrap();
@@ -119,7 +119,7 @@ async fn a_layer_may_take_its_time() {
     let server = hello(server())
         .layer(|request, next| {
             let refused = request.caller().principal().is_none();
-            let refusal = Replies::error(request.id(), &RpcError::new(401, "who are you?"));
+            let refusal = Replies::error(RpcError::new(401, "who are you?"));
             // Nothing of it runs before it is polled.
             let replies = next.call(request);
             Replies::later(async move {
@@ -175,10 +175,9 @@ async fn a_layer_may_look_at_every_reply() {
         fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
             let reply = self.0.poll_next(cx);
             if let Poll::Ready(Some(reply)) = &reply {
-                let weight = if reply.kind() == ReplyKind::Notification {
-                    1
-                } else {
-                    100
+                let weight = match reply {
+                    Reply::Progress(_) => 1,
+                    _ => 100,
                 };
                 self.1.fetch_add(weight, Ordering::Relaxed);
             }
@@ -206,12 +205,9 @@ async fn a_layer_may_look_at_every_reply() {
 #[tokio::test]
 async fn a_layer_may_answer_itself() {
     let server = server()
-        .layer(|request, _next| {
-            let json = format!(
-                r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"complete","mine":true}}}}"#,
-                request.id()
-            );
-            Replies::ready(Reply::encoded_result(json.into_bytes()))
+        .layer(|_request, _next| {
+            let mine = to_raw_value(&json!({ "mine": true })).unwrap();
+            Replies::done(Outcome::from(mine))
         })
         .start()
         .unwrap();

@@ -9,6 +9,7 @@ mod client;
 mod concurrency;
 mod dynamic;
 mod folders;
+mod foreign;
 mod habits;
 mod handlers;
 mod layer;

@@ -14,8 +14,8 @@ use std::{
 };
 
 use lmcp_core::{
-    Budget, CALL_BYTES, Caller, Handle, HeaderValue, Limits, Replies, Reservation, Session, Tasks,
-    expect_share,
+    Budget, CALL_BYTES, Caller, Endpoint, HeaderValue, Limits, Message, Messages, Reservation,
+    Session, Tasks, expect_share,
     session::{Agreement, Keeper, Live, SessionId, SessionKey},
 };
 use lmcp_wire::{RequestId, RpcError, header};
@@ -30,7 +30,7 @@ use crate::stream::{Kept, Reader, Stream};
 pub(crate) struct Sessions {
     key: SessionKey,
     limits: Limits,
-    server: Handle,
+    server: Endpoint,
     /// Places for calls that run, shared between callers.
     places: Budget,
     table: Mutex<Table>,
@@ -65,7 +65,7 @@ pub(crate) enum Stranger {
 }
 
 impl Sessions {
-    pub(crate) fn new(server: &Handle) -> Arc<Self> {
+    pub(crate) fn new(server: &Endpoint) -> Arc<Self> {
         // Begins anywhere, so that a stream of an earlier life is not taken for one of this.
         let start = RandomState::new().build_hasher().finish() >> 24;
         Arc::new(Self {
@@ -266,7 +266,8 @@ impl Sessions {
             abort.abort();
         }
         if let Some(stream) = stream {
-            told.into_iter().for_each(|told| stream.push_now(told));
+            let told = told.into_iter().map(Message::taken_back);
+            told.for_each(|told| stream.push_now(told));
         }
     }
 
@@ -393,7 +394,7 @@ impl Drop for Leaving {
 /// A call that has not been done at once.
 pub(crate) struct Started {
     pub(crate) id: RequestId,
-    pub(crate) replies: Replies,
+    pub(crate) replies: Messages,
     /// Absent where it is answered already.
     pub(crate) room: Option<Room>,
 }
@@ -406,7 +407,7 @@ pub(crate) struct Room {
 
 /// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
 /// waited for.
-async fn drive(mut replies: Replies, place: Place) {
+async fn drive(mut replies: Messages, place: Place) {
     let stream = &place.running.stream;
     let mut late = false;
     while let Some(reply) = replies.next().await {

@@ -8,6 +8,7 @@ mod bearer;
 mod cancel;
 mod connections;
 mod folders;
+mod foreign;
 mod guard;
 mod limits;
 mod memory;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lmcp_core::{Budget, Cx, Error, Limits, NoArgs, Server, Tool};
+use lmcp_core::{Budget, Cx, Endpoint, Error, Limits, NoArgs, Server, Tool};
 use lmcp_http::Http;
 use serde_json::{Value, json};
 use tokio::{
@@ -49,6 +49,11 @@ pub(crate) async fn serve(server: Server) -> Running {
 }
 
 pub(crate) async fn serve_as(server: Server, change: impl FnOnce(Http) -> Http) -> Running {
+    let server = server.start().expect("it is right");
+    serve_endpoint(server.endpoint(), change).await
+}
+
+pub(crate) async fn serve_endpoint(server: Endpoint, change: impl FnOnce(Http) -> Http) -> Running {
     let (stop, stopped) = oneshot::channel::<()>();
     let http = lmcp_http::bind("127.0.0.1:0").await;
     let http = http.expect("a port is free").until(async {
@@ -57,7 +62,6 @@ pub(crate) async fn serve_as(server: Server, change: impl FnOnce(Http) -> Http) 
     let address = http.address();
     let http = change(http);
     let mut serving = JoinSet::new();
-    let server = server.start().expect("it is right");
     let budget = server.budget().clone();
     serving.spawn(async move { server.serve(http).await });
     Running {

@@ -10,16 +10,16 @@ use lmcp_wire::{
 use serde_json::{Value, json};
 
 use super::shape;
-use crate::{
-    error::{ToolError, ToolResult},
-    random,
-};
+use crate::random;
 
 /// The parameters of the request, as JSON.
 ///
 /// # Errors
 /// The revision has no way to ask this.
-pub(crate) fn params(version: ProtocolVersion, request: InputRequest) -> ToolResult<Vec<u8>> {
+pub(in crate::era) fn params(
+    version: ProtocolVersion,
+    request: InputRequest,
+) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(256);
     match request {
         InputRequest::Elicit(params) => jsonrpc::append(&mut out, &elicit(version, params)?),
@@ -29,9 +29,9 @@ pub(crate) fn params(version: ProtocolVersion, request: InputRequest) -> ToolRes
     Ok(out)
 }
 
-fn elicit(version: ProtocolVersion, params: ElicitParams) -> ToolResult<Value> {
+fn elicit(version: ProtocolVersion, params: ElicitParams) -> Result<Value, String> {
     let link = params.mode == Some(ElicitMode::Url);
-    let mut value = serde_json::to_value(params)?;
+    let mut value = serde_json::to_value(params).map_err(|err| err.to_string())?;
     if link {
         // Tells several apart; only these revisions have it.
         value["elicitationId"] = random::hex::<16>().into();
@@ -49,14 +49,14 @@ fn elicit(version: ProtocolVersion, params: ElicitParams) -> ToolResult<Value> {
 }
 
 /// A field as 2025-06-18 has it: one value, defaults only for yes and no, and titles of choices in a list of their own.
-fn old_field(name: &str, field: &mut Value) -> ToolResult<()> {
+fn old_field(name: &str, field: &mut Value) -> Result<(), String> {
     let Some(members) = field.as_object_mut() else {
         return Ok(());
     };
     if members.get("type") == Some(&json!("array")) {
-        return Err(ToolError::new(format!(
+        return Err(format!(
             "`{name}` is a choice of several, which this client cannot show"
-        )));
+        ));
     }
     if members.get("type") != Some(&json!("boolean")) {
         members.remove("default");

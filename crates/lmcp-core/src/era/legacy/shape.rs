@@ -3,78 +3,41 @@
 use std::borrow::Cow;
 
 use lmcp_wire::{
-    self as wire, Content, Implementation, Prompt, ProtocolVersion, RequestId, Resource,
-    ResourceTemplate, RpcError, ServerCapabilities, Tool, error, jsonrpc, progress::ProgressParams,
+    self as wire, Content, Implementation, Prompt, ProtocolVersion, Resource, ResourceTemplate,
+    ServerCapabilities, Tool, method::notification, progress::ProgressParams,
 };
 use serde_json::{Value, json};
 
-use crate::{outcome::Outcome, present, service::Reply};
+use crate::outcome::{Payload, keep_as_text};
 
 /// Only 2026-07-28 mirrors arguments in headers.
-const HEADER_ANNOTATION: &str = "x-mcp-header";
+pub(super) const HEADER_ANNOTATION: &str = "x-mcp-header";
 
 /// 2025-03-26: sound, tool annotations, words with progress, the capability of completions.
-fn is_first(version: ProtocolVersion) -> bool {
+pub(super) fn is_first(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_03_26
 }
 
 /// 2025-06-18: titles, `_meta` everywhere, structured output, links to resources.
-fn lacks_titles(version: ProtocolVersion) -> bool {
+pub(super) fn lacks_titles(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_06_18
 }
 
 /// 2025-11-25: icons, and words about a program.
-fn lacks_icons(version: ProtocolVersion) -> bool {
+pub(super) fn lacks_icons(version: ProtocolVersion) -> bool {
     version < ProtocolVersion::V2025_11_25
 }
 
-/// A whole response.
-pub(crate) fn encode(
-    version: ProtocolVersion,
-    id: &RequestId,
-    mut outcome: Outcome,
-    extra: Option<wire::Meta>,
-) -> Reply {
-    project(version, &mut outcome);
-    let mut told = outcome.take_meta();
-    if let Some(extra) = extra {
-        told.get_or_insert_default().extend(extra);
-    }
-    let mut out = Vec::with_capacity(256);
-    jsonrpc::open_result(&mut out, id);
-    let start = out.len();
-    outcome.write_members(&mut out);
-    if let Some(meta) = told.filter(|meta| !meta.is_empty()) {
-        out.extend_from_slice(b",\"_meta\":");
-        jsonrpc::append(&mut out, &meta);
-    }
-    // Members are written behind a comma each; here the first has none before it.
-    match out.get_mut(start) {
-        Some(comma) => *comma = b'{',
-        None => out.push(b'{'),
-    }
-    out.extend_from_slice(b"}}");
-    Reply::encoded_result(out)
-}
-
-/// An error, as the revision says it.
-pub(crate) fn no_resource(uri: &str) -> RpcError {
-    RpcError::new(
-        error::RESOURCE_NOT_FOUND,
-        format!("there is no resource `{uri}`"),
-    )
-    .with_data(json!({ "uri": uri }))
-}
-
-fn project(version: ProtocolVersion, outcome: &mut Outcome) {
-    match outcome {
-        Outcome::Tool(result) => {
+/// A result without what the revision does not know.
+pub(super) fn project(version: ProtocolVersion, payload: &mut Payload) {
+    match payload {
+        Payload::CallTool(result) => {
             let structured = result.structured_content.take();
             let known = |value: &Value| !lacks_titles(version) && value.is_object();
             match structured {
                 Some(value) if known(&value) => result.structured_content = Some(value),
                 // It must not be lost.
-                Some(value) => present::keep_as_text(result, &value),
+                Some(value) => keep_as_text(result, &value),
                 None => {}
             }
             result
@@ -82,26 +45,22 @@ fn project(version: ProtocolVersion, outcome: &mut Outcome) {
                 .iter_mut()
                 .for_each(|block| content(version, block));
         }
-        Outcome::Prompt(result) => {
+        Payload::GetPrompt(result) => {
             let messages = result.messages.iter_mut();
             messages.for_each(|message| content(version, &mut message.content));
         }
-        Outcome::Read(result, _) if lacks_titles(version) => {
+        Payload::ReadResource(result, _) if lacks_titles(version) => {
             result
                 .contents
                 .iter_mut()
                 .for_each(|contents| contents.meta = None);
-        }
-        Outcome::Initialized(result) => {
-            capabilities(version, &mut result.capabilities);
-            implementation(version, &mut result.server_info);
         }
         _ => {}
     }
 }
 
 /// One block: without what came later, or as words where it came later itself.
-pub(crate) fn content(version: ProtocolVersion, block: &mut Content) {
+pub(in crate::era) fn content(version: ProtocolVersion, block: &mut Content) {
     match block {
         Content::Audio(sound) if is_first(version) => {
             let words = format!(
@@ -140,14 +99,14 @@ fn annotations(annotations: &mut Option<wire::Annotations>) {
     }
 }
 
-fn capabilities(version: ProtocolVersion, capabilities: &mut ServerCapabilities) {
+pub(super) fn capabilities(version: ProtocolVersion, capabilities: &mut ServerCapabilities) {
     capabilities.extensions = None;
     if is_first(version) {
         capabilities.completions = None;
     }
 }
 
-fn implementation(version: ProtocolVersion, info: &mut Implementation) {
+pub(super) fn implementation(version: ProtocolVersion, info: &mut Implementation) {
     if lacks_titles(version) {
         info.title = None;
     }
@@ -159,7 +118,7 @@ fn implementation(version: ProtocolVersion, info: &mut Implementation) {
 }
 
 /// A tool as a list shows it.
-pub(crate) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
+pub(in crate::era) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
     let mut tool = tool.clone();
     if is_first(version) {
         tool.annotations = None;
@@ -189,8 +148,8 @@ pub(crate) fn tool(version: ProtocolVersion, tool: &Tool) -> Cow<'_, Tool> {
     Cow::Owned(tool)
 }
 
-/// Which arguments stand in headers as well is of no use to who sends none.
-fn forget_headers(schema: &mut Value) {
+/// Strips `x-mcp-header`: clients of these revisions send no such headers.
+pub(super) fn forget_headers(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.remove(HEADER_ANNOTATION);
@@ -202,7 +161,7 @@ fn forget_headers(schema: &mut Value) {
 }
 
 /// The schema of a property is an object here; later it may be `true` or `false`.
-fn plain(schema: &mut Value) {
+pub(super) fn plain(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
         Value::Bool(false) => *schema = json!({ "not": {} }),
@@ -211,7 +170,7 @@ fn plain(schema: &mut Value) {
 }
 
 /// A resource as a list shows it.
-pub(crate) fn resource(version: ProtocolVersion, resource: &Resource) -> Cow<'_, Resource> {
+pub(in crate::era) fn resource(version: ProtocolVersion, resource: &Resource) -> Cow<'_, Resource> {
     let mut resource = resource.clone();
     resource_in_place(version, &mut resource);
     Cow::Owned(resource)
@@ -229,7 +188,7 @@ fn resource_in_place(version: ProtocolVersion, resource: &mut Resource) {
 }
 
 /// A template as a list shows it.
-pub(crate) fn template(
+pub(in crate::era) fn template(
     version: ProtocolVersion,
     template: &ResourceTemplate,
 ) -> Cow<'_, ResourceTemplate> {
@@ -246,7 +205,7 @@ pub(crate) fn template(
 }
 
 /// A prompt as a list shows it.
-pub(crate) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'_, Prompt> {
+pub(in crate::era) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'_, Prompt> {
     let mut prompt = prompt.clone();
     if lacks_titles(version) {
         prompt.title = None;
@@ -263,8 +222,16 @@ pub(crate) fn prompt(version: ProtocolVersion, prompt: &Prompt) -> Cow<'_, Promp
 }
 
 /// Progress, as the revision says it.
-pub(crate) fn progress(version: ProtocolVersion, params: &mut ProgressParams) {
+pub(in crate::era) fn progress(version: ProtocolVersion, params: &mut ProgressParams) {
     if is_first(version) {
         params.message = None;
     }
+}
+
+/// Does a client of these revisions know the notification? One that nobody here knows is passed on.
+pub(in crate::era) fn has_notification(method: &str) -> bool {
+    !matches!(
+        method,
+        notification::LISTEN_ACKNOWLEDGED | notification::TASKS
+    )
 }

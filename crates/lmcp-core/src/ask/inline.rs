@@ -1,0 +1,167 @@
+//! Asking a client while a call goes on: what a service may do where it is no handler of the engine.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use lmcp_wire::{
+    self as wire, ClientCapabilities, RpcError, elicit::ElicitMode, input::InputRequest,
+    method::notification, progress::CancelledParams,
+};
+use serde_json::value::RawValue;
+
+use crate::{
+    budget::{Reservation, try_later},
+    premises::Premises,
+    reply::Reply,
+    request::Request,
+    session::{Live, NoAnswer, Question, Waits},
+};
+
+/// How the client of a request can be asked something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Asks {
+    /// While the call goes on: [`Request::ask`] puts a question, and its answer is waited for. The revisions with a handshake.
+    Inline,
+    /// By ending the request with [`Payload::InputRequired`](crate::Payload::InputRequired): it comes again with the answers.
+    /// 2026-07-28.
+    ByRetry,
+    /// In no way: the client made no handshake, or takes nothing but the answer itself.
+    Never,
+}
+
+impl Request {
+    /// How its client can be asked something. What it can be asked for is [`Request::capabilities`].
+    pub fn asks(&self) -> Asks {
+        match self.session() {
+            None => Asks::ByRetry,
+            Some(session) if session.can_ask() => Asks::Inline,
+            Some(_) => Asks::Never,
+        }
+    }
+
+    /// Puts a question to the client while the call goes on: send the reply, and await the answer.
+    ///
+    /// The time that people take has no bound here: put one around it, and where it is over send
+    /// [`Answer::take_back`], so that the client need not think about it any longer.
+    ///
+    /// # Errors
+    /// The client is not [asked so](Request::asks) or lacks the capability, or too many questions wait.
+    pub fn ask(&self, question: InputRequest) -> Result<(Reply, Answer), RpcError> {
+        let session = self.session().filter(|session| session.can_ask());
+        let Some(session) = session else {
+            let words = "the client of this request cannot be asked while it goes on";
+            return Err(RpcError::invalid_request(words));
+        };
+        let lacking = lacking([&question], &self.capabilities());
+        if lacking != ClientCapabilities::default() {
+            return Err(RpcError::missing_capability(&lacking));
+        }
+        let live = session.live()?;
+        let place = self.premises.as_ref();
+        let place = place.map(|premises| expect_questions(premises, self, 1, &live));
+        let asked = live.question(self.id());
+        let reply = Reply::Ask(asked.ask(question));
+        let answer = Answer {
+            asked,
+            _place: place.transpose()?,
+            _waits: live.wait(),
+        };
+        Ok((reply, answer))
+    }
+}
+
+/// The answer to a question that was put with [`Request::ask`]: a future of what the client says. Dropping it forgets the
+/// question.
+#[derive(Debug)]
+#[must_use = "a question waits for its answer"]
+pub struct Answer {
+    asked: Question,
+    _place: Option<Reservation>,
+    _waits: Waits,
+}
+
+impl Answer {
+    /// Waits no longer. The reply tells the client that it need not answer.
+    pub fn take_back(self) -> Reply {
+        taken_back(&self.asked)
+    }
+}
+
+impl Future for Answer {
+    type Output = Result<Box<RawValue>, RpcError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.asked.poll_answer(cx).map_err(|none| match none {
+            NoAnswer::Error(error) => error,
+            NoAnswer::Unaskable(words) => RpcError::invalid_request(words),
+        })
+    }
+}
+
+/// The notice that a question need not be answered.
+pub(super) fn taken_back(question: &Question) -> Reply {
+    let params = CancelledParams::new(question.id());
+    Reply::notify(notification::CANCELLED, &params)
+}
+
+/// Places for so many more questions that wait: a share for each caller, and no more for a session than it may have
+/// requests in flight.
+pub(super) fn expect_questions(
+    premises: &Premises,
+    request: &Request,
+    more: usize,
+    live: &Live,
+) -> Result<Reservation, RpcError> {
+    let limits = &premises.limits;
+    let refused = |limit: &str, most: usize| {
+        let words = format!("the limit `{limit}` of {most} is reached; try again later");
+        try_later(words, limit, most)
+    };
+    if live.waiting() >= limits.requests_in_flight {
+        return Err(refused("requests_in_flight", limits.requests_in_flight));
+    }
+    let places = premises.questions.account(&request.caller().owner());
+    let reserved = places.try_reserve(more);
+    reserved.map_err(|_| refused("questions", limits.questions))
+}
+
+/// What the client would have had to declare for these questions, and did not.
+pub(super) fn lacking<'a>(
+    questions: impl IntoIterator<Item = &'a InputRequest>,
+    declared: &ClientCapabilities,
+) -> ClientCapabilities {
+    let mut lacking = ClientCapabilities::default();
+    let sampling = declared.sampling.as_ref();
+    for request in questions {
+        match request {
+            InputRequest::Elicit(params) => {
+                let needed = match params.mode {
+                    Some(ElicitMode::Url) if !declared.has_url() => {
+                        &mut lacking.elicitation.get_or_insert_default().url
+                    }
+                    None | Some(ElicitMode::Form) if !declared.has_form() => {
+                        &mut lacking.elicitation.get_or_insert_default().form
+                    }
+                    _ => continue,
+                };
+                *needed = Some(wire::Object::new());
+            }
+            InputRequest::Sample(params) => {
+                let tools = sampling.and_then(|sampling| sampling.tools.as_ref());
+                if params.tools.is_some() && tools.is_none() {
+                    lacking.sampling.get_or_insert_default().tools = Some(wire::Object::new());
+                } else if sampling.is_none() {
+                    lacking.sampling.get_or_insert_default();
+                }
+            }
+            InputRequest::Roots(_) if declared.roots.is_none() => {
+                lacking.roots.get_or_insert_default();
+            }
+            _ => {}
+        }
+    }
+    lacking
+}

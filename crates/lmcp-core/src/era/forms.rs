@@ -1,0 +1,50 @@
+//! What an engine writes before anybody asks for it, in the form of each revision: pages of lists, and results of tasks.
+//! An engine is given these when it is made, and calls nothing else of `era/`.
+
+use std::borrow::Cow;
+
+use lmcp_wire::{self as wire, ProtocolVersion, method::request};
+use serde_json::value::RawValue;
+
+use super::{legacy::shape, modern, versions::LEGACY};
+use crate::outcome::Outcome;
+
+/// How things look in a revision: as they are, or without what it does not know.
+#[derive(Debug)]
+pub(crate) struct Forms {
+    pub(crate) tool: for<'a> fn(ProtocolVersion, &'a wire::Tool) -> Cow<'a, wire::Tool>,
+    pub(crate) prompt: for<'a> fn(ProtocolVersion, &'a wire::Prompt) -> Cow<'a, wire::Prompt>,
+    pub(crate) resource: for<'a> fn(ProtocolVersion, &'a wire::Resource) -> Cow<'a, wire::Resource>,
+    pub(crate) template:
+        for<'a> fn(ProtocolVersion, &'a wire::ResourceTemplate) -> Cow<'a, wire::ResourceTemplate>,
+    /// What a call came to, as a task shows it.
+    pub(crate) task_result: fn(Outcome) -> Option<Box<RawValue>>,
+}
+
+/// Those of the revisions that are served.
+pub(crate) static FORMS: Forms = Forms {
+    tool: |version, tool| shown(version, tool, shape::tool),
+    prompt: |version, prompt| shown(version, prompt, shape::prompt),
+    resource: |version, resource| shown(version, resource, shape::resource),
+    template: |version, template| shown(version, template, shape::template),
+    task_result,
+};
+
+fn shown<T: Clone>(
+    version: ProtocolVersion,
+    item: &T,
+    shape: fn(ProtocolVersion, &T) -> Cow<'_, T>,
+) -> Cow<'_, T> {
+    if LEGACY.contains(&version) {
+        shape(version, item)
+    } else {
+        Cow::Borrowed(item)
+    }
+}
+
+/// Only 2026-07-28 has tasks.
+fn task_result(outcome: Outcome) -> Option<Box<RawValue>> {
+    let mut body = Vec::new();
+    modern::encode::write(&mut body, request::TOOLS_CALL, outcome).ok()?;
+    RawValue::from_string(String::from_utf8(body).ok()?).ok()
+}

@@ -1,0 +1,253 @@
+//! Responses of the revisions with a handshake.
+
+use lmcp_wire::{
+    CallToolResult, ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError,
+    error, jsonrpc, legacy::InitializeResult, members::splice, method::request,
+};
+
+use serde::Deserialize as _;
+
+use super::{raw, shape};
+use crate::{
+    era::members,
+    outcome::{Discovery, Outcome, Payload},
+};
+
+/// A whole response.
+///
+/// # Errors
+/// The revision has no way to say this.
+pub(in crate::era) fn result(
+    version: ProtocolVersion,
+    id: &RequestId,
+    method: &str,
+    mut outcome: Outcome,
+) -> Result<Vec<u8>, RpcError> {
+    let mut out = Vec::with_capacity(256);
+    jsonrpc::open_result(&mut out, id);
+    let start = out.len();
+    shape::project(version, &mut outcome.payload);
+    let mut told = None;
+    match &mut outcome.payload {
+        Payload::InputRequired(_) | Payload::TaskCreated(_) | Payload::Task(_) => {
+            return Err(raw::cannot_be_said());
+        }
+        Payload::Raw(result) => {
+            let info = outcome.server_info.as_deref();
+            let result = raw::shaped(version, method, result.get(), info, outcome.meta.take())?;
+            result.write(&mut out);
+        }
+        Payload::List(page, _) if page.written_for != Some(version) => {
+            let mut text = Vec::new();
+            members::write(&mut text, &outcome.payload);
+            raw::shaped(version, method, &as_object(text), None, None)?.write(&mut out);
+        }
+        Payload::Discover(discovery, _) => {
+            let info = outcome.server_info.as_deref();
+            splice(&mut out, &initialized(version, discovery, info));
+        }
+        Payload::CallTool(result) => {
+            told = result.meta.take();
+            splice(&mut out, result);
+        }
+        payload => members::write(&mut out, payload),
+    }
+    if let Some(more) = outcome.meta {
+        told.get_or_insert_default().extend(more);
+    }
+    if let Some(told) = told.filter(|told| !told.is_empty()) {
+        out.extend_from_slice(b",\"_meta\":");
+        jsonrpc::append(&mut out, &told);
+    }
+    close(&mut out, start);
+    out.push(b'}');
+    Ok(out)
+}
+
+/// An error as these revisions say it, or the result that they have in its place.
+pub(in crate::era) fn error(
+    id: &RequestId,
+    method: &str,
+    error: RpcError,
+) -> Result<Vec<u8>, RpcError> {
+    if error.code != error::MISSING_CLIENT_CAPABILITY {
+        return Err(error);
+    }
+    // They have no error of its own for a client that cannot be asked.
+    let data = error.data.unwrap_or_default();
+    let needed = ClientCapabilities::deserialize(&data["requiredCapabilities"]);
+    let needed = serde_json::to_string(&needed.unwrap_or_default()).unwrap_or_default();
+    let words = format!("the client cannot be asked for what this needs: {needed}");
+    if method == request::TOOLS_CALL {
+        return Ok(jsonrpc::result(id, &CallToolResult::error(words)));
+    }
+    Err(RpcError::invalid_request(words))
+}
+
+/// The answer to a handshake.
+fn initialized(
+    version: ProtocolVersion,
+    discovery: &mut Discovery,
+    info: Option<&str>,
+) -> InitializeResult {
+    let mut capabilities = std::mem::take(&mut discovery.capabilities);
+    shape::capabilities(version, &mut capabilities);
+    let info = info.and_then(|info| serde_json::from_str(info).ok());
+    let mut info: Implementation = info.unwrap_or_default();
+    shape::implementation(version, &mut info);
+    let mut result = InitializeResult::new(version.to_string(), capabilities, info);
+    result.instructions = discovery.instructions.take();
+    result
+}
+
+/// Members are written behind a comma each; the first of an object has none before it.
+fn close(out: &mut Vec<u8>, start: usize) {
+    match out.get_mut(start) {
+        Some(comma) => *comma = b'{',
+        None => out.push(b'{'),
+    }
+    out.push(b'}');
+}
+
+fn as_object(mut members: Vec<u8>) -> String {
+    close(&mut members, 0);
+    String::from_utf8(members).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_wire::{
+        Prompt, Resource, ResourceTemplate, Tool, discover::CacheHint, prompt::GetPromptResult,
+        resource::ReadResourceResult,
+    };
+    use serde::{Serialize, de::DeserializeOwned};
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+    use crate::{
+        era::{FORMS, versions::LEGACY},
+        outcome::Page,
+    };
+
+    fn written(version: ProtocolVersion, method: &str, payload: Payload) -> Value {
+        let id = RequestId::Number(1);
+        let json = result(version, &id, method, Outcome::new(payload)).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    fn typed<T: DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// A result of a type of ours and the same as JSON of somebody's look alike in every revision.
+    fn agree<T: Serialize + DeserializeOwned>(
+        method: &str,
+        value: &Value,
+        payload: impl Fn(T) -> Payload,
+    ) {
+        for version in LEGACY {
+            let ours = written(version, method, payload(typed(value.clone())));
+            let theirs = Payload::Raw(to_raw_value(value).unwrap());
+            let theirs = written(version, method, theirs);
+            assert_eq!(ours, theirs, "{method} in {version}");
+        }
+    }
+
+    /// A list that is written for a revision and one that is shaped for it look alike.
+    fn lists_agree<T: Serialize + DeserializeOwned>(
+        method: &str,
+        member: &str,
+        item: Value,
+        shown: impl Fn(ProtocolVersion, &T) -> Value,
+    ) {
+        let item: T = typed(item);
+        for version in LEGACY {
+            let mut ahead = Page::new(member, &[shown(version, &item)], Some("next".into()));
+            ahead.written_for = Some(version);
+            let later = Page::new(member, std::slice::from_ref(&item), Some("next".into()));
+            let hint = CacheHint::public(1);
+            let ahead = written(version, method, Payload::List(ahead, hint));
+            let later = written(version, method, Payload::List(later, hint));
+            assert_eq!(ahead, later, "{method} in {version}");
+        }
+    }
+
+    fn blocks() -> Value {
+        let said = json!({ "audience": ["user"], "priority": 1.0, "lastModified": "2025-01-01" });
+        let meta = json!({ "x/y": 1 });
+        json!([
+            { "type": "text", "text": "one", "annotations": said, "_meta": meta },
+            { "type": "image", "data": "", "mimeType": "image/png", "annotations": said, "_meta": meta },
+            { "type": "audio", "data": "", "mimeType": "audio/wav", "_meta": meta },
+            { "type": "resource", "resource": { "uri": "a:b", "text": "c", "_meta": meta }, "_meta": meta },
+            resource(&json!({ "type": "resource_link" })),
+        ])
+    }
+
+    fn resource(more: &Value) -> Value {
+        let mut resource = json!({
+            "uri": "a:b", "name": "b", "title": "B", "description": "It", "icons": [{ "src": "data:," }],
+            "annotations": { "lastModified": "2025-01-01" }, "_meta": { "x/y": 1 },
+        });
+        let members = resource.as_object_mut().unwrap();
+        members.extend(more.as_object().cloned().unwrap_or_default());
+        resource
+    }
+
+    #[test]
+    fn results_of_ours_and_of_others_look_alike() {
+        for structured in [json!({ "a": 1 }), json!([1]), json!("one"), Value::Null] {
+            let value = json!({
+                "content": blocks(), "structuredContent": structured, "isError": true, "_meta": { "a/b": 1 },
+            });
+            agree(request::TOOLS_CALL, &value, Payload::CallTool);
+        }
+        let messages = blocks().as_array().cloned().unwrap_or_default();
+        let messages = messages
+            .iter()
+            .map(|block| json!({ "role": "user", "content": block }));
+        let value = json!({ "description": "It", "messages": messages.collect::<Vec<_>>() });
+        agree::<GetPromptResult>(request::PROMPTS_GET, &value, Payload::GetPrompt);
+        let value = json!({ "contents": [{ "uri": "a:b", "text": "c", "_meta": { "x/y": 1 } }] });
+        agree::<ReadResourceResult>(request::RESOURCES_READ, &value, |result| {
+            Payload::ReadResource(result, CacheHint::public(1))
+        });
+    }
+
+    #[test]
+    fn lists_of_ours_and_of_others_look_alike() {
+        for output in ["object", "array"] {
+            let tool = json!({
+                "name": "t", "title": "T", "description": "It", "icons": [{ "src": "data:," }],
+                "inputSchema": {
+                    "type": "object",
+                    "properties": { "b": { "type": "string", "x-mcp-header": "B" }, "a": true, "c": false },
+                },
+                "outputSchema": { "type": output, "properties": { "a": true } },
+                "annotations": { "readOnlyHint": true }, "_meta": { "x/y": 1 },
+            });
+            lists_agree::<Tool>(request::TOOLS_LIST, "tools", tool, |version, tool| {
+                serde_json::to_value((FORMS.tool)(version, tool)).unwrap()
+            });
+        }
+        let prompt = json!({
+            "name": "p", "title": "P", "icons": [{ "src": "data:," }], "_meta": { "x/y": 1 },
+            "arguments": [{ "name": "a", "title": "A", "required": true }],
+        });
+        lists_agree::<Prompt>(
+            request::PROMPTS_LIST,
+            "prompts",
+            prompt,
+            |version, prompt| serde_json::to_value((FORMS.prompt)(version, prompt)).unwrap(),
+        );
+        let (list, member) = (request::RESOURCES_LIST, "resources");
+        lists_agree::<Resource>(list, member, resource(&json!({})), |version, resource| {
+            serde_json::to_value((FORMS.resource)(version, resource)).unwrap()
+        });
+        let template = resource(&json!({ "uriTemplate": "a:{b}" }));
+        let (list, member) = (request::RESOURCE_TEMPLATES_LIST, "resourceTemplates");
+        lists_agree::<ResourceTemplate>(list, member, template, |version, template| {
+            serde_json::to_value((FORMS.template)(version, template)).unwrap()
+        });
+    }
+}

@@ -1,0 +1,297 @@
+//! Results that are passed on, in the shape that each revision knows. The rules are those of `shape`; here they are applied to
+//! JSON as it came, of which everything that no rule is about stays as it is, in its order.
+
+use std::borrow::Cow;
+
+use lmcp_wire::{
+    Content, Meta, ProtocolVersion, RpcError, members::Members, meta, method::request,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::shape::{HEADER_ANNOTATION, is_first, lacks_icons, lacks_titles};
+use crate::{era::members::CACHED, request::string};
+
+/// The members of a result.
+///
+/// # Errors
+/// It is no result, or the revision has no way to say it.
+pub(super) fn shaped<'a>(
+    version: ProtocolVersion,
+    method: &str,
+    text: &'a str,
+    info: Option<&str>,
+    more: Option<Meta>,
+) -> Result<Members<'a>, RpcError> {
+    let no_object = |_| RpcError::internal("the result that is passed on is no object");
+    let mut result = Members::read(text).map_err(no_object)?;
+    if let Some(kind) = result.take("resultType")
+        && kind.get() != "\"complete\""
+    {
+        return Err(cannot_be_said());
+    }
+    if CACHED.contains(&method) {
+        result.take("ttlMs");
+        result.take("cacheScope");
+    }
+    let mut told = meta_of(&mut result);
+    let server = told.remove(meta::SERVER_INFO);
+    match method {
+        request::TOOLS_CALL => tool_result(version, &mut result),
+        request::PROMPTS_GET => each(&mut result, "messages", |message| {
+            within(message, "content", |block| content(version, block));
+        }),
+        request::RESOURCES_READ if lacks_titles(version) => {
+            each(&mut result, "contents", |contents| {
+                contents.take("_meta");
+            });
+        }
+        request::TOOLS_LIST => each(&mut result, "tools", |one| tool(version, one)),
+        request::PROMPTS_LIST => each(&mut result, "prompts", |one| prompt(version, one)),
+        request::RESOURCES_LIST => each(&mut result, "resources", |one| resource(version, one)),
+        request::RESOURCE_TEMPLATES_LIST => {
+            each(&mut result, "resourceTemplates", |one| {
+                resource(version, one)
+            });
+        }
+        request::INITIALIZE => initialized(version, &mut result, server, info),
+        _ => {}
+    }
+    told.extend(more.into_iter().flatten());
+    if !told.is_empty() {
+        result.set("_meta", &told);
+    }
+    Ok(result)
+}
+
+/// A client of these revisions is asked otherwise, and knows no tasks.
+pub(super) fn cannot_be_said() -> RpcError {
+    RpcError::internal("the server answered in a way that this revision does not have")
+}
+
+/// `_meta`, taken out of a result.
+fn meta_of(result: &mut Members<'_>) -> Meta {
+    let told = result.take("_meta");
+    told.and_then(|told| serde_json::from_str(told.get()).ok())
+        .unwrap_or_default()
+}
+
+/// The answer to a handshake, from what `server/discover` says.
+fn initialized(
+    version: ProtocolVersion,
+    result: &mut Members<'_>,
+    server: Option<Value>,
+    info: Option<&str>,
+) {
+    result.take("supportedVersions");
+    result.set("protocolVersion", version.as_str());
+    within(result, "capabilities", |offered| {
+        offered.take("extensions");
+        if is_first(version) {
+            offered.take("completions");
+        }
+    });
+    if result.get("serverInfo").is_none() {
+        let info = info.and_then(|info| serde_json::from_str(info).ok());
+        result.set("serverInfo", &server.or(info).unwrap_or_default());
+    }
+    within(result, "serverInfo", |named| {
+        if lacks_titles(version) {
+            named.take("title");
+        }
+        if lacks_icons(version) {
+            for later in ["icons", "description", "websiteUrl"] {
+                named.take(later);
+            }
+        }
+    });
+}
+
+fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
+    let structured = result.get("structuredContent");
+    let known = |value: &RawValue| !lacks_titles(version) && value.get().starts_with('{');
+    let unknown = structured.is_some_and(|value| !known(value));
+    each(result, "content", |block| content(version, block));
+    if !unknown {
+        return;
+    }
+    // It must not be lost.
+    let value: Value = read(result.take("structuredContent").as_deref());
+    let words = value.to_string();
+    let mut blocks: Vec<Value> = read(result.get("content"));
+    if !blocks.iter().any(|block| block["text"] == *words) {
+        blocks.push(json!({ "type": "text", "text": words }));
+        result.set("content", &blocks);
+    }
+}
+
+fn content(version: ProtocolVersion, block: &mut Members<'_>) {
+    let kind = text(block, "type").unwrap_or_default();
+    match &*kind {
+        "audio" if is_first(version) => {
+            let kind = text(block, "mimeType").unwrap_or_default();
+            say(
+                block,
+                format!("(a sound of type {kind}, which this client cannot take)"),
+            );
+        }
+        "resource_link" if lacks_titles(version) => {
+            let words = ["description", "title", "name"];
+            let words = words.iter().find_map(|name| text(block, name));
+            let uri = text(block, "uri").unwrap_or_default();
+            say(block, format!("{}: {uri}", words.unwrap_or_default()));
+        }
+        "resource_link" => resource(version, block),
+        "text" | "image" | "audio" if lacks_titles(version) => {
+            block.take("_meta");
+            annotations(block);
+        }
+        "resource" if lacks_titles(version) => {
+            block.take("_meta");
+            within(block, "resource", |resource| {
+                resource.take("_meta");
+            });
+            annotations(block);
+        }
+        _ => {}
+    }
+}
+
+/// Puts words in the place of a block that came later.
+fn say(block: &mut Members<'_>, words: String) {
+    *block = Members::default();
+    let said = Content::text(words);
+    if let Ok(Value::Object(said)) = serde_json::to_value(&said) {
+        said.iter()
+            .for_each(|(name, value)| block.set(name.clone(), value));
+    }
+}
+
+fn annotations(block: &mut Members<'_>) {
+    within(block, "annotations", |annotations| {
+        annotations.take("lastModified");
+    });
+}
+
+fn tool(version: ProtocolVersion, tool: &mut Members<'_>) {
+    if is_first(version) {
+        tool.take("annotations");
+    }
+    if lacks_titles(version) {
+        let title = tool.take("title");
+        within(tool, "annotations", |annotations| {
+            if let (None, Some(title)) = (annotations.get("title"), &title) {
+                annotations.set("title", &**title);
+            }
+        });
+        tool.take("outputSchema");
+        tool.take("_meta");
+    }
+    if lacks_icons(version) {
+        tool.take("icons");
+    }
+    let schema: Value = read(tool.get("outputSchema"));
+    if schema["type"] != "object" {
+        tool.take("outputSchema");
+    }
+    for schema in ["inputSchema", "outputSchema"] {
+        within(tool, schema, |schema| {
+            within(schema, "properties", |properties| {
+                properties.change(|property| match property.get() {
+                    "true" => to_raw_value(&json!({})).ok(),
+                    "false" => to_raw_value(&json!({ "not": {} })).ok(),
+                    _ => None,
+                });
+            });
+        });
+    }
+    let schema = tool.get("inputSchema").and_then(without_headers);
+    if let Some(schema) = schema {
+        tool.set("inputSchema", &schema);
+    }
+}
+
+/// A schema without `x-mcp-header`, which clients of these revisions do not send. `None`: it has none.
+fn without_headers(schema: &RawValue) -> Option<Box<RawValue>> {
+    let text = schema.get();
+    if !text.contains(HEADER_ANNOTATION) {
+        return None;
+    }
+    if let Ok(mut members) = Members::read(text) {
+        members.take(HEADER_ANNOTATION);
+        members.change(without_headers);
+        return to_raw_value(&members).ok();
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    let items = items.into_iter().map(|item| match without_headers(item) {
+        Some(item) => Cow::Owned(item),
+        None => Cow::Borrowed(item),
+    });
+    to_raw_value(&items.collect::<Vec<_>>()).ok()
+}
+
+/// A resource or a template.
+fn resource(version: ProtocolVersion, resource: &mut Members<'_>) {
+    if lacks_titles(version) {
+        resource.take("title");
+        resource.take("_meta");
+        annotations(resource);
+    }
+    if lacks_icons(version) {
+        resource.take("icons");
+    }
+}
+
+fn prompt(version: ProtocolVersion, prompt: &mut Members<'_>) {
+    if lacks_titles(version) {
+        prompt.take("title");
+        prompt.take("_meta");
+        each(prompt, "arguments", |argument| {
+            argument.take("title");
+        });
+    }
+    if lacks_icons(version) {
+        prompt.take("icons");
+    }
+}
+
+/// Changes every object in a list.
+fn each(all: &mut Members<'_>, name: &'static str, change: impl Fn(&mut Members<'_>)) {
+    let Some(list) = all.get(name).map(ToOwned::to_owned) else {
+        return;
+    };
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
+        return;
+    };
+    let items = items.into_iter().map(|item| {
+        let Ok(mut members) = Members::read(item.get()) else {
+            return item.to_owned();
+        };
+        change(&mut members);
+        to_raw_value(&members).unwrap_or_else(|_| item.to_owned())
+    });
+    all.set(name, &items.collect::<Vec<_>>());
+}
+
+/// Changes an object that stands in another.
+fn within(outer: &mut Members<'_>, name: &'static str, change: impl FnOnce(&mut Members<'_>)) {
+    let inner = outer.get(name).map(ToOwned::to_owned);
+    let Some(inner) = inner else { return };
+    if let Ok(mut members) = Members::read(inner.get()) {
+        change(&mut members);
+        outer.set(name, &members);
+    }
+}
+
+fn text(members: &Members<'_>, name: &str) -> Option<String> {
+    let text = string(members.get(name)?.get().as_bytes());
+    text.map(Cow::into_owned)
+}
+
+fn read<T: DeserializeOwned + Default>(value: Option<&RawValue>) -> T {
+    let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
+    value.unwrap_or_default()
+}

@@ -1,0 +1,53 @@
+//! The members of a result, as every revision writes them.
+
+use lmcp_wire::{discover::CacheHint, jsonrpc, members::splice, method::request};
+
+use crate::outcome::Payload;
+
+/// The results that say how long they may be reused.
+pub(super) const CACHED: [&str; 6] = [
+    request::DISCOVER,
+    request::TOOLS_LIST,
+    request::PROMPTS_LIST,
+    request::RESOURCES_LIST,
+    request::RESOURCE_TEMPLATES_LIST,
+    request::RESOURCES_READ,
+];
+
+/// Writes the own members of a result, each behind a comma. What a revision writes in its own way has none here.
+pub(super) fn write(out: &mut Vec<u8>, payload: &Payload) {
+    match payload {
+        Payload::CallTool(result) => splice(out, result),
+        Payload::GetPrompt(result) => splice(out, result),
+        Payload::ReadResource(result, _) => splice(out, result),
+        Payload::Complete(result) => splice(out, result),
+        Payload::InputRequired(result) => splice(out, result),
+        Payload::TaskCreated(task) | Payload::Task(task) => splice(out, &**task),
+        Payload::List(page, _) => {
+            out.push(b',');
+            out.extend_from_slice(&page.members);
+            if let Some(next) = &page.next {
+                out.extend_from_slice(b",\"nextCursor\":");
+                jsonrpc::append(out, next);
+            }
+        }
+        Payload::Acknowledged | Payload::Discover(..) | Payload::Raw(_) => {}
+    }
+}
+
+/// How long a result may be reused: only complete results of lists, reads and discovery may be at all.
+pub(super) fn cache_hint(payload: &Payload) -> Option<CacheHint> {
+    match payload {
+        Payload::ReadResource(_, hint) | Payload::Discover(_, hint) | Payload::List(_, hint) => {
+            Some(*hint)
+        }
+        Payload::CallTool(_)
+        | Payload::GetPrompt(_)
+        | Payload::Complete(_)
+        | Payload::InputRequired(_)
+        | Payload::TaskCreated(_)
+        | Payload::Task(_)
+        | Payload::Acknowledged
+        | Payload::Raw(_) => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! The members of a JSON object as text: written behind others, or kept without being understood.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::append;
+
+/// Writes the members of an object behind those already there: `,"a":1` for `{"a":1}`.
+pub fn splice<T: Serialize + ?Sized>(out: &mut Vec<u8>, object: &T) {
+    let start = out.len();
+    append(out, object);
+    if out.len() - start <= "{}".len() {
+        out.truncate(start);
+    } else {
+        out[start] = b',';
+        out.pop();
+    }
+}
+
+/// The members of an object, in their order and each still raw: nothing of them is lost, whatever they mean.
+#[derive(Clone, Debug, Default)]
+pub struct Members<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl<'a> Members<'a> {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The text is no JSON object.
+    pub fn read(text: &'a str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+
+    /// The member of this name.
+    pub fn get(&self, name: &str) -> Option<&RawValue> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| &**value)
+    }
+
+    /// Takes the member of this name out.
+    pub fn take(&mut self, name: &str) -> Option<Cow<'a, RawValue>> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Puts a member in the place of the one of its name, or behind all others.
+    pub fn set(&mut self, name: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
+        let Ok(value) = serde_json::value::to_raw_value(value) else {
+            return;
+        };
+        let name = name.into();
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, before)) => *before = Cow::Owned(value),
+            None => self.0.push((name, Cow::Owned(value))),
+        }
+    }
+
+    /// Puts other values in the place of some.
+    pub fn change(&mut self, mut change: impl FnMut(&RawValue) -> Option<Box<RawValue>>) {
+        for (_, value) in &mut self.0 {
+            if let Some(changed) = change(value) {
+                *value = Cow::Owned(changed);
+            }
+        }
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes them behind others, each behind a comma.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.0 {
+            out.push(b',');
+            append(out, name);
+            out.push(b':');
+            out.extend_from_slice(value.get().as_bytes());
+        }
+    }
+}
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = self.0.iter().map(|(name, value)| (name, &**value));
+        serializer.collect_map(members)
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// A name, borrowed where it has no escapes.
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry::<_, &RawValue>()? {
+                    members.push((name, Cow::Borrowed(value)));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_their_order_and_their_text() {
+        let text = r#"{"b":1.10,"a\"":[ 1 ],"b":null}"#;
+        let members = Members::read(text).unwrap();
+        let mut out = Vec::new();
+        members.write(&mut out);
+        assert_eq!(out, br#","b":1.10,"a\"":[ 1 ],"b":null"#);
+        assert!(Members::read("[1]").is_err());
+    }
+
+    #[test]
+    fn a_member_is_replaced_in_its_place() {
+        let mut members = Members::read(r#"{"a":1,"b":2,"c":3}"#).unwrap();
+        members.set("b", "two");
+        members.set("d", &4);
+        assert_eq!(
+            members.take("a").map(|a| a.get().to_owned()).as_deref(),
+            Some("1")
+        );
+        let mut out = Vec::new();
+        members.write(&mut out);
+        assert_eq!(out, br#","b":"two","c":3,"d":4"#);
+    }
+
+    #[test]
+    fn an_empty_object_adds_nothing() {
+        let mut out = b"{\"a\":1".to_vec();
+        splice(&mut out, &crate::Object::new());
+        assert_eq!(out, b"{\"a\":1");
+    }
+}
