@@ -6,7 +6,6 @@ use lmcp_wire::{
     RpcError,
     completion::{CompleteParams, CompleteResult, Reference},
     discover::{CacheHint, PaginatedParams},
-    error,
     legacy::SetLevelParams,
     method::request,
     resource::ReadResourceResult,
@@ -18,7 +17,7 @@ use crate::{
     call::{Call, Running, Work},
     completion::Completing,
     cx::Cx,
-    error::ToolError,
+    error::{ToolError, no_resource},
     layer, mirror,
     outcome::{Discovery, Outcome, Payload},
     request::{Request, decode},
@@ -351,12 +350,6 @@ impl Service for Dispatcher {
 
 fn suggested(values: Result<Vec<String>, ToolError>) -> Result<Payload, ToolError> {
     Ok(Payload::Complete(CompleteResult::new(values?)))
-}
-
-/// There is no resource at a URI.
-pub(crate) fn no_resource(uri: &str) -> RpcError {
-    let words = format!("there is no resource `{uri}`");
-    RpcError::new(error::RESOURCE_NOT_FOUND, words).with_data(json!({ "uri": uri }))
 }
 
 /// The checks that come after the question whether a method is offered; those before are made where a request is admitted.

@@ -147,6 +147,13 @@ impl<E: StdError> From<E> for ToolError {
     }
 }
 
+/// There is no resource at a URI. Each revision has its own code for it, which is found where the error is encoded.
+pub(crate) fn no_resource(uri: &str) -> wire::RpcError {
+    let words = format!("there is no resource `{uri}`");
+    let error = wire::RpcError::new(wire::error::RESOURCE_NOT_FOUND, words);
+    error.with_data(serde_json::json!({ "uri": uri }))
+}
+
 /// An error and its causes on one line.
 pub fn chain(err: &dyn StdError) -> String {
     let mut text = err.to_string();

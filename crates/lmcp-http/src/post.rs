@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use bytes::{Buf, Bytes};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use lmcp_core::{
     Caller, HeaderValue as Found, Headers, Message, MessageKind, Messages, NoRoom, is_handshake,
 };
@@ -14,19 +14,40 @@ use crate::{
     body::Body,
     intake::{read, turn_away},
     legacy::{self, Received},
-    service::{Here, Shared, empty, refuse},
+    service::{Shared, empty, refuse},
     session::Member,
 };
 
 /// A POST that is not even a request, and its status.
 pub(crate) type Refusal = (StatusCode, RpcError);
 
-pub(crate) async fn answer<B>(here: Here<'_>, request: Request<B>) -> Response<Body>
+/// What the headers of a POST say of its body and its answer. A stranger is not told what is wrong with them.
+pub(crate) struct Form {
+    accept: Result<Accept, Refusal>,
+    typed: Result<(), Refusal>,
+}
+
+impl Form {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        Self {
+            accept: Accept::of(headers),
+            typed: check_type(headers),
+        }
+    }
+}
+
+/// Answers a caller that was let in.
+pub(crate) async fn answer<B>(
+    shared: &Shared,
+    form: Form,
+    caller: Caller,
+    body: B,
+) -> Response<Body>
 where
     B: http_body::Body,
     B::Data: Buf,
 {
-    let answered = try_answer(here, request).await;
+    let answered = try_answer(shared, form, caller, body).await;
     answered.unwrap_or_else(|(status, error)| {
         let mut response = refuse(status, &error);
         match status {
@@ -47,27 +68,25 @@ pub(crate) fn close(response: &mut Response<Body>) {
     response.headers_mut().insert(header::CONNECTION, close);
 }
 
-async fn try_answer<B>(here: Here<'_>, request: Request<B>) -> Result<Response<Body>, Refusal>
+async fn try_answer<B>(
+    shared: &Shared,
+    form: Form,
+    caller: Caller,
+    body: B,
+) -> Result<Response<Body>, Refusal>
 where
     B: http_body::Body,
     B::Data: Buf,
 {
-    let (parts, body) = request.into_parts();
-    let (accept, typed) = (Accept::of(&parts.headers), check_type(&parts.headers));
-    // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
-    let caller = match here.caller(parts.headers) {
-        Ok(caller) => caller,
-        Err(response) => return Ok(Box::pin(turn_away(*response, body, &here)).await),
-    };
-    let (accept, ()) = (accept?, typed?);
-    if here.endpoint.budget().is_tight()
-        && let Err(no_room) = expect_share(&here, &caller).await
+    let (accept, ()) = (form.accept?, form.typed?);
+    if shared.endpoint.budget().is_tight()
+        && let Err(no_room) = expect_share(shared, &caller).await
     {
         let refusal = refuse(StatusCode::SERVICE_UNAVAILABLE, &no_room.into());
-        return Ok(Box::pin(turn_away(refusal, body, &here)).await);
+        return Ok(Box::pin(turn_away(refusal, body, shared)).await);
     }
-    let bytes = read(body, &here, &caller).await?;
-    let answered = take(&here, bytes, caller, accept).await?;
+    let bytes = read(body, shared, &caller).await?;
+    let answered = take(shared, bytes, caller, accept).await?;
     Ok(if accept.json || answered.status() != StatusCode::OK {
         answered
     } else {

@@ -19,6 +19,7 @@ use crate::{
     bearer::bearer,
     body::Body,
     guard::Guard,
+    intake::turn_away,
     legacy,
     pair::{self, Pair},
     post::{self, Accept, Fields},
@@ -202,7 +203,7 @@ impl HttpService {
         let mut response = match self.shared.check(&request) {
             Some(refusal) => refusal,
             None if self.shared.is_pair(&request) => Box::pin(here.pair(request)).await,
-            None if request.method() == Method::POST => post::answer(here, request).await,
+            None if request.method() == Method::POST => here.post(request).await,
             None => here.manage(request.into_parts().0),
         };
         if response.status().is_client_error() {
@@ -270,6 +271,20 @@ impl Deref for Here<'_> {
 }
 
 impl Here<'_> {
+    async fn post<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Data: Buf,
+    {
+        let (parts, body) = request.into_parts();
+        let form = post::Form::of(&parts.headers);
+        // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
+        match self.caller(parts.headers) {
+            Ok(caller) => post::answer(self.shared, form, caller, body).await,
+            Err(response) => Box::pin(turn_away(*response, body, self.shared)).await,
+        }
+    }
+
     async fn pair<B>(self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body,

@@ -15,7 +15,7 @@ pub(crate) mod versions;
 pub(crate) use admit::no_way_in;
 pub use admit::{admit, handshake, is_handshake};
 pub(crate) use encode::Encoder;
-pub(crate) use forms::{FORMS, Forms};
+pub(crate) use forms::FORMS;
 
 use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError, params::Params};
 use serde_json::value::RawValue;

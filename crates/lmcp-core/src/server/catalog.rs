@@ -15,10 +15,9 @@ use lmcp_wire::{
 };
 use serde::Serialize;
 
-use super::sight::Sight;
+use super::{forms::Forms, sight::Sight};
 use crate::{
     clock,
-    era::Forms,
     error::Error,
     outcome::Page,
     paging,

@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::{
     catalog::{Catalog, Lists},
+    forms::Forms,
     sight::{Rule, Sight},
 };
 use crate::{
     ask::seal::{Sealer, Subject},
     budget::Budget,
     caller::Caller,
-    era::Forms,
     error::Error,
     layer::Layer,
     limits::Limits,

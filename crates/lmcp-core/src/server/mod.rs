@@ -3,9 +3,11 @@
 mod builder;
 pub(crate) mod catalog;
 mod engine;
+mod forms;
 mod handle;
 pub(crate) mod sight;
 
 pub use builder::Server;
 pub(crate) use engine::Engine;
+pub(crate) use forms::Forms;
 pub use handle::Handle;

@@ -25,7 +25,7 @@ use stream::Listening;
 use crate::{
     budget::{Budget, Reservation, try_later},
     caller::Caller,
-    dispatch::no_resource,
+    error::no_resource,
     limits::Limits,
     outcome::{Outcome, Payload},
     request::Request,
