@@ -13,19 +13,23 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
+    ("lmcp-outbound", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema", "lmcp-private"]),
     ("lmcp-http", &["lmcp-wire", "lmcp-core"]),
     (
         "lmcp",
         &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
     ),
-    ("lmcp-tools", &["lmcp-wire", "lmcp-core", "lmcp-private"]),
+    (
+        "lmcp-tools",
+        &["lmcp-wire", "lmcp-core", "lmcp-outbound", "lmcp-private"],
+    ),
     ("lmcp-embed", &["lmcp-core", "lmcp-private", "lmcp-wire"]),
-    ("lmcp-client", &["lmcp-wire"]),
+    ("lmcp-client", &["lmcp-outbound", "lmcp-wire"]),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-cli",

@@ -44,6 +44,6 @@ pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
     if metadata.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let words = format!("{shown} has a token in it, and is not for its owner alone");
+    let words = format!("{shown} holds a secret, and is not for its owner alone");
     Err(Failure::misuse(words).hint(format!("chmod 600 {shown}")))
 }

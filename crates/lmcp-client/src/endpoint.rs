@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -11,24 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header,
-    uri::{PathAndQuery, Scheme},
-};
-use rustix::net::sockopt;
-use tokio::{
-    net::{TcpStream, lookup_host},
-    time::timeout,
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, uri::PathAndQuery};
+use lmcp_outbound::{Anywhere, Connection, Outbound, Scheme, Url};
+use tokio::time::Instant;
 
-use crate::{
-    connection::{Connection, Stream},
-    error::{Error, chain},
-    link::Link,
-    mirror::Mirrors,
-    settings::Settings,
-    tls::Tls,
-};
+use crate::{error::Error, link::Link, mirror::Mirrors, settings::Settings};
 
 /// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
 #[derive(Clone)]
@@ -37,12 +23,10 @@ pub struct Endpoint(pub(crate) Arc<Server>);
 pub(crate) struct Server {
     /// As people are shown it: what follows a `?` may be a secret.
     name: String,
-    host: String,
-    port: u16,
-    is_secure: bool,
+    url: Url,
     target: PathAndQuery,
     headers: HeaderMap,
-    tls: Tls,
+    outbound: Outbound,
     connect_wait: Duration,
     pub(crate) requests: usize,
     pub(crate) message_bytes: usize,
@@ -57,40 +41,24 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Refused`]: the URL is none, a header cannot be sent, or a secret would travel unprotected.
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        let url = &settings.url;
-        let refuse = |why: &str| Err(Error::Refused(format!("`{}` {why}", shown(url))));
-        let Ok(uri) = url.parse::<Uri>() else {
-            return refuse("is not a URL");
-        };
-        let parts = uri.into_parts();
-        let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
-            return refuse("is not a URL that begins with `http://` or `https://`");
-        };
-        let is_secure = scheme == Scheme::HTTPS;
-        if !is_secure && scheme != Scheme::HTTP {
-            return refuse("is neither `http` nor `https`");
-        }
-        if authority.as_str().contains('@') {
-            return refuse("holds a name or a password; pass a token instead");
-        }
-        let host = authority.host().trim_matches(['[', ']']).to_owned();
-        let headers = headers_of(&settings, authority.as_str())?;
+        let text = &settings.url;
+        let refuse = |why: &str| Error::Refused(format!("`{}` {why}", shown(text)));
+        let url = Url::parse(text).map_err(|flaw| refuse(&format!("{flaw}; {}", flaw.hint())))?;
+        let target = PathAndQuery::try_from(&*url.target())
+            .map_err(|err| refuse(&format!("cannot be asked for: {err}")))?;
+        let headers = headers_of(&settings, &url)?;
         let has_secret = SECRET.iter().any(|name| headers.contains_key(name));
-        if has_secret && !is_secure && !settings.plain_secrets && !is_loopback(&host) {
-            return refuse("would get the token unprotected; use `https`");
+        let stays_here = url.host().is_loopback() && !settings.outbound.proxies.apply_to(&url);
+        let is_safe = url.scheme() == Scheme::Https || stays_here;
+        if has_secret && !is_safe && !settings.plain_secrets {
+            return Err(refuse("would get the token unprotected; use `https`"));
         }
         Ok(Self(Arc::new(Server {
-            name: shown(url),
-            port: authority
-                .port_u16()
-                .unwrap_or(if is_secure { 443 } else { 80 }),
-            host,
-            is_secure,
-            target: parts
-                .path_and_query
-                .unwrap_or(PathAndQuery::from_static("/")),
+            name: url.without_query(),
+            url,
+            target,
             headers,
-            tls: Tls::new(settings.ca_file),
+            outbound: Outbound::new(settings.outbound),
             connect_wait: settings.connect_wait,
             requests: settings.requests.max(1),
             message_bytes: settings.message_bytes,
@@ -159,60 +127,15 @@ impl Server {
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        let seconds = self.connect_wait.as_secs_f32();
-        let connected = timeout(self.connect_wait, self.connect_now()).await;
-        connected.unwrap_or_else(|_| {
-            let words = format!("cannot connect to `{}` within {seconds} s", self.name);
-            Err(Error::Unreachable(words))
-        })
-    }
-
-    async fn connect_now(&self) -> Result<Connection, Error> {
-        let tcp = self.connect_to_one(&self.addresses().await?).await?;
-        // Both only make things better.
-        let _ = tcp.set_nodelay(true);
-        let _ = keep_alive(&tcp);
-        let stream: Stream = if self.is_secure {
-            Box::new(self.tls.encrypt(&self.host, tcp).await?)
-        } else {
-            Box::new(tcp)
-        };
-        let connection = Connection::new(stream).await;
-        connection.map_err(|err| self.unreachable(&chain(&err)))
-    }
-
-    async fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
-        if let Ok(address) = self.host.parse::<IpAddr>() {
-            return Ok(vec![(address, self.port).into()]);
-        }
-        let found = lookup_host((self.host.as_str(), self.port)).await;
-        let found: Vec<_> = found
-            .map_err(|err| self.unreachable(&format!("`{}` is not found (DNS): {err}", self.host)))?
-            .take(MOST_ADDRESSES)
-            .collect();
-        if found.is_empty() {
-            return Err(self.unreachable(&format!("`{}` has no address (DNS)", self.host)));
-        }
-        Ok(found)
-    }
-
-    /// The first that answers, in the order in which the resolver gave them.
-    async fn connect_to_one(&self, addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
-        let mut why = String::new();
-        for (at, address) in addresses.iter().enumerate() {
-            let is_last = at + 1 == addresses.len();
-            let wait = if is_last { self.connect_wait } else { ATTEMPT };
-            match timeout(wait, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(err)) => why = format!("{err} ({address})"),
-                Err(_) => why = format!("no answer ({address})"),
+        let until = Instant::now() + self.connect_wait;
+        let connected = self.outbound.connect(&self.url, &Anywhere, until).await;
+        connected.map_err(|err| match err {
+            lmcp_outbound::Error::Late(step) => {
+                let seconds = self.connect_wait.as_secs_f32();
+                Error::Unreachable(format!("timed out after {seconds} s, {step}"))
             }
-        }
-        Err(self.unreachable(&why))
-    }
-
-    fn unreachable(&self, why: &str) -> Error {
-        Error::Unreachable(format!("cannot connect to `{}`: {why}", self.name))
+            err => Error::from(err),
+        })
     }
 }
 
@@ -223,7 +146,7 @@ impl fmt::Debug for Endpoint {
 }
 
 /// What every request carries.
-fn headers_of(settings: &Settings, authority: &str) -> Result<HeaderMap, Error> {
+fn headers_of(settings: &Settings, url: &Url) -> Result<HeaderMap, Error> {
     let mut headers = settings.headers.clone();
     if let Some(name) = headers.keys().find(|name| is_reserved(name)) {
         let words = format!("the header `{name}` is the protocol's own, and cannot be set");
@@ -237,8 +160,9 @@ fn headers_of(settings: &Settings, authority: &str) -> Result<HeaderMap, Error> 
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }
-    let host = HeaderValue::from_str(authority)
-        .map_err(|_| Error::Refused(format!("`{authority}` is not the name of a host")))?;
+    let host = url.authority();
+    let host = HeaderValue::try_from(&host)
+        .map_err(|_| Error::Refused(format!("`{host}` is not the name of a host")))?;
     headers.insert(header::HOST, host);
     headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
     Ok(headers)
@@ -258,15 +182,6 @@ fn is_reserved(name: &HeaderName) -> bool {
     RESERVED.contains(name) || name.as_str().starts_with("mcp-")
 }
 
-/// Does it stay on this machine?
-fn is_loopback(host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-    match host.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
-}
-
 /// A URL without what may be secret in it.
 fn shown(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
@@ -280,14 +195,6 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// A server that vanished without a word is noticed within two minutes, on a stream that is silent.
-fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
-    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
-    sockopt::set_tcp_keepcnt(stream, 4)
-}
-
 /// Headers that hold secrets.
 const SECRET: [HeaderName; 3] = [
     header::AUTHORIZATION,
@@ -296,12 +203,6 @@ const SECRET: [HeaderName; 3] = [
 ];
 
 const USER_AGENT: &str = concat!("lmcp/", env!("CARGO_PKG_VERSION"));
-
-/// How many addresses of one host are tried.
-const MOST_ADDRESSES: usize = 8;
-
-/// How long one address has if there are others.
-const ATTEMPT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -320,20 +221,27 @@ mod tests {
             ("http://127.0.0.1:8080/mcp", None),
             ("https://[::1]", None),
             ("https://box.example/mcp?key=1#x", None),
-            ("", Some("not a URL")),
-            ("box.example/mcp", Some("not a URL")),
-            ("/mcp", Some("begins with")),
-            ("ftp://box.example/", Some("neither")),
+            ("https://box.example/a b", None),
+            ("", Some("not a whole address")),
+            ("box.example/mcp", Some("begin with `https://`")),
+            ("/mcp", Some("not a whole address")),
+            ("ftp://box.example/", Some("only http and https")),
             (
                 "https://me:pw@box.example/",
-                Some("`https://box.example/` holds a name"),
+                Some("`https://box.example/` has a user name or password"),
             ),
-            ("https://box.example/a b", Some("not a URL")),
+            ("https://box.example:x/?key=s3cret", Some("no valid port")),
         ] {
             let words = refused(|_| {}, url);
             match (&words, why) {
                 (None, None) => {}
-                (Some(words), Some(why)) => assert!(words.contains(why), "{url}: {words}"),
+                (Some(words), Some(why)) => {
+                    assert!(words.contains(why), "{url}: {words}");
+                    assert!(
+                        !words.contains("pw") && !words.contains("s3cret"),
+                        "{words}"
+                    );
+                }
                 _ => panic!("{url}: {words:?}"),
             }
         }

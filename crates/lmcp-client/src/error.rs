@@ -22,17 +22,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An error with everything that caused it, in one line.
-pub(crate) fn chain(err: &dyn std::error::Error) -> String {
-    let mut words = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        let more = err.to_string();
-        // Some repeat their cause in their own words.
-        if !words.contains(&more) {
-            words = format!("{words}: {more}");
+/// Why there is no connection.
+impl From<lmcp_outbound::Error> for Error {
+    fn from(err: lmcp_outbound::Error) -> Self {
+        let words = err.to_string();
+        match err {
+            lmcp_outbound::Error::Insecure(_) => Self::Refused(format!(
+                "{words}; is the address right? more certificates are trusted with SSL_CERT_FILE"
+            )),
+            err if err.is_final() => Self::Refused(words),
+            _ => Self::Unreachable(words),
         }
-        cause = err.source();
     }
-    words
 }

@@ -21,7 +21,6 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `settings`, `endpoint` | where the server is, what every request to it carries |
-//! | `connection`, `tls` | one connection |
 //! | `link` | what is sent when, and what is told |
 //! | `post` | one message of the client and what comes back |
 //! | `verdict` | what an answer that is no answer means |
@@ -30,7 +29,6 @@
 //! | `failures` | the errors that stand for an answer that did not come |
 
 mod answer;
-mod connection;
 mod endpoint;
 mod error;
 mod events;
@@ -42,7 +40,6 @@ mod post;
 mod settings;
 mod standing;
 mod stream;
-mod tls;
 mod verdict;
 
 pub use endpoint::Endpoint;
@@ -50,4 +47,6 @@ pub use error::Error;
 /// What [`Settings::headers`] is.
 pub use http::HeaderMap;
 pub use link::{Event, Link};
+/// How connections are made: [`Settings::outbound`].
+pub use lmcp_outbound as outbound;
 pub use settings::{Secret, Settings};

@@ -15,6 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
+use lmcp_outbound::Connection;
 use lmcp_wire::{RequestId, header as wire, jsonrpc};
 use tokio::{
     sync::mpsc,
@@ -23,7 +24,6 @@ use tokio::{
 };
 
 use crate::{
-    connection::Connection,
     endpoint::Server,
     failures,
     message::{Kind, Message},

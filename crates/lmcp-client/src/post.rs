@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, response};
-use hyper::body::Incoming;
+use lmcp_outbound::{Connection, Failed, Incoming, Unread, whole};
 use lmcp_wire::{RequestId, RpcError, header as wire, jsonrpc, method::request};
 use tokio::{
     sync::mpsc,
@@ -22,12 +22,11 @@ use tokio::{
 
 use crate::{
     answer::{self, Said},
-    connection::{Connection, Failed},
     endpoint::Server,
     error::Error,
     failures,
     message::{Kind, Message},
-    stream::{ATTEMPTS, Next, Opened, Reader, Unread, backoff, is_events, whole},
+    stream::{ATTEMPTS, Next, Opened, Reader, backoff, is_events},
     verdict::{Case, Verdict},
 };
 
@@ -138,7 +137,10 @@ impl Post {
                     let words = format!("`{}` hung up: {err}", self.server.name());
                     return unsent(&Error::Unreachable(words));
                 }
-                Err(Failed::Broken) => return Err(Step::Broken),
+                Err(Failed::Refused(err)) => {
+                    return Err(Step::Over(Outcome::Refused(err.to_string())));
+                }
+                Err(_) => return Err(Step::Broken),
             }
         }
     }
@@ -175,11 +177,11 @@ impl Post {
         let (body, connection) = match read {
             Ok(body) => (body, Some(connection)),
             Err(_) if !self.message.wants_answer() => (Bytes::new(), None),
-            Err(Unread::Broken) => return Step::Broken,
             Err(Unread::TooLong) => {
                 self.fail(&failures::too_long(limit)).await;
                 return Step::Over(Outcome::Over(None));
             }
+            Err(_) => return Step::Broken,
         };
         let verdict = self.judge(&parts, &body);
         if let Some(end) = self.act(verdict).await {

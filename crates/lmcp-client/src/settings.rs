@@ -1,6 +1,6 @@
 //! What an operator says about a server.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
 use http::HeaderMap;
 
@@ -16,8 +16,8 @@ pub struct Settings {
     pub headers: HeaderMap,
     /// Sends secrets over plain `http` to other machines, where everybody on the way can read them.
     pub plain_secrets: bool,
-    /// More certificates to trust, as PEM, besides the roots of Mozilla.
-    pub ca_file: Option<PathBuf>,
+    /// Whom to trust, who we are, and through which proxy.
+    pub outbound: lmcp_outbound::Settings,
     /// How long a connection may take to be made. 10 s.
     pub connect_wait: Duration,
     /// How many requests are on their way at once; others wait. 16: each is a connection.
@@ -34,7 +34,7 @@ impl Settings {
             bearer: None,
             headers: HeaderMap::new(),
             plain_secrets: false,
-            ca_file: None,
+            outbound: lmcp_outbound::Settings::default(),
             connect_wait: Duration::from_secs(10),
             requests: 16,
             message_bytes: 16 << 20,

@@ -1,15 +1,15 @@
-//! Reading answers: a whole body, or events one at a time, and how to come back for the rest of them.
+//! Reading events one at a time, and how to come back for the rest of them.
 
 use std::{collections::VecDeque, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use lmcp_outbound::{Connection, Failed, Incoming};
 use lmcp_wire::header as wire;
 use tokio::time::sleep;
 
-use crate::{connection::Connection, endpoint::Server, error::Error, events::Events};
+use crate::{endpoint::Server, error::Error, events::Events};
 
 /// Reads the messages of a stream.
 pub(crate) struct Reader {
@@ -102,8 +102,10 @@ impl Reader {
         }
         let mut connection = server.connect().await?;
         let request = server.request(Method::GET, &headers, Bytes::new());
-        let Ok(response) = connection.send(request, std::future::pending()).await else {
-            return Ok(Opened::Broken);
+        let response = match connection.send(request, std::future::pending()).await {
+            Ok(response) => response,
+            Err(Failed::Refused(err)) => return Err(Error::from(err)),
+            Err(_) => return Ok(Opened::Broken),
         };
         let is_stream = is_events(response.headers());
         Ok(match response.status() {
@@ -113,30 +115,6 @@ impl Reader {
             status => Opened::Status(status),
         })
     }
-}
-
-/// Why there is no whole body.
-pub(crate) enum Unread {
-    TooLong,
-    Broken,
-}
-
-/// A whole body.
-pub(crate) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Unread> {
-    if body.size_hint().lower() > limit as u64 {
-        return Err(Unread::TooLong);
-    }
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() else {
-            continue;
-        };
-        if bytes.len() + data.len() > limit {
-            return Err(Unread::TooLong);
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes.freeze())
 }
 
 pub(crate) fn is_events(headers: &HeaderMap) -> bool {

@@ -32,7 +32,9 @@ use std::{fmt, process::ExitCode};
 
 pub use attach::Way;
 pub use identity::Identity;
-pub use lmcp_client::{Endpoint, Secret, Settings};
+pub use lmcp_client::{
+    Endpoint, Secret, Settings, outbound::ClientCertificate, outbound::Settings as Outbound,
+};
 pub use target::Target;
 
 /// Passes on what comes on stdin and from the server until the client has gone, and says how that ended.

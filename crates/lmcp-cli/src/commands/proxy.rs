@@ -9,7 +9,7 @@ use std::{
 
 use clap::Parser;
 use lmcp::embed::{Above, above};
-use lmcp_proxy::{Endpoint, Identity, Secret, Settings, Target, Way};
+use lmcp_proxy::{ClientCertificate, Endpoint, Identity, Outbound, Secret, Settings, Target, Way};
 
 use crate::{
     daemon::Daemon,
@@ -53,6 +53,20 @@ pub(crate) struct Options {
     /// [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     token_file: Option<PathBuf>,
+
+    /// The certificate that says who we are, for a URL that asks. PEM.
+    #[arg(long, value_name = "FILE")]
+    client_cert: Option<PathBuf>,
+
+    /// Its key, in a file for its owner alone. Else it is in the file with
+    /// the certificate. PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "client_cert",
+        verbatim_doc_comment
+    )]
+    client_key: Option<PathBuf>,
 }
 
 impl Options {
@@ -85,7 +99,11 @@ ended.
   claude mcp add tools -- lmcp proxy
   lmcp serve --unix /run/user/1000/lmcp.sock
   claude mcp add tools -- lmcp proxy /run/user/1000/lmcp.sock
-  claude mcp add far -- lmcp proxy --token-file FILE https://far.example/mcp";
+  claude mcp add far -- lmcp proxy --token-file FILE https://far.example/mcp
+
+A URL goes through the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, but for
+what NO_PROXY lists and this machine. Certificates of the system are trusted,
+and those in SSL_CERT_FILE.";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut note = |words: &str| report::note(&format!("lmcp: {words}"));
@@ -112,8 +130,12 @@ fn target(options: &Options) -> Result<Option<Target>, Failure> {
 }
 
 fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
-    if options.token_file.is_some() {
-        let failure = Failure::misuse("--token-file is for a URL, and this is a socket");
+    let for_urls = [
+        ("--token-file", &options.token_file),
+        ("--client-cert", &options.client_cert),
+    ];
+    if let Some((option, _)) = for_urls.iter().find(|(_, file)| file.is_some()) {
+        let failure = Failure::misuse(format!("{option} is for a URL, and this is a socket"));
         return Err(failure.hint("a socket asks for --identity-file, if for anything"));
     }
     if !options.own {
@@ -166,8 +188,18 @@ fn endpoint(options: &Options, url: String) -> Result<Endpoint, Failure> {
     }
     let mut settings = Settings::new(url);
     settings.bearer = token(options)?;
-    settings.ca_file = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    settings.outbound = Outbound::from_env(|name| env::var(name).ok());
+    settings.outbound.client_certificate = client_certificate(options)?;
     Endpoint::new(settings).map_err(|err| Failure::misuse(err.to_string()))
+}
+
+fn client_certificate(options: &Options) -> Result<Option<ClientCertificate>, Failure> {
+    let Some(certificate) = &options.client_cert else {
+        return Ok(None);
+    };
+    let key = options.client_key.as_ref().unwrap_or(certificate);
+    private::read(key)?;
+    Ok(Some(ClientCertificate::new(certificate, key)))
 }
 
 fn token(options: &Options) -> Result<Option<Secret>, Failure> {

@@ -9,6 +9,13 @@ mod one_file;
 mod options;
 mod places;
 mod proxy;
+#[path = "../../../lmcp-outbound/tests/it/proxy_server.rs"]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is written for the tests of another crate"
+)]
+mod proxy_server;
 mod run;
 mod run_server;
 mod state;

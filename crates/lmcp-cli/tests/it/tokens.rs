@@ -174,7 +174,7 @@ fn a_token_that_others_can_read_is_refused() {
     );
     let mut command = lmcp(&SERVE);
     command.arg("--config").arg(&config);
-    assert!(refusal(command).contains("has a token in it"));
+    assert!(refusal(command).contains("holds a secret"));
 }
 
 #[test]

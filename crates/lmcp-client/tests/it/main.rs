@@ -8,6 +8,13 @@ mod cancel;
 mod mirror;
 mod odd;
 mod order;
+#[path = "../../../lmcp-outbound/tests/it/server.rs"]
+#[expect(dead_code, reason = "tests of other crates use the rest")]
+mod outbound_server;
+mod proxy;
+#[path = "../../../lmcp-outbound/tests/it/proxy_server.rs"]
+#[expect(dead_code, reason = "tests of other crates use the rest")]
+mod proxy_server;
 mod restart;
 mod revisions;
 mod secure;

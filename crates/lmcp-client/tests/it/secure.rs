@@ -77,7 +77,7 @@ impl Secure {
     /// Settings that trust it, under a name.
     fn settings(&self, name: &str) -> Settings {
         let mut settings = Settings::new(format!("https://{name}:{}/mcp", self.address.port()));
-        settings.ca_file = Some(self.certificate.clone());
+        settings.outbound.ca_file = Some(self.certificate.clone());
         settings
     }
 }
@@ -100,7 +100,7 @@ async fn a_certificate_of_the_operator_is_trusted() {
 async fn an_unknown_certificate_or_another_name_is_refused() {
     let site = Secure::new("localhost");
     let mut unknown = site.settings("localhost");
-    unknown.ca_file = None;
+    unknown.outbound.ca_file = None;
     assert!(refused(unknown).await.contains("UnknownIssuer"));
     let words = refused(site.settings("127.0.0.1")).await;
     assert!(words.contains("not valid for name"), "{words}");
@@ -109,7 +109,7 @@ async fn an_unknown_certificate_or_another_name_is_refused() {
 #[tokio::test]
 async fn certificates_that_cannot_be_read_are_named() {
     let mut settings = Secure::new("localhost").settings("localhost");
-    settings.ca_file = Some("/no/such/file.pem".into());
+    settings.outbound.ca_file = Some("/no/such/file.pem".into());
     assert!(refused(settings).await.contains("/no/such/file.pem"));
 }
 

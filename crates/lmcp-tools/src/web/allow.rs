@@ -1,19 +1,17 @@
 //! What the operator allows although it is not the public internet.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
     str::FromStr,
 };
 
-use lmcp_core::{Error, ToolError, ToolResult};
+use lmcp_core::Error;
+use lmcp_outbound::{Host, Lookup, Network, Url};
 
-use super::{
-    address::not_public,
-    url::{Host, Url},
-};
+use super::address::not_public;
 
 /// A network, an address or a host that tools may reach although it is private: `10.0.0.0/8`, `127.0.0.1:8080`,
-/// `[::1]:8080`, `wiki.internal`, `wiki.internal:8080`.
+/// `[::1]:8080`, `wiki.internal`, `wiki.internal:8080`. And `proxy:*`: names that only the proxy can look up.
 ///
 /// ```
 /// use lmcp_tools::settings::Allow;
@@ -30,10 +28,11 @@ pub struct Allow {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum To {
-    /// The first bits of an address.
-    Net(IpAddr, u8),
+    Net(Network),
     /// Whatever the name leads to.
     Name(String),
+    /// Whatever a proxy makes of a name that is not found here.
+    ByProxy,
 }
 
 /// Who may be reached.
@@ -42,56 +41,68 @@ pub(crate) struct Guard<'a> {
     pub(crate) allow: &'a [Allow],
 }
 
-impl Guard<'_> {
-    /// The address to connect to, if that may be.
-    ///
-    /// # Errors
-    /// In words for the model: which address, what it is, and who can allow it.
-    pub(crate) fn check(&self, url: &Url, address: IpAddr) -> ToolResult<IpAddr> {
-        let port = url.port();
-        let plain = address.to_canonical();
+impl lmcp_outbound::Guard for Guard<'_> {
+    fn check(&self, url: &Url, address: IpAddr) -> Result<(), String> {
         let Some(kind) = not_public(address) else {
-            return Ok(plain);
+            return Ok(());
         };
-        let allows = |allow: &Allow| allow.matches(url.host(), plain, port);
+        let allows = |allow: &Allow| allow.matches(url, Some(address));
         if self.allow.iter().any(allows) {
-            return Ok(plain);
+            return Ok(());
         }
-        let host = url.host();
-        let what = match host {
-            Host::Name(name) => format!("`{name}` is at {address}, {kind}"),
-            Host::V4(_) | Host::V6(_) => format!("{address} is {kind}"),
+        let what = match url.host().name() {
+            Some(name) => format!("`{name}` is at {address}, {kind}"),
+            None => format!("{address} is {kind}"),
         };
-        Err(
-            ToolError::new(format!("{what}, which this server may not reach")).hint(format!(
-                "the operator can allow it with `--fetch-allow {}`; where commands may run, `curl` in `shell` reaches it",
-                url.authority()
-            )),
-        )
+        Err(format!("{what}, which this server may not reach"))
+    }
+
+    fn before_proxy(&self, url: &Url) -> Lookup {
+        if self.allow.iter().any(|allow| allow.matches(url, None)) {
+            Lookup::Skip
+        } else if self.allow.iter().any(|allow| allow.to == To::ByProxy) {
+            Lookup::Try
+        } else {
+            Lookup::Must
+        }
     }
 }
 
 impl Allow {
     /// Just this host and port.
     pub(crate) fn exactly(url: &Url) -> Self {
-        let to = match url.host() {
-            Host::Name(name) => To::Name(name.clone()),
-            Host::V4(address) => To::Net((*address).into(), 32),
-            Host::V6(address) => To::Net((*address).into(), 128),
-        };
         Self {
-            to,
+            to: To::of(url.host()),
             port: Some(url.port()),
         }
     }
 
-    fn matches(&self, host: &Host, address: IpAddr, port: u16) -> bool {
-        if self.port.is_some_and(|allowed| allowed != port) {
+    /// Names that only a proxy finds.
+    pub(crate) fn by_proxy() -> Self {
+        Self {
+            to: To::ByProxy,
+            port: None,
+        }
+    }
+
+    /// Is the host allowed, by its name or by an address that it has?
+    fn matches(&self, url: &Url, address: Option<IpAddr>) -> bool {
+        if self.port.is_some_and(|allowed| allowed != url.port()) {
             return false;
         }
         match &self.to {
-            To::Name(name) => matches!(host, Host::Name(asked) if asked == name),
-            To::Net(net, bits) => in_net(address, net.to_canonical(), *bits),
+            To::Name(name) => url.host().name() == Some(name),
+            To::Net(network) => address.is_some_and(|address| network.contains(address)),
+            To::ByProxy => false,
+        }
+    }
+}
+
+impl To {
+    fn of(host: &Host) -> Self {
+        match host.address() {
+            Some(address) => Self::Net(address.into()),
+            None => Self::Name(host.to_string()),
         }
     }
 }
@@ -123,13 +134,11 @@ fn address_or_port(text: &str) -> Option<(&str, u16)> {
 }
 
 fn parse(text: &str) -> Option<Allow> {
-    if let Some((address, bits)) = text.split_once('/') {
-        let (address, bits) = (address.parse::<IpAddr>().ok()?, bits.parse::<u8>().ok()?);
-        let to = To::Net(address, bits);
-        return (bits <= whole(address)).then_some(Allow { to, port: None });
+    if text == "proxy:*" {
+        return Some(Allow::by_proxy());
     }
-    if let Ok(address) = text.parse::<IpAddr>() {
-        let to = To::Net(address, whole(address));
+    if let Ok(network) = text.parse() {
+        let to = To::Net(network);
         return Some(Allow { to, port: None });
     }
     let (host, port) = match text.rsplit_once(':') {
@@ -141,38 +150,14 @@ fn parse(text: &str) -> Option<Allow> {
         ),
         None => (text, None),
     };
-    let to = match Host::parse(host).ok()? {
-        Host::Name(name) => To::Name(name),
-        Host::V4(address) => To::Net(address.into(), 32),
-        Host::V6(address) => To::Net(address.into(), 128),
-    };
+    let to = To::of(&Host::parse(host).ok()?);
     Some(Allow { to, port })
-}
-
-fn whole(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
-}
-
-fn in_net(address: IpAddr, net: IpAddr, bits: u8) -> bool {
-    let bits = u32::from(bits);
-    match (address, net) {
-        (IpAddr::V4(address), IpAddr::V4(net)) => {
-            let mask = u32::MAX.checked_shl(Ipv4Addr::BITS - bits).unwrap_or(0);
-            address.to_bits() & mask == net.to_bits() & mask
-        }
-        (IpAddr::V6(address), IpAddr::V6(net)) => {
-            let mask = u128::MAX.checked_shl(Ipv6Addr::BITS - bits).unwrap_or(0);
-            address.to_bits() & mask == net.to_bits() & mask
-        }
-        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use lmcp_outbound::Guard as _;
+
     use super::*;
 
     fn reaches(allow: &str, url: &str, address: &str) -> bool {

@@ -3,27 +3,38 @@
 mod address;
 pub(crate) mod allow;
 pub(crate) mod fetch;
-mod html;
+pub(crate) mod html;
 mod http;
 pub(crate) mod search;
 pub(crate) mod settings;
-mod url;
+
+use lmcp_core::ToolError;
+use lmcp_outbound::{Flaw, Outbound};
 
 use fetch::Cache;
-use http::Tls;
 
 /// What these tools keep between calls.
 #[derive(Debug)]
 pub(crate) struct State {
-    tls: Tls,
+    outbound: Outbound,
     cache: Cache,
 }
 
 impl State {
     pub(crate) fn new(settings: &settings::Web) -> Self {
         Self {
-            tls: Tls::new(settings.ca_file.clone()),
+            outbound: Outbound::new(settings.outbound.clone()),
             cache: Cache::new(settings.cache_bytes, settings.cache_time),
         }
     }
+}
+
+/// What is wrong with an address, for the model, with what it wrote.
+fn no_url(flaw: &Flaw, text: &str) -> ToolError {
+    let what = match flaw {
+        // It holds a secret.
+        Flaw::Userinfo => "the address".to_owned(),
+        _ => format!("`{}`", text.chars().take(200).collect::<String>()),
+    };
+    ToolError::new(format!("{what} {flaw}")).hint(flaw.hint())
 }

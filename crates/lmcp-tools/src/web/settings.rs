@@ -1,10 +1,11 @@
 //! What the operator decides about the web.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
 use lmcp_core::Error;
+use lmcp_outbound::{Settings as Outbound, Url};
 
-use super::{allow::Allow, url::Url};
+use super::allow::Allow;
 use crate::image;
 
 /// What `fetch` and `web_search` may do, and with what.
@@ -15,8 +16,8 @@ pub struct Web {
     pub allow: Vec<Allow>,
     /// How `fetch` names itself, unless a call says otherwise.
     pub user_agent: String,
-    /// Certificates to trust besides the usual ones: a file in PEM.
-    pub ca_file: Option<PathBuf>,
+    /// Certificates to trust besides those of the system, and proxies.
+    pub outbound: Outbound,
     /// What is read of one page at most, decoded, in bytes. 8 MiB: more than any page for readers has.
     pub page_bytes: usize,
     /// Largest picture, in bytes. 3,932,160, and never more: as Base64 these are 5 MiB, what models take.
@@ -68,8 +69,9 @@ pub struct Secret(String);
 
 impl Web {
     /// The settings as the environment has them: `LMCP_FETCH_ALLOW` (networks and hosts, with commas),
-    /// `LMCP_SEARCH_BACKEND`, `LMCP_SEARXNG_URL`, `LMCP_TAVILY_KEY`, `LMCP_BRAVE_KEY`, `LMCP_USER_AGENT` and
-    /// `SSL_CERT_FILE`. An empty value is as good as none.
+    /// `LMCP_SEARCH_BACKEND`, `LMCP_SEARXNG_URL`, `LMCP_TAVILY_KEY`, `LMCP_BRAVE_KEY`, `LMCP_USER_AGENT`,
+    /// `SSL_CERT_FILE`, and the proxies in `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. An empty value is as
+    /// good as none.
     ///
     /// Without `LMCP_SEARCH_BACKEND` the one backend that has an address or a key is asked, or DuckDuckGo.
     ///
@@ -95,7 +97,7 @@ impl Web {
         if let Some(user_agent) = lookup("LMCP_USER_AGENT") {
             web.user_agent = user_agent;
         }
-        web.ca_file = lookup("SSL_CERT_FILE").map(PathBuf::from);
+        web.outbound = Outbound::from_env(lookup);
         web.search = Search::from_env(lookup)?;
         Ok(web)
     }
@@ -188,7 +190,7 @@ impl Default for Web {
         Self {
             allow: Vec::new(),
             user_agent: concat!("lmcp-fetch/", env!("CARGO_PKG_VERSION")).into(),
-            ca_file: None,
+            outbound: Outbound::default(),
             page_bytes: 8 * 1024 * 1024,
             image_bytes: image::MOST_BYTES,
             cache_bytes: 8 * 1024 * 1024,

@@ -81,7 +81,7 @@ impl SecureSite {
     /// Settings that trust it.
     fn trusted(&self) -> Settings {
         let mut settings = reachable();
-        settings.web.ca_file = Some(self.certificate.clone());
+        settings.web.outbound.ca_file = Some(self.certificate.clone());
         settings
     }
 }
@@ -150,7 +150,7 @@ async fn a_site_without_encryption_is_no_secure_one() {
 async fn certificates_that_cannot_be_read_are_named() {
     let site = SecureSite::hello("localhost");
     let mut settings = site.trusted();
-    settings.web.ca_file = Some("/no/such/file.pem".into());
+    settings.web.outbound.ca_file = Some("/no/such/file.pem".into());
     let text = failure(&client(settings), "fetch", json!({ "url": site.url() })).await;
     assert!(text.contains("/no/such/file.pem"), "{text}");
 }

@@ -37,6 +37,7 @@ mod fence_calls;
 mod fetch;
 mod fetch_guard;
 mod fetch_parts;
+mod fetch_proxy;
 mod fetch_tls;
 mod full_disk;
 mod here;
@@ -54,6 +55,8 @@ mod memory;
 mod old_kernel;
 mod peers;
 mod picture;
+#[path = "../../../lmcp-outbound/tests/it/proxy_server.rs"]
+mod proxy_server;
 mod published;
 mod read_file;
 mod read_file_kinds;

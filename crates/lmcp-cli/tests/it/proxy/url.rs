@@ -12,7 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Client, call, initialize, listening, modern, text};
-use crate::support::{Running, file, lmcp, refusal};
+use crate::{
+    proxy_server::Proxy,
+    support::{Running, file, lmcp, refusal},
+};
 
 /// An address that nobody uses.
 fn free() -> String {
@@ -293,4 +296,39 @@ fn a_client_that_reads_late_gets_everything() {
     client.output.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "");
     assert_eq!(client.process.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_url_goes_through_the_proxy_that_the_environment_names() {
+    let address = free();
+    let mut command = lmcp(&["serve", "--demo", "--http", &address]);
+    let _server = listening(command.args(["--allow-host", "box.example"]));
+    let proxy = Proxy::for_members(address.parse().unwrap(), "me:pw");
+    let with = |value: String| {
+        let mut command = lmcp(&["proxy", "http://box.example/mcp"]);
+        command.env("http_proxy", value).env_remove("no_proxy");
+        Client::new(&mut command)
+    };
+    let mut client = with(format!("http://me:pw@{}", proxy.address));
+    client.open();
+    client.send(&echo(1, "hi"));
+    assert_eq!(text(&client.answer(1)), "hi");
+    assert_eq!(client.end(), Some(0));
+    let mut client = with(proxy.address.to_string());
+    client.send(&initialize());
+    let answer = client.answer(0);
+    let words = answer["error"]["message"].as_str().unwrap().to_owned();
+    assert!(words.contains("wants a name and a password"), "{words}");
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(77));
+}
+
+#[test]
+fn the_key_of_a_certificate_is_for_its_owner_alone() {
+    let open = file("proxy-url-key", "no key at all\n", 0o644);
+    let mut command = lmcp(&["proxy", "https://localhost:1/mcp", "--client-cert"]);
+    command.arg(&open);
+    assert!(refusal(command).contains("chmod 600"));
+    let mut command = lmcp(&["proxy", "/nowhere.sock", "--client-cert"]);
+    command.arg(&open);
+    assert!(refusal(command).contains("is for a URL"));
 }

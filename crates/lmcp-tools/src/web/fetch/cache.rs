@@ -13,7 +13,7 @@ use lmcp_core::Cx;
 use tokio::time::Instant;
 
 use super::{Method, Render, page::Page};
-use crate::web::url::Url;
+use lmcp_outbound::Url;
 
 #[derive(Debug)]
 pub(crate) struct Cache {

@@ -2,6 +2,7 @@
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_outbound::{Scheme, Url};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,8 +13,8 @@ use crate::{
         allow::Guard,
         html::one_line,
         http::{Deadline, Request, Response},
+        no_url,
         settings::Web,
-        url::{Scheme, Url},
     },
 };
 
@@ -66,7 +67,7 @@ pub(super) async fn download(
         }
         let appetite = |status, headers: &HeaderMap| wanted(settings, status, headers);
         let response = request
-            .send(guard, &host.web.tls, deadline, &appetite, cx)
+            .send(guard, &host.web.outbound, deadline, &appetite, cx)
             .await
             .map_err(|err| on_the_way(&err, &way))?;
         let Some(next) = redirect(&url, &response, &way)? else {
@@ -124,7 +125,7 @@ fn redirect(from: &Url, response: &Response, way: &[String]) -> ToolResult<Optio
     let location = String::from_utf8_lossy(location.as_bytes());
     let next = from.join(&location).map_err(|flaw| {
         let way = [way, &[one_line(&location)]].concat();
-        on_the_way(&flaw.of(&location), &way)
+        on_the_way(&no_url(&flaw, &location), &way)
     })?;
     Ok(Some(next.without_fragment()))
 }

@@ -11,12 +11,13 @@ mod report;
 use std::sync::Arc;
 
 use lmcp_core::{Cx, Tool, ToolResult};
+use lmcp_outbound::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use cache::Cache;
 
-use super::{http::Deadline, url::Url};
+use super::{http::Deadline, no_url};
 use crate::{Host, answer::Answer, blocking::blocking};
 use cache::Key;
 use page::Page;
@@ -87,7 +88,7 @@ enum Render {
 
 async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched>> {
     let settings = &host.settings.web;
-    let url = Url::parse(&args.url).map_err(|flaw| flaw.of(&args.url))?;
+    let url = Url::parse(&args.url).map_err(|flaw| no_url(&flaw, &args.url))?;
     let url = url.without_fragment();
     let user_agent = args.user_agent.as_ref().unwrap_or(&settings.user_agent);
     let key = Key::new(&cx, &url, args.method, args.render, user_agent);

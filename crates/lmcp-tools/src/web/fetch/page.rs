@@ -8,6 +8,7 @@ use std::{
 use ::http::{HeaderMap, header};
 use base64::Engine;
 use lmcp_core::{ToolError, ToolResult};
+use lmcp_outbound::Url;
 
 use super::{
     Method, Render,
@@ -21,7 +22,6 @@ use crate::{
     web::{
         html::{self, Cut, Style},
         http::{Deadline, Ending, Memory, Response},
-        url::Url,
     },
 };
 

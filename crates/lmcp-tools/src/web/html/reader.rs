@@ -13,7 +13,7 @@ use super::{
     token::{Tag, Token, tokens},
     writer::Writer,
 };
-use crate::web::url::{Flaw, Url};
+use lmcp_outbound::{Flaw, Url};
 
 /// A page, made readable.
 #[derive(Debug)]

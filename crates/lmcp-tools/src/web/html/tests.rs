@@ -1,7 +1,7 @@
 //! What pages come to, tag by tag.
 
 use super::{Cut, Style, readable, strip, text_of};
-use crate::web::url::Url;
+use lmcp_outbound::Url;
 
 const LIMIT: usize = 20_000;
 

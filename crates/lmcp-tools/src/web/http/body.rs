@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_outbound::Incoming;
 
 use super::{Deadline, Ending, Memory};
 

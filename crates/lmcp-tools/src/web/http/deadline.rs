@@ -39,19 +39,16 @@ impl Deadline {
         work: impl Future<Output = T>,
     ) -> ToolResult<T> {
         let done = timeout_at(self.at, work).await;
-        done.map_err(|_| {
-            ToolError::new(format!("timed out after {} s, {step}", self.seconds))
-                .hint("try again, or allow more time")
-        })
+        done.map_err(|_| self.over(step))
     }
 
-    /// The same, but sooner where there is something else to try.
-    pub(crate) async fn limit_to<T>(
-        &self,
-        most: Duration,
-        work: impl Future<Output = T>,
-    ) -> Option<T> {
-        let at = self.at.min(Instant::now() + most);
-        timeout_at(at, work).await.ok()
+    /// It was met during this step.
+    pub(super) fn over(&self, step: &str) -> ToolError {
+        ToolError::new(format!("timed out after {} s, {step}", self.seconds))
+            .hint("try again, or allow more time")
+    }
+
+    pub(super) fn at(&self) -> Instant {
+        self.at
     }
 }

@@ -1,27 +1,20 @@
 //! One request, one connection, one answer: to an address that was checked, within limits and a deadline.
 //!
-//! There is no pool. A pool saves a handshake now and then, and would have to know which connection goes to which checked
-//! address. Nothing is spawned either: dropping the future closes the connection.
+//! Dropping the future closes the connection.
 
 mod body;
-mod connect;
 mod deadline;
 mod memory;
-mod tls;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request, response};
-use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_outbound::{Connection, Error, Failed, Outbound, Url};
 
 pub(crate) use deadline::Deadline;
 pub(crate) use memory::Memory;
-pub(crate) use tls::Tls;
 
-use super::{allow::Guard, url::Url};
-use connect::Stream;
+use super::allow::Guard;
 
 /// What is asked of whom.
 #[derive(Debug)]
@@ -81,68 +74,56 @@ impl Request {
     pub(crate) async fn send(
         self,
         guard: Guard<'_>,
-        tls: &Tls,
+        outbound: &Outbound,
         deadline: Deadline,
         appetite: Appetite<'_>,
         cx: &Cx,
     ) -> ToolResult<Response> {
-        let stream = connect::connect(&self.url, guard, tls, deadline).await?;
-        self.exchange(stream, deadline, appetite, cx).await
+        let connected = outbound.connect(&self.url, &guard, deadline.at()).await;
+        let connection = connected.map_err(|err| no_way(&self.url, &err, deadline))?;
+        self.exchange(connection, deadline, appetite, cx).await
     }
 
     async fn exchange(
         self,
-        stream: Stream,
+        mut connection: Connection,
         deadline: Deadline,
         appetite: Appetite<'_>,
         cx: &Cx,
     ) -> ToolResult<Response> {
         let host = self.url.authority();
-        let failed = |err: hyper::Error| {
-            ToolError::new(format!("`{host}` gave no valid answer")).source(err)
-        };
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES);
-        let shaken = builder.handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(failed)?;
         let request = self.into_http()?;
-        let exchange = async {
-            let answer = sender.send_request(request);
-            let answer = deadline
-                .limit(&format!("waiting for the answer of `{host}`"), answer)
-                .await?
-                .map_err(failed)?;
-            let (
-                response::Parts {
-                    status, headers, ..
-                },
-                incoming,
-            ) = answer.into_parts();
-            let limit = appetite(status, &headers);
-            let from = body::From {
-                host: &host,
-                deadline,
-                cx,
-            };
-            let (body, ending, memory) = body::read(incoming, &headers, limit, from).await?;
-            Ok(Response {
-                status,
-                headers,
-                body,
-                ending,
-                memory,
-            })
+        let answer = connection.send(request, std::future::pending());
+        let answer = deadline
+            .limit(&format!("waiting for the answer of `{host}`"), answer)
+            .await?
+            .map_err(|err| match err {
+                Failed::Refused(err) => ToolError::new(err.to_string()),
+                err => ToolError::new(format!("`{host}` gave no valid answer")).source(err),
+            })?;
+        let (
+            response::Parts {
+                status, headers, ..
+            },
+            incoming,
+        ) = answer.into_parts();
+        let limit = appetite(status, &headers);
+        let from = body::From {
+            host: &host,
+            deadline,
+            cx,
         };
-        tokio::pin!(exchange);
-        tokio::select! {
-            biased;
-            done = &mut exchange => done,
-            // The connection has ended; what it brought is still to be read. Why it ended is told there too.
-            _ = connection => exchange.await,
-        }
+        let (body, ending, memory) = body::read(incoming, &headers, limit, from).await?;
+        Ok(Response {
+            status,
+            headers,
+            body,
+            ending,
+            memory,
+        })
     }
 
-    fn into_http(self) -> ToolResult<http::Request<Full<Bytes>>> {
+    fn into_http(self) -> ToolResult<http::Request<Bytes>> {
         let uri = http::Uri::try_from(self.url.target().as_ref()).map_err(|err| {
             ToolError::new(format!("`{}` cannot be asked for", self.url)).source(err)
         })?;
@@ -157,9 +138,25 @@ impl Request {
             );
             headers.extend(self.headers);
         }
-        Ok(parts.body(Full::new(self.body))?)
+        Ok(parts.body(self.body)?)
     }
 }
 
-/// Status line and headers of an answer, together.
-const HEAD_BYTES: usize = 64 * 1024;
+/// Why there is no connection, for the model.
+fn no_way(url: &Url, err: &Error, deadline: Deadline) -> ToolError {
+    let hint = match err {
+        Error::Late(step) => return deadline.over(step),
+        Error::Forbidden(_) => format!(
+            "the operator can allow it with `--fetch-allow {}`; where commands may run, `curl` in `shell` reaches it",
+            url.authority()
+        ),
+        Error::Unchecked(_) => format!(
+            "the operator can allow it with `--fetch-allow {}`, or all names that only the proxy finds with `--fetch-allow proxy:*`",
+            url.authority()
+        ),
+        Error::NotFound(_) => "check the host name, and whether this machine is online".into(),
+        Error::Insecure(_) => "the site's certificate may be wrong or unknown; the operator can trust more with SSL_CERT_FILE".into(),
+        _ => return ToolError::new(err.to_string()),
+    };
+    ToolError::new(err.to_string()).hint(hint)
+}

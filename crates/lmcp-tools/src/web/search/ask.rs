@@ -2,6 +2,7 @@
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_outbound::Url;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,8 +12,8 @@ use crate::{
         allow::{Allow, Guard},
         html::one_line,
         http::{Deadline, Ending, Request, Response},
+        no_url,
         settings::{Backend, Search, Secret},
-        url::Url,
     },
 };
 
@@ -42,7 +43,7 @@ impl<'a> Asker<'a> {
         let text = self.settings().base_url.as_deref().unwrap_or(usual);
         Url::parse(text).map_err(|flaw| {
             self.error("has no usable address")
-                .source_text(&flaw.of(text))
+                .source_text(&no_url(&flaw, text))
         })
     }
 
@@ -61,6 +62,8 @@ impl<'a> Asker<'a> {
         if self.backend == Backend::Searxng || self.settings().base_url.is_some() {
             allow.push(Allow::exactly(&request.url));
         }
+        // No model chose it, so a proxy may be asked for a name that is not found here.
+        allow.push(Allow::by_proxy());
         let guard = Guard { allow: &allow };
         let request = request
             .header(header::USER_AGENT, HeaderValue::from_static(USER_AGENT))
@@ -70,7 +73,13 @@ impl<'a> Asker<'a> {
             );
         let appetite = |_: StatusCode, _: &HeaderMap| MOST_BYTES;
         let sent = request
-            .send(guard, &self.host.web.tls, self.deadline, &appetite, self.cx)
+            .send(
+                guard,
+                &self.host.web.outbound,
+                self.deadline,
+                &appetite,
+                self.cx,
+            )
             .await;
         let mut response =
             sent.map_err(|err| self.error("could not be asked").source_text(&err))?;

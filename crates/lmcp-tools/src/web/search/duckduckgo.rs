@@ -1,12 +1,12 @@
 //! DuckDuckGo: its page for browsers without scripts. No key, and no promise: who asks often meets a bot check.
 
 use lmcp_core::{ToolError, ToolResult};
+use lmcp_outbound::Url;
 
 use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
 use crate::web::{
     html::{Token, tokens},
     http::Request,
-    url::Url,
 };
 
 pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<Hit>> {

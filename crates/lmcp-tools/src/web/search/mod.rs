@@ -12,6 +12,7 @@ mod tavily;
 use std::sync::Arc;
 
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_outbound::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,6 @@ use super::{
     html::{one_line, text_of},
     http::Deadline,
     settings::Backend,
-    url::Url,
 };
 use crate::{Host, answer::Answer, room::Room};
 use ask::Asker;

@@ -2,11 +2,12 @@
 
 use ::http::{HeaderValue, header};
 use lmcp_core::ToolResult;
+use lmcp_outbound::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
-use crate::web::{http::Request, url::Url};
+use crate::web::http::Request;
 
 #[derive(Deserialize)]
 struct Answer {

@@ -42,7 +42,7 @@ pub(super) fn encode(text: &str, is_unsafe: impl Fn(u8) -> bool) -> String {
 }
 
 /// The bytes behind `%XX`; what is not of that form stays.
-pub(super) fn decode(text: &str) -> Vec<u8> {
+pub(crate) fn decode(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

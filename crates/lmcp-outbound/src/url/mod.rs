@@ -8,14 +8,21 @@ mod path;
 
 use std::{borrow::Cow, fmt, num::NonZeroU16};
 
-use lmcp_core::ToolError;
-
-pub(crate) use host::Host;
+pub use host::Host;
+pub(crate) use path::decode;
 use path::{encode, normalise};
 
-/// Where something is.
+/// Where something is on the web.
+///
+/// ```
+/// use lmcp_outbound::Url;
+///
+/// let url = Url::parse("HTTP://Example.COM:80/a/../b")?;
+/// assert_eq!(url.to_string(), "http://example.com/b");
+/// # Ok::<(), lmcp_outbound::Flaw>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Url {
+pub struct Url {
     scheme: Scheme,
     host: Host,
     /// `None`: the scheme's own.
@@ -26,27 +33,40 @@ pub(crate) struct Url {
     fragment: Option<String>,
 }
 
+/// How it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scheme {
+#[non_exhaustive]
+pub enum Scheme {
+    /// In plain text.
     Http,
+    /// Encrypted.
     Https,
 }
 
 /// Why something is no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+#[non_exhaustive]
+pub enum Flaw {
     /// Another scheme, or none.
     Scheme(String),
+    /// There is a name or a password in it: it must not be shown.
     Userinfo,
+    /// The host is not in ASCII.
     NonAscii,
+    /// There is no valid host.
     Host,
+    /// The port is none.
     Port,
+    /// There are more than 8192 bytes.
     TooLong,
 }
 
 impl Url {
     /// Reads an absolute address.
-    pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, Flaw> {
         let text = clean(text)?;
         let Some((scheme, rest)) = split_scheme(&text) else {
             return Err(Flaw::Scheme(String::new()));
@@ -55,7 +75,10 @@ impl Url {
     }
 
     /// Reads what a page or a redirect at this address refers to.
-    pub(crate) fn join(&self, reference: &str) -> Result<Self, Flaw> {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn join(&self, reference: &str) -> Result<Self, Flaw> {
         let reference = clean(reference)?;
         let relative = match split_scheme(&reference) {
             None => &reference[..],
@@ -79,7 +102,8 @@ impl Url {
     }
 
     /// The same with these parameters behind its path.
-    pub(crate) fn with_query(mut self, parameters: &[(&str, &str)]) -> Self {
+    #[must_use]
+    pub fn with_query(mut self, parameters: &[(&str, &str)]) -> Self {
         let pairs = parameters
             .iter()
             .map(|(name, value)| format!("{name}={}", encode(value, path::is_form_unsafe)));
@@ -89,35 +113,53 @@ impl Url {
     }
 
     /// The same with more behind its path: `/search` below `http://host/sub/`.
-    pub(crate) fn below(mut self, more: &str) -> Self {
+    #[must_use]
+    pub fn below(mut self, more: &str) -> Self {
         self.path = format!("{}{more}", self.path.trim_end_matches('/'));
         self.query = None;
         self.fragment = None;
         self
     }
 
-    pub(crate) fn scheme(&self) -> Scheme {
+    /// How it is spoken to.
+    pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    pub(crate) fn host(&self) -> &Host {
+    /// Whose it is.
+    pub fn host(&self) -> &Host {
         &self.host
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port, be it written or not.
+    pub fn port(&self) -> u16 {
         self.port.unwrap_or(self.scheme.port())
     }
 
     /// Host and port as the header `Host` has them.
-    pub(crate) fn authority(&self) -> String {
+    pub fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.to_string(),
         }
     }
 
+    /// Scheme, host and port, without a slash behind them.
+    pub fn origin(&self) -> String {
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        format!("{scheme}://{}", self.authority())
+    }
+
+    /// Without what stands behind a `?` or a `#`, which may be a secret.
+    pub fn without_query(&self) -> String {
+        format!("{}{}", self.origin(), self.path)
+    }
+
     /// Path and query: what is asked of the server.
-    pub(crate) fn target(&self) -> Cow<'_, str> {
+    pub fn target(&self) -> Cow<'_, str> {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path).into(),
             None => self.path.as_str().into(),
@@ -125,16 +167,17 @@ impl Url {
     }
 
     /// The value of a parameter, decoded.
-    pub(crate) fn parameter(&self, name: &str) -> Option<String> {
+    pub fn parameter(&self, name: &str) -> Option<String> {
         let pairs = self.query.as_deref()?.split('&');
         let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(key, _)| *key == name)?;
-        let bytes = path::decode(&value.replace('+', " "));
+        let bytes = decode(&value.replace('+', " "));
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Without the part that only readers of the page know.
-    pub(crate) fn without_fragment(mut self) -> Self {
+    #[must_use]
+    pub fn without_fragment(mut self) -> Self {
         self.fragment = None;
         self
     }
@@ -209,11 +252,7 @@ impl Scheme {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
-        write!(f, "{scheme}://{}{}", self.authority(), self.target())?;
+        write!(f, "{}{}", self.origin(), self.target())?;
         match &self.fragment {
             Some(fragment) => write!(f, "#{fragment}"),
             None => Ok(()),
@@ -222,36 +261,36 @@ impl fmt::Display for Url {
 }
 
 impl Flaw {
-    /// For the model, with what it wrote.
-    pub(crate) fn of(&self, url: &str) -> ToolError {
-        let shown: String = url.chars().take(200).collect();
-        let (why, hint) = match self {
-            Self::Scheme(scheme) if scheme.is_empty() => (
-                "is not a whole address".into(),
-                "begin with `https://` or `http://`",
-            ),
-            Self::Scheme(scheme) => (
-                format!("has the scheme `{scheme}`").into(),
-                "only http and https can be fetched",
-            ),
-            Self::Userinfo => return Self::userinfo(),
-            Self::NonAscii => (
-                Cow::from("has a host name that is not ASCII"),
-                "write the host in Punycode, as in `xn--bcher-kva.example`",
-            ),
-            Self::Host => ("has no valid host".into(), "check the host name"),
-            Self::Port => ("has no valid port".into(), "a port is 1 to 65535"),
-            Self::TooLong => ("is too long".into(), "at most 8192 bytes are taken"),
-        };
-        ToolError::new(format!("`{shown}` {why}")).hint(hint)
-    }
-
-    /// Says nothing of the address itself: it holds a secret.
-    fn userinfo() -> ToolError {
-        ToolError::new("the address has a user name or password in it")
-            .hint("leave out everything up to the `@`; no credentials are sent")
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Scheme(scheme) if scheme.is_empty() => "begin with `https://` or `http://`",
+            Self::Scheme(_) => "only http and https can be asked",
+            Self::Userinfo => "leave out everything up to the `@`; no credentials are sent",
+            Self::NonAscii => "write the host in Punycode, as in `xn--bcher-kva.example`",
+            Self::Host => "check the host name",
+            Self::Port => "a port is 1 to 65535",
+            Self::TooLong => "at most 8192 bytes are taken",
+        }
     }
 }
+
+/// What is said of the address: `has no valid host`.
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scheme(scheme) if scheme.is_empty() => "is not a whole address",
+            Self::Scheme(scheme) => return write!(f, "has the scheme `{scheme}`"),
+            Self::Userinfo => "has a user name or password in it",
+            Self::NonAscii => "has a host name that is not ASCII",
+            Self::Host => "has no valid host",
+            Self::Port => "has no valid port",
+            Self::TooLong => "is too long",
+        })
+    }
+}
+
+impl std::error::Error for Flaw {}
 
 /// Longest address that is taken, as in most servers.
 const LONGEST: usize = 8192;
@@ -274,7 +313,8 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     (begins && goes_on).then_some((scheme, rest))
 }
 
-fn split_port(authority: &str) -> Result<(&str, Option<u16>), Flaw> {
+/// A host, and the port behind it.
+pub(crate) fn split_port(authority: &str) -> Result<(&str, Option<u16>), Flaw> {
     // The last colon outside of the brackets of an IPv6 address.
     let colon = authority
         .rfind(':')

@@ -5,21 +5,29 @@
 
 use std::{
     fmt,
-    net::{Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use super::{Flaw, path::decode};
 
+/// A name, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Host {
-    /// In lower case.
+#[non_exhaustive]
+pub enum Host {
+    /// In lower case, in ASCII.
     Name(String),
+    /// Of IPv4.
     V4(Ipv4Addr),
+    /// Of IPv6.
     V6(Ipv6Addr),
 }
 
 impl Host {
-    pub(crate) fn parse(text: &str) -> Result<Self, Flaw> {
+    /// Reads a host as it stands in a URL: addresses of IPv6 are in brackets.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str) -> Result<Self, Flaw> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(Flaw::Host)?;
             return inner.parse().map(Self::V6).map_err(|_| Flaw::Host);
@@ -39,6 +47,35 @@ impl Host {
         let valid = name.len() <= 253 && labels.all(is_label);
         valid.then_some(Self::Name(name)).ok_or(Flaw::Host)
     }
+
+    /// The name, unless it is an address.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::V4(_) | Self::V6(_) => None,
+        }
+    }
+
+    /// The address, unless it is a name.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Name(_) => None,
+            Self::V4(address) => Some((*address).into()),
+            Self::V6(address) => Some((*address).into()),
+        }
+    }
+
+    /// Does what is said to it stay on this machine?
+    pub fn is_loopback(&self) -> bool {
+        match self.address() {
+            Some(address) => address.to_canonical().is_loopback(),
+            None => {
+                let name = self.to_string();
+                let name = name.strip_suffix('.').unwrap_or(&name);
+                name == "localhost" || name.ends_with(".localhost")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Host {
@@ -46,7 +83,11 @@ impl fmt::Display for Host {
         match self {
             Self::Name(name) => f.write_str(name),
             Self::V4(address) => address.fmt(f),
-            Self::V6(address) => write!(f, "[{address}]"),
+            // The standard writes every address of IPv6 in one way, those of IPv4 within it too.
+            Self::V6(address) => match (address.to_ipv4_mapped(), address.segments()) {
+                (Some(_), [.., high, low]) => write!(f, "[::ffff:{high:x}:{low:x}]"),
+                (None, _) => write!(f, "[{address}]"),
+            },
         }
     }
 }
@@ -61,7 +102,8 @@ fn ends_in_number(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let last = name.rsplit('.').next().unwrap_or_default();
     let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-    digits || (last.starts_with("0x") && parse_number(last).is_some())
+    let hex = last.strip_prefix("0x");
+    digits || hex.is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// URL standard, "IPv4 parser".

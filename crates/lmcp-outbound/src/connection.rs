@@ -1,12 +1,13 @@
 //! One connection, which knows when a request has left it.
-//!
-//! Dropping it closes it, and nothing is left running.
 
 use std::{
+    error::Error as _,
+    fmt,
+    future::poll_fn,
     io::{self, IoSlice},
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
@@ -14,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode, Uri, header};
 use http_body::{Frame, SizeHint};
 use hyper::{
     body::Incoming,
@@ -28,31 +29,47 @@ use tokio::{
     time::timeout,
 };
 
+use tokio_rustls::rustls::{self, AlertDescription as Alert};
+
+use crate::{Error, proxies::Proxy};
+
 /// A connection, encrypted or not. One type, so that the HTTP behind it is compiled once.
 pub(crate) type Stream = Box<dyn Duplex>;
 
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-pub(crate) struct Connection {
+/// One connection, which knows when a request has left it. Dropping it closes it, and nothing is left running.
+pub struct Connection {
     sender: SendRequest<Body>,
+    via: Option<Box<Via>>,
     gauge: Arc<Gauge>,
     /// Since when nothing is on its way.
     idle: Instant,
-    /// Moves the bytes.
-    _driver: JoinSet<()>,
+    _driver: Driver,
+}
+
+/// A proxy that is asked for what is on another host: it takes whole addresses, and wants to know who asks.
+pub(crate) struct Via {
+    pub(crate) proxy: Proxy,
+    /// Of the host that is asked for.
+    pub(crate) origin: String,
 }
 
 /// Why a request has no answer.
-pub(crate) enum Failed {
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Failed {
     /// Nothing of it was written.
     Unsent(hyper::Error),
     /// The server may have it.
-    Broken,
+    Broken(hyper::Error),
+    /// A proxy did not pass it on.
+    Refused(Error),
 }
 
 impl Connection {
-    pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
+    pub(crate) async fn new(stream: Stream, via: Option<Via>) -> hyper::Result<Self> {
         let gauge = Arc::new(Gauge::default());
         let watched = Watched {
             stream,
@@ -61,25 +78,32 @@ impl Connection {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(BUFFER_BYTES);
         let (sender, connection) = builder.handshake(TokioIo::new(watched)).await?;
-        let mut driver = JoinSet::new();
-        driver.spawn(async {
+        let driver = Driver::new(async {
             // Why it ended is told to whoever waits for an answer.
             let _ = connection.await;
         });
         Ok(Self {
             sender,
+            via: via.map(Box::new),
             gauge,
             idle: Instant::now(),
             _driver: driver,
         })
     }
 
-    /// Sends a request. `written` is run as soon as all of it has left.
-    pub(crate) async fn send(
+    /// Sends a request, whose URI is a path, and waits for the head of the answer. `written` is run as soon as all of it
+    /// has left.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn send(
         &mut self,
-        request: Request<Bytes>,
+        mut request: Request<Bytes>,
         written: impl Future<Output = ()>,
     ) -> Result<Response<Incoming>, Failed> {
+        if let Some(via) = &self.via {
+            via.redirect(&mut request)?;
+        }
         let gauge = Arc::clone(&self.gauge);
         gauge.reset();
         let request = request.map(|bytes| Body {
@@ -97,14 +121,20 @@ impl Connection {
             answer = &mut answer => answer,
             () = tell => answer.await,
         };
-        answer.map_err(|mut err| match err.take_message() {
-            Some(_) => Failed::Unsent(err.into_error()),
-            None => Failed::Broken,
-        })
+        let answer = answer.map_err(|mut err| {
+            let is_unsent = err.take_message().is_some();
+            Failed::new(err.into_error(), is_unsent)
+        })?;
+        match &self.via {
+            Some(via) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Err(Failed::Refused(via.proxy.unauthorized()))
+            }
+            _ => Ok(answer),
+        }
     }
 
     /// Waits until it can take another request. `None`: it cannot.
-    pub(crate) async fn rest(mut self) -> Option<Self> {
+    pub async fn rest(mut self) -> Option<Self> {
         let ready = timeout(REST, self.sender.ready()).await;
         ready.ok()?.ok()?;
         self.idle = Instant::now();
@@ -112,8 +142,114 @@ impl Connection {
     }
 
     /// May it be used once more? Servers close what is idle, and a request that meets that may be lost.
-    pub(crate) fn is_usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.sender.is_ready() && self.idle.elapsed() < IDLE
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Via {
+    /// Makes a request for a path one for a whole address.
+    fn redirect(&self, request: &mut Request<Bytes>) -> Result<(), Failed> {
+        let whole = format!("{}{}", self.origin, request.uri());
+        *request.uri_mut() = Uri::try_from(whole).map_err(|err| {
+            let words = format!("the proxy `{}` cannot be asked: {err}", self.proxy);
+            Failed::Refused(Error::Refused(words))
+        })?;
+        if let Some(authorization) = &self.proxy.authorization {
+            let headers = request.headers_mut();
+            headers.insert(header::PROXY_AUTHORIZATION, authorization.clone());
+        }
+        Ok(())
+    }
+}
+
+impl Failed {
+    fn new(err: hyper::Error, is_unsent: bool) -> Self {
+        match complaint(&err) {
+            Some(words) => Self::Refused(Error::Insecure(words)),
+            None if is_unsent => Self::Unsent(err),
+            None => Self::Broken(err),
+        }
+    }
+}
+
+/// What a server says of our certificate, or of its absence. In TLS 1.3 it comes after all is agreed on.
+fn complaint(err: &hyper::Error) -> Option<String> {
+    let io = err.source()?.downcast_ref::<io::Error>()?;
+    let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let is_complaint = matches!(
+        tls,
+        rustls::Error::AlertReceived(
+            Alert::AccessDenied
+                | Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateRequired
+                | Alert::CertificateRevoked
+                | Alert::CertificateUnknown
+                | Alert::DecryptError
+                | Alert::UnknownCA
+                | Alert::UnsupportedCertificate
+        )
+    );
+    is_complaint
+        .then(|| format!("the server does not take our certificate, or wants one (TLS): {tls}"))
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsent(err) | Self::Broken(err) => err.fmt(f),
+            Self::Refused(err) => err.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unsent(err) | Self::Broken(err) => err.source(),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+/// Moves the bytes in a task of its own. Dropping it closes the connection there and then, and not when that task next has
+/// its turn.
+struct Driver {
+    work: Shared,
+    _task: JoinSet<()>,
+}
+
+/// Nothing once it is done.
+type Shared = Arc<Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>>;
+
+impl Driver {
+    fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        let work: Shared = Arc::new(Mutex::new(Some(Box::pin(work))));
+        let shared = Arc::clone(&work);
+        let mut task = JoinSet::new();
+        task.spawn(poll_fn(move |cx| {
+            let mut work = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(work) = &mut *work {
+                ready!(work.as_mut().poll(cx));
+            }
+            *work = None;
+            Poll::Ready(())
+        }));
+        Self { work, _task: task }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        *work = None;
     }
 }
 

@@ -1,0 +1,229 @@
+//! From a URL to a connection: the host is looked up once, every address checked, and the very one that was is connected to.
+//!
+//! There is no pool. A pool saves a handshake now and then, and would have to know which connection goes to which checked
+//! address.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use rustix::net::sockopt;
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    Connection, Error, Guard, Lookup, Scheme, Settings, Url, chain,
+    connection::{Stream, Via},
+    proxies::{Proxies, Proxy},
+    tls::Tls,
+    tunnel,
+};
+
+/// The way out. It holds no connections, and makes encryption ready when it is first needed.
+pub struct Outbound {
+    proxies: Proxies,
+    tls: Tls,
+    /// Proxies are not shown who we are.
+    proxy_tls: Tls,
+}
+
+impl Outbound {
+    /// A way out. Nothing is read or connected to yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            proxies: settings.proxies,
+            proxy_tls: Tls::new(settings.ca_file.clone(), None),
+            tls: Tls::new(settings.ca_file, settings.client_certificate),
+        }
+    }
+
+    /// Connects to the host of a URL, or to the proxy that the URL goes through.
+    ///
+    /// # Errors
+    /// Which step failed, and why.
+    pub async fn connect(
+        &self,
+        url: &Url,
+        guard: &dyn Guard,
+        until: Instant,
+    ) -> Result<Connection, Error> {
+        let (stream, via) = match self.proxies.find(url)? {
+            None => (direct(url, guard, until).await?, None),
+            Some(proxy) => {
+                check_for_proxy(url, guard, &proxy, until).await?;
+                self.through(proxy, url, until).await?
+            }
+        };
+        let stream = match url.scheme() {
+            Scheme::Http => stream,
+            Scheme::Https => encrypt(&self.tls, url, stream, until).await?,
+        };
+        let connection = Connection::new(stream, via).await;
+        connection.map_err(|err| unreachable(url, &chain(&err)))
+    }
+
+    /// A stream to a host by way of a proxy, or to the proxy if that passes requests on itself.
+    async fn through(
+        &self,
+        proxy: Proxy,
+        url: &Url,
+        until: Instant,
+    ) -> Result<(Stream, Option<Via>), Error> {
+        let reached = self.reach(&proxy, until).await;
+        let stream = reached.map_err(|err| match err {
+            Error::Late(step) => Error::Late(format!("{step}, a proxy")),
+            err if err.is_final() => err,
+            err => Error::Unreachable(format!("the proxy `{proxy}` is not there: {err}")),
+        })?;
+        if url.scheme() == Scheme::Https {
+            let step = || format!("waiting for the proxy `{proxy}`");
+            let opened = limit(until, step, tunnel::open(stream, &proxy, url)).await??;
+            return Ok((opened, None));
+        }
+        let origin = url.origin();
+        Ok((stream, Some(Via { proxy, origin })))
+    }
+
+    /// A stream to a proxy, wherever that is: the operator chose it.
+    async fn reach(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
+        let found = addresses(&proxy.url, until).await?;
+        let stream = connect_to_one(&proxy.url, &found, until).await?;
+        match proxy.url.scheme() {
+            Scheme::Http => Ok(stream),
+            Scheme::Https => encrypt(&self.proxy_tls, &proxy.url, stream, until).await,
+        }
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("proxies", &self.proxies)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stream to a host without a proxy.
+async fn direct(url: &Url, guard: &dyn Guard, until: Instant) -> Result<Stream, Error> {
+    let found = addresses(url, until).await?;
+    check(url, guard, &found)?;
+    connect_to_one(url, &found, until).await
+}
+
+/// A proxy connects to an address that nobody sees here. The guard decides what must be known before.
+async fn check_for_proxy(
+    url: &Url,
+    guard: &dyn Guard,
+    proxy: &Proxy,
+    until: Instant,
+) -> Result<(), Error> {
+    let lookup = match url.host().address() {
+        // Nothing is to be found out.
+        Some(_) => Lookup::Must,
+        None => guard.before_proxy(url),
+    };
+    if lookup == Lookup::Skip {
+        return Ok(());
+    }
+    match addresses(url, until).await {
+        Ok(found) => check(url, guard, &found),
+        Err(Error::NotFound(_)) if lookup == Lookup::Try => Ok(()),
+        Err(Error::NotFound(why)) => Err(Error::Unchecked(format!(
+            "{why}; the proxy `{proxy}` is not asked for a host whose address cannot be checked"
+        ))),
+        Err(err) => Err(err),
+    }
+}
+
+fn check(url: &Url, guard: &dyn Guard, found: &[IpAddr]) -> Result<(), Error> {
+    let checked = found
+        .iter()
+        .try_for_each(|address| guard.check(url, *address));
+    checked.map_err(Error::Forbidden)
+}
+
+/// Where a host is: at least one address.
+async fn addresses(url: &Url, until: Instant) -> Result<Vec<IpAddr>, Error> {
+    let host = url.host();
+    if let Some(address) = host.address() {
+        return Ok(vec![address]);
+    }
+    let name = host.to_string();
+    let not_found = |why| Error::NotFound(format!("cannot find the host `{name}` (DNS){why}"));
+    let step = || format!("looking up `{name}`");
+    let found = limit(until, step, lookup_host((name.as_str(), url.port()))).await?;
+    let found = found.map_err(|err| not_found(format!(": {err}")))?;
+    let found: Vec<_> = found.map(|address| address.ip()).collect();
+    if found.is_empty() {
+        return Err(not_found(": it has no address".to_owned()));
+    }
+    Ok(found)
+}
+
+/// The first that answers, in the order in which the resolver gave them.
+async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<Stream, Error> {
+    let found = &found[..found.len().min(MOST_ADDRESSES)];
+    let mut why = String::new();
+    for (at, address) in found.iter().enumerate() {
+        let address = SocketAddr::new(address.to_canonical(), url.port());
+        let is_last = at + 1 == found.len();
+        let attempt = TcpStream::connect(address);
+        let done = if is_last {
+            let step = || format!("connecting to `{}` ({address})", url.authority());
+            limit(until, step, attempt).await?
+        } else {
+            let soon = until.min(Instant::now() + ATTEMPT);
+            let done = timeout_at(soon, attempt).await;
+            done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        };
+        match done {
+            Ok(stream) => {
+                // Both only make things better.
+                let _ = stream.set_nodelay(true);
+                let _ = keep_alive(&stream);
+                return Ok(Box::new(stream));
+            }
+            Err(err) => why = format!("{err} ({address})"),
+        }
+    }
+    Err(unreachable(url, &why))
+}
+
+async fn encrypt(tls: &Tls, url: &Url, stream: Stream, until: Instant) -> Result<Stream, Error> {
+    let step = || format!("agreeing on encryption with `{}`", url.authority());
+    limit(until, step, tls.encrypt(url.host(), stream)).await?
+}
+
+fn unreachable(url: &Url, why: &str) -> Error {
+    let url = url.without_query();
+    Error::Unreachable(format!("cannot connect to `{url}`: {why}"))
+}
+
+/// Does a step, unless time runs out.
+async fn limit<T>(
+    until: Instant,
+    step: impl Fn() -> String,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let done = timeout_at(until, work).await;
+    done.map_err(|_| Error::Late(step()))
+}
+
+/// A server that vanished without a word is noticed within two minutes, on a stream that is silent.
+fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
+    sockopt::set_tcp_keepcnt(stream, 4)
+}
+
+/// How many addresses of one host are tried.
+const MOST_ADDRESSES: usize = 8;
+
+/// How long one address has if there are others.
+const ATTEMPT: Duration = Duration::from_secs(3);

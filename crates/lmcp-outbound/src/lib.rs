@@ -1,0 +1,57 @@
+//! Connections to other machines: everything in lmcp that goes out over HTTP goes through here.
+//!
+//! An [`Outbound`] knows whom to trust, who we are and which proxy to use. It takes a [`Url`], looks up the host, has
+//! every address checked by a [`Guard`], and connects to the very one that was checked. What comes of it is a
+//! [`Connection`]: HTTP/1.1, one request at a time. Redirects, sessions, retries and the meaning of an answer are the
+//! caller's.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use lmcp_outbound::{Anywhere, Outbound, Settings, Url, http};
+//!
+//! let settings = Settings::from_env(|name| std::env::var(name).ok());
+//! let outbound = Outbound::new(settings);
+//! let url = Url::parse("https://example.org/page")?;
+//! let until = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
+//! let mut connection = outbound.connect(&url, &Anywhere, until).await?;
+//! let request = http::Request::get(&*url.target())
+//!     .header("host", url.authority())
+//!     .body(bytes::Bytes::new())?;
+//! let response = connection.send(request, std::future::pending()).await?;
+//! let body = lmcp_outbound::whole(response.into_body(), 1 << 20).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `url/` | addresses of the web, read as browsers read them |
+//! | `settings`, `tls` | whom to trust, and who we are |
+//! | `proxies`, `network` | which proxy a URL goes through |
+//! | `connect`, `guard`, `tunnel` | from a URL to a connection |
+//! | `connection`, `body` | requests and their answers |
+
+mod body;
+mod connect;
+mod connection;
+mod error;
+mod guard;
+mod network;
+mod proxies;
+mod settings;
+mod tls;
+mod tunnel;
+mod url;
+
+pub use body::{Unread, whole};
+pub use connect::Outbound;
+pub use connection::{Connection, Failed};
+pub use error::{Error, chain};
+pub use guard::{Anywhere, Guard, Lookup};
+pub use http;
+/// The body of an answer, as it comes.
+pub use hyper::body::Incoming;
+pub use network::Network;
+pub use proxies::Proxies;
+pub use settings::{ClientCertificate, Settings};
+pub use url::{Flaw, Host, Scheme, Url};
