@@ -33,6 +33,8 @@ mod endpoint;
 mod error;
 mod events;
 mod failures;
+#[doc(hidden)]
+pub mod fuzz;
 mod link;
 mod message;
 mod mirror;

@@ -19,6 +19,8 @@ mod answer;
 mod at_hand;
 mod blocking;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod here;
 mod host;
 mod image;
