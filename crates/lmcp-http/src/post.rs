@@ -23,15 +23,16 @@ pub(crate) type Refusal = (StatusCode, RpcError);
 
 /// What the headers of a POST say of its body and its answer. A stranger is not told what is wrong with them.
 pub(crate) struct Form {
-    accept: Result<Accept, Refusal>,
-    typed: Result<(), Refusal>,
+    /// In a box: this is moved around with every request, and hardly ever a refusal.
+    accept: Result<Accept, Box<Refusal>>,
+    typed: Result<(), Box<Refusal>>,
 }
 
 impl Form {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
-            accept: Accept::of(headers),
-            typed: check_type(headers),
+            accept: Accept::of(headers).map_err(Box::new),
+            typed: check_type(headers).map_err(Box::new),
         }
     }
 }
@@ -78,7 +79,8 @@ where
     B: http_body::Body,
     B::Data: Buf,
 {
-    let (accept, ()) = (form.accept?, form.typed?);
+    let accept = form.accept.map_err(|refusal| *refusal)?;
+    form.typed.map_err(|refusal| *refusal)?;
     if shared.endpoint.budget().is_tight()
         && let Err(no_room) = expect_share(shared, &caller).await
     {

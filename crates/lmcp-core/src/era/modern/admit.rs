@@ -15,25 +15,6 @@ use crate::{
     request::string,
 };
 
-/// What only the revisions before have.
-const REMOVED: [&str; 5] = [
-    request::INITIALIZE,
-    request::PING,
-    request::SET_LEVEL,
-    request::SUBSCRIBE,
-    request::UNSUBSCRIBE,
-];
-
-/// What is about something that a header names, too.
-const NAMED: [&str; 6] = [
-    request::TOOLS_CALL,
-    request::RESOURCES_READ,
-    request::PROMPTS_GET,
-    request::TASKS_GET,
-    request::TASKS_UPDATE,
-    request::TASKS_CANCEL,
-];
-
 /// Version, capabilities, method and name: everything that can be checked without knowing what the server offers.
 pub(in crate::era) fn admit(
     params: &Params<'_>,
@@ -86,11 +67,11 @@ pub(in crate::era) fn admit(
             return Err(differs(header::METHOD, mirrored, "method", method));
         }
     }
-    if REMOVED.contains(&method) {
+    if is_removed(method) {
         return Err(RpcError::method_not_found(method));
     }
     // Whoever answers tells of a name that is no string.
-    if let Some(headers) = headers.filter(|_| NAMED.contains(&method))
+    if let Some(headers) = headers.filter(|_| is_named(method))
         && let Some(name) = target(method, params).and_then(|raw| string(raw.get().as_bytes()))
     {
         check_name(headers, &name)?;
@@ -115,4 +96,29 @@ pub(in crate::era) fn admit(
 
 fn missing(key: &str, expected: &str) -> RpcError {
     RpcError::invalid_params(format!("`params._meta[\"{key}\"]` must be {expected}"))
+}
+
+/// Does this revision have the method no longer?
+fn is_removed(method: &str) -> bool {
+    matches!(
+        method,
+        request::INITIALIZE
+            | request::PING
+            | request::SET_LEVEL
+            | request::SUBSCRIBE
+            | request::UNSUBSCRIBE
+    )
+}
+
+/// Is the method about something that a header names, too?
+fn is_named(method: &str) -> bool {
+    matches!(
+        method,
+        request::TOOLS_CALL
+            | request::RESOURCES_READ
+            | request::PROMPTS_GET
+            | request::TASKS_GET
+            | request::TASKS_UPDATE
+            | request::TASKS_CANCEL
+    )
 }

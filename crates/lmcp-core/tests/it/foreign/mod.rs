@@ -7,7 +7,10 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use lmcp_core::{Caller, CallerTransport, Endpoint, Layered, Replies, Terms, client::Event, pair};
+use lmcp_core::{
+    Caller, CallerTransport, Endpoint, Layered, Payload, Replies, Reply, Request, Service, Terms,
+    client::Event, pair,
+};
 use lmcp_wire::{LoggingLevel, RpcError};
 use serde_json::{Value, json};
 
@@ -233,9 +236,9 @@ async fn a_layer_stands_around_any_service() {
 #[tokio::test]
 async fn a_service_that_gives_no_answer_is_an_error() {
     struct Silent;
-    impl lmcp_core::Service for Silent {
-        fn call(&self, _: lmcp_core::Request) -> Replies {
-            let mut replies = Replies::done(lmcp_core::Payload::Acknowledged);
+    impl Service for Silent {
+        fn call(&self, _: Request) -> Replies {
+            let mut replies = Replies::done(Payload::Acknowledged);
             replies.take_ready();
             replies
         }
@@ -246,6 +249,59 @@ async fn a_service_that_gives_no_answer_is_an_error() {
         .await
         .unwrap_err();
     assert_eq!(error.message, "the service gave no answer");
+}
+
+#[tokio::test]
+async fn changes_are_told_as_each_client_listens() {
+    /// Tells of one change, and ends.
+    struct Changing;
+    impl Service for Changing {
+        fn call(&self, request: Request) -> Replies {
+            if request.method() != "subscriptions/listen" {
+                return Foreign.call(request);
+            }
+            Replies::speaking(async |say| {
+                let wanted = json!({ "notifications": { "toolsListChanged": true } });
+                say.say(Reply::notify(
+                    "notifications/subscriptions/acknowledged",
+                    &wanted,
+                ))
+                .await;
+                let own =
+                    json!({ "_meta": { "x/y": 1, "io.modelcontextprotocol/subscriptionId": 99 } });
+                say.say(Reply::notify("notifications/tools/list_changed", &own))
+                    .await;
+                Ok(Payload::Acknowledged.into())
+            })
+        }
+    }
+    let id = "io.modelcontextprotocol/subscriptionId";
+    let (mut peer, _serving) = connect(Endpoint::new(Changing));
+    peer.request(7, "subscriptions/listen", json!({ "notifications": {} }))
+        .await;
+    let acknowledged = peer.receive().await;
+    assert_eq!(acknowledged["params"]["_meta"], json!({ id: 7 }));
+    let changed = peer.receive().await;
+    assert_eq!(
+        changed["params"]["_meta"],
+        json!({ "x/y": 1, id: 7 }),
+        "ours, not the one behind"
+    );
+    let notice = peer.receive().await;
+    assert_eq!(notice["method"], "notifications/cancelled");
+    let end = peer.receive().await;
+    assert_eq!(
+        (&end["id"], &end["result"]["_meta"]),
+        (&json!(7), &json!({ id: 7 }))
+    );
+
+    // A session hears of the change alone, and asked for nothing that could end.
+    let (mut peer, _serving) = connect(Endpoint::new(Changing));
+    peer.shake_hands("2025-11-25").await;
+    let changed = peer.receive().await;
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    peer.ask_tool(1, "raw").await;
+    assert_eq!(peer.receive().await["id"], 1);
 }
 
 fn named(name: &str) -> Value {
