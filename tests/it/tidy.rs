@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("lmcp-private", &[]),
     ("lmcp-outbound", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema", "lmcp-private"]),
-    ("lmcp-http", &["lmcp-wire", "lmcp-core"]),
+    ("lmcp-http", &["lmcp-wire", "lmcp-core", "lmcp-private"]),
     (
         "lmcp",
         &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
@@ -29,7 +29,10 @@ const ARROWS: [(&str, &[&str]); 12] = [
         &["lmcp-wire", "lmcp-core", "lmcp-outbound", "lmcp-private"],
     ),
     ("lmcp-embed", &["lmcp-core", "lmcp-private", "lmcp-wire"]),
-    ("lmcp-client", &["lmcp-outbound", "lmcp-wire"]),
+    (
+        "lmcp-client",
+        &["lmcp-outbound", "lmcp-private", "lmcp-wire"],
+    ),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-cli",

@@ -138,7 +138,7 @@ fn remove_if_open(path: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
     };
-    let is_own = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+    let is_own = found.is_file() && lmcp_private::is_ours(found.uid());
     if is_own && found.mode() & 0o077 != 0 {
         fs::remove_file(path)?;
         let words = "could be read or written by others, so it is replaced by a new key";

@@ -11,10 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, uri::PathAndQuery};
-use lmcp_outbound::{Anywhere, Connection, Outbound, Scheme, Url};
+use lmcp_outbound::{Connection, Outbound, Scheme, Url};
 use tokio::time::Instant;
 
-use crate::{error::Error, link::Link, mirror::Mirrors, settings::Settings};
+use crate::{audience::Audience, error::Error, link::Link, mirror::Mirrors, settings::Settings};
 
 /// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub(crate) struct Server {
     target: PathAndQuery,
     headers: HeaderMap,
     outbound: Outbound,
+    /// Who else may read what is sent.
+    audience: Audience,
     connect_wait: Duration,
     pub(crate) requests: usize,
     pub(crate) message_bytes: usize,
@@ -53,12 +55,19 @@ impl Endpoint {
         if has_secret && !is_safe && !settings.plain_secrets {
             return Err(refuse("would get the token unprotected; use `https`"));
         }
+        let is_plain = url.scheme() == Scheme::Http;
+        let audience = if has_secret && is_plain && !settings.plain_secrets {
+            Audience::OwnServer
+        } else {
+            Audience::Anybody
+        };
         Ok(Self(Arc::new(Server {
             name: url.without_query(),
             url,
             target,
             headers,
             outbound: Outbound::new(settings.outbound),
+            audience,
             connect_wait: settings.connect_wait,
             requests: settings.requests.max(1),
             message_bytes: settings.message_bytes,
@@ -128,14 +137,30 @@ impl Server {
 
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let until = Instant::now() + self.connect_wait;
-        let connected = self.outbound.connect(&self.url, &Anywhere, until).await;
+        let connected = self
+            .outbound
+            .connect(&self.url, &self.audience, until)
+            .await;
         connected.map_err(|err| match err {
             lmcp_outbound::Error::Late(step) => {
                 let seconds = self.connect_wait.as_secs_f32();
                 Error::Unreachable(format!("timed out after {seconds} s, {step}"))
             }
+            lmcp_outbound::Error::Forbidden(why) => self.turned_away(&why),
             err => Error::from(err),
         })
+    }
+
+    /// Somebody else is where our server should be. A server that was there before may come back.
+    fn turned_away(&self, why: &str) -> Error {
+        let words = format!("`{}` does not get the token: {why}", self.name);
+        if self.is_proven() {
+            Error::Unreachable(words)
+        } else {
+            Error::Refused(format!(
+                "{words}; use `https`, or `--plain-secrets` if that server may have it"
+            ))
+        }
     }
 }
 

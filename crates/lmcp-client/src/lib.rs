@@ -21,6 +21,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `settings`, `endpoint` | where the server is, what every request to it carries |
+//! | `audience` | who may be at the other end where a secret is not encrypted |
 //! | `link` | what is sent when, and what is told |
 //! | `post` | one message of the client and what comes back |
 //! | `verdict` | what an answer that is no answer means |
@@ -29,6 +30,7 @@
 //! | `failures` | the errors that stand for an answer that did not come |
 
 mod answer;
+mod audience;
 mod endpoint;
 mod error;
 mod events;

@@ -14,7 +14,8 @@ pub struct Settings {
     pub bearer: Option<Secret>,
     /// Sent with every request. Not those that the protocol uses itself.
     pub headers: HeaderMap,
-    /// Sends secrets over plain `http` to other machines, where everybody on the way can read them.
+    /// Sends secrets over plain `http` to other machines, where everybody on the way can read them, and to servers of other
+    /// users on this one.
     pub plain_secrets: bool,
     /// Whom to trust, who we are, and through which proxy.
     pub outbound: lmcp_outbound::Settings,

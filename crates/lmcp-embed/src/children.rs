@@ -10,6 +10,7 @@ use lmcp_core::{
     Caller, Error, Identity,
     transport::{Admitting, Gate, Peer},
 };
+use lmcp_private::Whose;
 use lmcp_wire::RpcError;
 use ring::digest::{SHA256, digest};
 use rustix::process::Pid;
@@ -29,7 +30,6 @@ const WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Children {
     /// By a digest of the token: finding one takes as long as not finding it, and the token itself is kept nowhere.
     by_token: Mutex<HashMap<Key, Entry>>,
-    user: u32,
 }
 
 type Key = [u8; 32];
@@ -64,7 +64,6 @@ impl Children {
     pub(crate) fn new() -> Self {
         Self {
             by_token: Mutex::default(),
-            user: rustix::process::geteuid().as_raw(),
         }
     }
 
@@ -119,8 +118,12 @@ impl Children {
         peer: &Peer,
         pinned: Option<Pinned>,
     ) -> Result<Caller, RpcError> {
-        if peer.process().uid != self.user {
-            return Err(refused("this socket is for another user"));
+        match lmcp_private::whose(peer.process().uid) {
+            Whose::Ours => {}
+            Whose::Unknown => return Err(refused("nobody can tell which user this is")),
+            Whose::Roots | Whose::Others => {
+                return Err(refused("this socket is for another user"));
+            }
         }
         let Some(pinned) = pinned else {
             return Err(refused("nobody can tell which process this is"));

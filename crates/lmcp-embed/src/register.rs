@@ -13,7 +13,7 @@ use std::{
 };
 
 use lmcp_private::{fixed_folders, outer_folders, spare_folder};
-use rustix::process::{Pid, geteuid};
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::stat::Started;
@@ -192,7 +192,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, Name)>> {
         found => found?.uid(),
     };
     let is_spare = spare_folder().as_deref() == Some(folder);
-    if is_spare && owner != geteuid().as_raw() {
+    if is_spare && !lmcp_private::is_ours(owner) {
         // `HOME` may be the home of another user, and then nothing in it is ours.
         return Ok(Vec::new());
     }

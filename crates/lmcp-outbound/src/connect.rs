@@ -92,6 +92,7 @@ impl Outbound {
     async fn reach(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
         let found = addresses(&proxy.url, until).await?;
         let stream = connect_to_one(&proxy.url, &found, until).await?;
+        let stream: Stream = Box::new(stream);
         match proxy.url.scheme() {
             Scheme::Http => Ok(stream),
             Scheme::Https => encrypt(&self.proxy_tls, &proxy.url, stream, until).await,
@@ -112,7 +113,13 @@ impl fmt::Debug for Outbound {
 async fn direct(url: &Url, guard: &dyn Guard, until: Instant) -> Result<Stream, Error> {
     let found = addresses(url, until).await?;
     check(url, guard, &found)?;
-    connect_to_one(url, &found, until).await
+    let stream = connect_to_one(url, &found, until).await?;
+    let ends = stream
+        .local_addr()
+        .and_then(|local| Ok((local, stream.peer_addr()?)));
+    let (local, server) = ends.map_err(|err| unreachable(url, &err.to_string()))?;
+    guard.connected(local, server).map_err(Error::Forbidden)?;
+    Ok(Box::new(stream))
 }
 
 /// A proxy connects to an address that nobody sees here. The guard decides what must be known before.
@@ -166,7 +173,7 @@ async fn addresses(url: &Url, until: Instant) -> Result<Vec<IpAddr>, Error> {
 }
 
 /// The first that answers, in the order in which the resolver gave them.
-async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<Stream, Error> {
+async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<TcpStream, Error> {
     let found = &found[..found.len().min(MOST_ADDRESSES)];
     let mut why = String::new();
     for (at, address) in found.iter().enumerate() {
@@ -186,7 +193,7 @@ async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<S
                 // Both only make things better.
                 let _ = stream.set_nodelay(true);
                 let _ = keep_alive(&stream);
-                return Ok(Box::new(stream));
+                return Ok(stream);
             }
             Err(err) => why = format!("{err} ({address})"),
         }

@@ -1,6 +1,6 @@
 //! Which addresses may be connected to. The rules are the caller's; that they are asked is ours.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::Url;
 
@@ -12,6 +12,15 @@ pub trait Guard: Sync {
     /// # Errors
     /// Why not, for people.
     fn check(&self, url: &Url, address: IpAddr) -> Result<(), String>;
+
+    /// May anything be sent on this connection to the URL's host? It is asked before anything is, and not of a connection
+    /// to a proxy.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    fn connected(&self, _local: SocketAddr, _server: SocketAddr) -> Result<(), String> {
+        Ok(())
+    }
 
     /// What must be known here about a name before a proxy, which looks it up itself, is asked for it.
     fn before_proxy(&self, url: &Url) -> Lookup;

@@ -13,10 +13,12 @@ use std::{
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, chmod, getxattr, openat, removexattr, statat},
     io::Errno,
-    process::geteuid,
 };
 
-use crate::walk::{Found, expect_safe_folder, is_open_to_others, is_own_or_roots, refused, walk};
+use crate::{
+    users::is_ours_or_roots,
+    walk::{Found, expect_safe_folder, is_open_to_others, refused, walk},
+};
 
 /// Makes a folder that nobody else can enter, or takes one that is there.
 ///
@@ -157,7 +159,7 @@ pub fn expect_trusted(file: &File, path: &Path) -> io::Result<()> {
     }
     let stat = rustix::fs::fstat(file)?;
     let mode = stat.st_mode & 0o7777;
-    if !is_own_or_roots(&stat) {
+    if !is_ours_or_roots(stat.st_uid) {
         let words = format!(
             "it belongs to user {}, and its mode is {mode:04o}",
             stat.st_uid
@@ -220,7 +222,7 @@ fn expect_own_content(folder: &Found) -> io::Result<()> {
             stat => stat?,
         };
         let owner = stat.st_uid;
-        if owner != 0 && owner != geteuid().as_raw() {
+        if !is_ours_or_roots(owner) {
             let name = name.to_string_lossy();
             return Err(refused(&format!(
                 "`{name}` in it belongs to user {owner}; remove it"
@@ -278,6 +280,8 @@ mod tests {
         fs::{self, Permissions},
         os::unix::fs::{PermissionsExt as _, chown, lchown, symlink},
     };
+
+    use rustix::process::geteuid;
 
     use super::*;
 

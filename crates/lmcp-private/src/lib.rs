@@ -1,14 +1,18 @@
-//! Files and folders that belong to one user alone: state, sockets, keys, credentials.
+//! What belongs to one user alone, and how to tell: files, folders and sockets on this machine.
 //!
 //! | file | what lives there |
 //! |---|---|
 //! | `walk` | is every step of a path out of the hands of other users? |
 //! | `folders` | folders and files that must be private, made or checked |
+//! | `users` | whose something is, as far as the numbers of users tell |
+//! | `sockets` | whose socket is at the other end of a TCP connection |
 //! | `usual` | where the folders of a user are, whatever the environment says |
 //!
 //! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
 
 mod folders;
+mod sockets;
+mod users;
 mod usual;
 mod walk;
 
@@ -16,4 +20,6 @@ pub use folders::{
     expect_private, expect_safe, expect_safe_name, expect_trusted, make_or_mend, make_own,
     make_private, mend, mend_file, open_secret, remove_default_acl,
 };
+pub use sockets::{TcpSocket, expect_own_server, tcp_socket};
+pub use users::{Whose, is_ours, is_ours_or_roots, knows_own_user, whose};
 pub use usual::{first_usable, fixed_folders, outer_folders, runtime_folder, spare_folder};

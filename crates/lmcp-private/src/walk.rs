@@ -17,6 +17,8 @@ use rustix::{
     process::{getegid, geteuid},
 };
 
+use crate::users::{Whose, is_ours, is_ours_or_roots, is_shared_group, whose};
+
 /// As many as the kernel follows.
 const MOST_LINKS: usize = 40;
 
@@ -82,23 +84,18 @@ impl Found {
 
     /// Is it this user's?
     pub(crate) fn is_own(&self) -> bool {
-        self.stat.st_uid == geteuid().as_raw()
+        is_ours(self.stat.st_uid)
     }
 
     fn is_own_or_roots(&self) -> bool {
-        is_own_or_roots(&self.stat)
+        is_ours_or_roots(self.stat.st_uid)
     }
 
     /// Is it a folder of the system whose owner has no number in this user namespace? Root is such an owner where the
     /// namespace has no number for it, but so are all other users that it does not know. Only the place tells them apart.
     fn is_systems(&self) -> bool {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         SYSTEM.iter().any(|folder| self.path == Path::new(folder))
-            && is_unknown(
-                self.stat.st_uid,
-                &read("/proc/self/uid_map"),
-                &read("/proc/sys/kernel/overflowuid"),
-            )
+            && whose(self.stat.st_uid) == Whose::Unknown
     }
 
     pub(crate) fn is_open_to_others(&self) -> bool {
@@ -106,15 +103,12 @@ impl Found {
     }
 }
 
-pub(crate) fn is_own_or_roots(stat: &Stat) -> bool {
-    stat.st_uid == geteuid().as_raw() || stat.st_uid == 0
-}
-
 /// May users other than the owner write it? The group may where only this user is in it, as far as numbers tell: many
 /// systems give each user a group with the same number.
 pub(crate) fn is_open_to_others(stat: &Stat) -> bool {
     let own_group = geteuid().as_raw() == getegid().as_raw();
-    let is_own_group = own_group && stat.st_gid == getegid().as_raw();
+    let is_own_group =
+        own_group && stat.st_gid == getegid().as_raw() && !is_shared_group(stat.st_gid);
     let writes = stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
     writes & OTHERS_WRITE != 0 || writes != 0 && !is_own_group
 }
@@ -191,12 +185,6 @@ fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<(
     Ok(())
 }
 
-/// Does this number stand for all users that the namespace has no number for? `nobody` is the kernel's `overflowuid`.
-fn is_unknown(user: u32, map: &str, nobody: &str) -> bool {
-    let knows_all = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
-    !knows_all && !map.is_empty() && nobody.trim().parse() == Ok(user)
-}
-
 pub(crate) fn refused(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, words.to_owned())
 }
@@ -214,19 +202,6 @@ fn steps(path: &Path) -> VecDeque<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn owners_without_a_number_are_told_from_users() {
-        let (all, one) = (
-            "         0          0 4294967295\n",
-            "      1000       1000          1\n",
-        );
-        assert!(is_unknown(65_534, one, "65534\n"));
-        assert!(!is_unknown(1000, one, "65534\n"));
-        assert!(!is_unknown(65_534, one, "99\n"));
-        assert!(!is_unknown(65_534, all, "65534\n"), "there it is a user");
-        assert!(!is_unknown(65_534, "", ""), "nobody can tell");
-    }
 
     #[test]
     fn the_place_of_what_was_found_is_known() {

@@ -13,7 +13,6 @@ use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
-    process::geteuid,
 };
 
 use crate::{
@@ -106,7 +105,7 @@ impl Way {
         let peer = getsockopt(&socket, PeerCredentials);
         let peer = peer.map_err(|err| failed(Errno::from_raw_os_error(err as i32)))?;
         let owner = peer.uid();
-        if owner != geteuid().as_raw() {
+        if !lmcp_private::is_ours(owner) {
             let words = format!(
                 "`{}` is served by user {owner}, who is not to see our identity",
                 path.display(),

@@ -67,6 +67,11 @@ pub(crate) struct Options {
         verbatim_doc_comment
     )]
     client_key: Option<PathBuf>,
+
+    /// Send the token over plain http, too, to whichever server is there: one
+    /// on another machine, or one of another user on this machine.
+    #[arg(long, verbatim_doc_comment)]
+    plain_secrets: bool,
 }
 
 impl Options {
@@ -138,6 +143,10 @@ fn way(options: &Options, target: Option<Target>) -> Result<Way, Failure> {
         let failure = Failure::misuse(format!("{option} is for a URL, and this is a socket"));
         return Err(failure.hint("a socket asks for --identity-file, if for anything"));
     }
+    if options.plain_secrets {
+        let failure = Failure::misuse("--plain-secrets is for a URL, and this is a socket");
+        return Err(failure.hint("an identity is shown to servers of this user alone"));
+    }
     if !options.own {
         let identity = identity(options)?;
         if target.is_some() || identity.is_some() {
@@ -188,6 +197,7 @@ fn endpoint(options: &Options, url: String) -> Result<Endpoint, Failure> {
     }
     let mut settings = Settings::new(url);
     settings.bearer = token(options)?;
+    settings.plain_secrets = options.plain_secrets;
     settings.outbound = Outbound::from_env(|name| env::var(name).ok());
     settings.outbound.client_certificate = client_certificate(options)?;
     Endpoint::new(settings).map_err(|err| Failure::misuse(err.to_string()))

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-use crate::support::{get, lmcp, start, tool_names};
+use crate::support::{ask, can_unshare, get, lmcp, start, tool_names, unshared};
 
 /// Somebody who is neither root nor us.
 const NOBODY: u32 = 65_534;
@@ -66,6 +66,44 @@ fn another_user_is_not_served_without_a_token() {
             "{answer}"
         );
         assert_eq!(get(&address, "/mcp"), 405, "others go on");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_tell_its_user_from_others_serves_nobody_without_a_token() {
+    for options in [&["-U"][..], &["--map-user=65534"]] {
+        if !can_unshare(options) {
+            return;
+        }
+        let (_server, address, _) = start(unshared(
+            options,
+            &["serve", "--demo", "--http", "127.0.0.1:0"],
+        ));
+        let head = "GET /mcp HTTP/1.1\r\n";
+        let mut answers = vec![ask(&address, head, "").1];
+        if geteuid().is_root() {
+            answers.push(ask_as_nobody(&address));
+        }
+        for answer in answers {
+            assert!(answer.starts_with("HTTP/1.1 403"), "{options:?}: {answer}");
+            assert!(answer.contains("without a number"), "{options:?}: {answer}");
+        }
+        let mut command = unshared(options, &["serve", "--demo", "--http", "127.0.0.1:0"]);
+        command.env("LMCP_TOKEN", "s3cret-s3cret-s3cret");
+        let (_server, address, _) = start(command);
+        let head = format!("{head}authorization: Bearer s3cret-s3cret-s3cret\r\n");
+        assert_eq!(ask(&address, &head, "").0, 405, "a token needs no user");
+    }
+    // A namespace in which the user has a number knows its user, and nobody else.
+    let options = ["--map-user=5555"];
+    let (_server, address, _) = start(unshared(
+        &options,
+        &["serve", "--demo", "--http", "127.0.0.1:0"],
+    ));
+    assert_eq!(get(&address, "/mcp"), 405);
+    if geteuid().is_root() {
+        let answer = ask_as_nobody(&address);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     }
 }
 

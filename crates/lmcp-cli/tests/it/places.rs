@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{
     proxy::listening,
-    support::{lmcp, program_in, refusal, said, start},
+    support::{can_unshare, lmcp, program_in, refusal, said, start, unshared},
 };
 
 /// Two users that nobody is: one who serves, one who is in the way.
@@ -62,6 +62,33 @@ fn state_behind_a_link_of_another_user_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
+fn where_the_user_has_no_number_nothing_counts_as_the_users() {
+    if !can_unshare(&["-U"]) {
+        return;
+    }
+    let own = folder(0o700);
+    let token = own.path().join("token");
+    fs::write(&token, "s3cret-s3cret-s3cret").unwrap();
+    fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    let identity = own.path().join("identity");
+    let text = format!(
+        r#"{{"socket":"{}","identity":"t1"}}"#,
+        own.path().join("s").display()
+    );
+    fs::write(&identity, text).unwrap();
+    fs::set_permissions(&identity, Permissions::from_mode(0o600)).unwrap();
+    let run = |arguments: &[&str], path: &Path| {
+        let mut command = unshared(&["-U"], arguments);
+        let (code, words) = said(&command.arg(path).output().unwrap());
+        assert!(code.is_some_and(|code| code != 0), "{words}");
+        assert!(words.contains("user 65534"), "{words}");
+    };
+    run(&["serve", "--stdio", "--state-dir"], own.path());
+    run(&["serve", "--http", ":0", "--token-file"], &token);
+    run(&["proxy", "--identity-file"], &identity);
 }
 
 #[test]

@@ -148,6 +148,32 @@ pub(crate) fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
     (status.unwrap_or_default(), answer)
 }
 
+/// Is there such a namespace to be had? Says what is not tested where not.
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+pub(crate) fn can_unshare(options: &[&str]) -> bool {
+    let tried = Command::new("unshare").args(options).arg("true").output();
+    let is_allowed = tried.is_ok_and(|output| output.status.success());
+    if !is_allowed {
+        eprintln!("note: `unshare {options:?}` is refused here, so this is not tested");
+    }
+    is_allowed
+}
+
+/// The binary in namespaces of its own, with nothing of the environment that it would heed.
+pub(crate) fn unshared(options: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(options)
+        .arg(env!("CARGO_BIN_EXE_lmcp"))
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 /// The program in a folder where other users can run it, wherever it was built. Another process copies it: a file that
 /// this one has open for writing could be inherited by a child of another test, and could not be run meanwhile.
 pub(crate) fn program_in(folder: &Path) -> PathBuf {

@@ -18,7 +18,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{AtFlags, CWD, StatxFlags, statx},
     io::Errno,
-    process::{Pid, PidfdFlags, geteuid, pidfd_open},
+    process::{Pid, PidfdFlags, pidfd_open},
 };
 
 pub use variables::is_of_session;
@@ -79,7 +79,7 @@ impl Looked {
     /// That cannot be told now: too many files are open.
     pub(crate) fn at(process: Process) -> io::Result<Option<Self>> {
         let pid = process.pid.and_then(Pid::from_raw);
-        let Some(pid) = pid.filter(|_| process.uid == geteuid().as_raw()) else {
+        let Some(pid) = pid.filter(|_| lmcp_private::is_ours(process.uid)) else {
             return Ok(None);
         };
         let held = told(pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from))?;
@@ -165,6 +165,8 @@ fn environment(path: &Path) -> io::Result<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use std::{env, process::Command};
+
+    use rustix::process::geteuid;
 
     use super::*;
 

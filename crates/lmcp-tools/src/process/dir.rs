@@ -14,10 +14,7 @@ use std::{
 };
 
 use lmcp_private::remove_default_acl;
-use rustix::{
-    fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create},
-    process::geteuid,
-};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create};
 
 /// What a list of jobs shows, in a few hundred bytes; written by the server before the command starts.
 pub(crate) const JOB: &str = "job.json";
@@ -60,7 +57,7 @@ pub(crate) fn restore(path: &Path) {
             (false, _) => continue,
         };
         let mode = found.mode() & 0o7777;
-        if found.uid() == geteuid().as_raw() && mode & wanted != wanted {
+        if lmcp_private::is_ours(found.uid()) && mode & wanted != wanted {
             // Whether that helped is seen by who tries again.
             let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
         }

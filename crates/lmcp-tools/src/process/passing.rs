@@ -67,9 +67,8 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_left_over(path: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
     let found = fs::symlink_metadata(path);
-    if !found.is_ok_and(|found| found.is_dir() && found.uid() == user) {
+    if !found.is_ok_and(|found| found.is_dir() && lmcp_private::is_ours(found.uid())) {
         return false;
     }
     let Ok(folder) = File::open(path) else {

@@ -15,6 +15,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use lmcp_private::Whose;
 use lmcp_wire::RpcError;
 use nix::{
     errno::Errno,
@@ -22,7 +23,7 @@ use nix::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, geteuid, getpid},
+    process::{Pid, getpid},
 };
 use serde_json::json;
 
@@ -243,7 +244,7 @@ fn line(
             // Nobody is older than its parent: the number is somebody else's by now.
             Some(found) if found.started > child.started => return None,
             Some(found) => line.push(found),
-            None if is_ours(parent) => return None,
+            None if could_be_ours(parent) => return None,
             // It is there and hidden from us: somebody else's, and so is what is above. Guards run as our user.
             None => break,
         }
@@ -255,9 +256,10 @@ fn line(
 }
 
 /// A process of our user can be read, unless too many files are open.
-fn is_ours(process: Pid) -> bool {
+fn could_be_ours(process: Pid) -> bool {
     let found = fs::metadata(format!("/proc/{process}"));
-    found.is_ok_and(|found| found.uid() == geteuid().as_raw())
+    let whose = found.map(|found| lmcp_private::whose(found.uid()));
+    whose.is_ok_and(|whose| matches!(whose, Whose::Ours | Whose::Unknown))
 }
 
 fn has_ended(handle: &OwnedFd) -> bool {

@@ -8,8 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::geteuid;
-
 use super::{fence, words::Fence};
 
 /// Of a long output, so many lines are looked at, from its end.
@@ -97,8 +95,8 @@ fn outside(fence: &Fence, path: &Path) -> Option<PathBuf> {
 /// Could a confined command see that it is there? It may look everywhere, but without the powers of root: what it cannot
 /// find out itself, it is not told here.
 fn can_be_seen(path: &Path) -> bool {
-    let user = geteuid().as_raw();
-    let lets_in = |found: fs::Metadata| found.uid() == user || found.mode() & 0o001 != 0;
+    let lets_in =
+        |found: fs::Metadata| lmcp_private::is_ours(found.uid()) || found.mode() & 0o001 != 0;
     let mut above = path.ancestors().skip(1);
     above.all(|folder| fs::metadata(folder).is_ok_and(lets_in))
 }

@@ -8,14 +8,14 @@ use std::{
         process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
 use super::{Client, Place, Server, listening, modern};
-use crate::support::{lmcp, refusal, said};
+use crate::support::{can_unshare, lmcp, refusal, said};
 
 /// Somebody who is neither root nor us.
 const NOBODY: u32 = 65_534;
@@ -161,9 +161,7 @@ fn an_identity_may_come_in_an_inherited_descriptor() {
     let mut command = Command::new("sh");
     command.args(["-c", r#"LMCP_IDENTITY_FD=7 exec "$1" proxy 7<"$2""#, "sh"]);
     command.arg(shell.get_program()).arg(&file);
-    command
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut client = Client::new(&mut command);
     client.send(&modern(1, "tools/list", json!({})));
     let mut server = Server::accept(&listener);
@@ -234,5 +232,33 @@ fn a_server_of_another_user_does_not_see_the_token() {
     let answer = client.receive();
     let words = answer["error"]["message"].as_str().unwrap();
     assert!(words.contains("is served by user 65534"), "{words}");
+    assert_eq!(client.end(), Some(1));
+}
+
+#[test]
+fn where_users_cannot_be_told_apart_no_server_sees_the_token() {
+    if !can_unshare(&["-U"]) {
+        return;
+    }
+    let place = Place::new("unshared");
+    let _listener = UnixListener::bind(place.socket()).unwrap();
+    let file = place.path("identity");
+    write(&file, &place.socket(), "t1");
+    // A descriptor is not asked whose it is.
+    let mut command = Command::new("bash");
+    let script = "exec unshare -U \"$0\" proxy 3<\"$1\"";
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_lmcp")])
+        .arg(&file)
+        .env("LMCP_IDENTITY_FD", "3")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut client = Client::new(&mut command);
+    client.send(&modern(1, "tools/list", json!({})));
+    client.input = None;
+    let answer = client.receive();
+    let words = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("is not to see our identity"), "{answer}");
     assert_eq!(client.end(), Some(1));
 }

@@ -2,19 +2,21 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{Read as _, Write as _},
     net::TcpListener,
-    process::Stdio,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    process::{Command, Stdio},
     thread,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 
 use super::{Client, call, initialize, listening, modern, text};
 use crate::{
     proxy_server::Proxy,
-    support::{Running, file, lmcp, refusal},
+    support::{Running, file, lmcp, program_in, refusal},
 };
 
 /// An address that nobody uses.
@@ -266,6 +268,58 @@ fn a_token_is_not_sent_in_the_clear_to_another_machine() {
         words.contains("https") && !words.contains("s3cret"),
         "{words}"
     );
+}
+
+#[test]
+fn a_token_is_not_sent_to_a_server_of_another_user() {
+    const NOBODY: u32 = 65_534;
+    // Only root can start one.
+    if !geteuid().is_root() {
+        return;
+    }
+    let token = file("proxy-url-users", "s3cret-s3cret-s3cret\n", 0o600);
+    let address = free();
+    let mut ours = lmcp(&["serve", "--demo", "--http", &address, "--token-file"]);
+    ours.arg(&token);
+    // The other user knows the token here: a server that answers is one that was sent it.
+    let place = tempfile::tempdir().expect("tests may write here");
+    let mut theirs = Command::new(program_in(place.path()));
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    theirs
+        .args(["serve", "--demo", "--http", &address])
+        .env_clear()
+        .env("LMCP_TOKEN", "s3cret-s3cret-s3cret")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stderr(Stdio::piped());
+    let mut proxy = lmcp(&["proxy", &url(&address), "--token-file"]);
+    proxy.arg(&token);
+    let mut running = Client::new(&mut proxy);
+    let server = listening(&mut ours);
+    running.open();
+    drop(server);
+    let server = listening(&mut theirs);
+    // A proxy that knew the server goes on trying, but not with that one.
+    running.send(&echo(1, "hi"));
+    running.input = None;
+    let answer = running.answer(1);
+    let words = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("the server of user 65534"), "{answer}");
+    // Another is told at once.
+    let mut fresh = Client::new(&mut proxy);
+    fresh.send(&initialize());
+    let answer = fresh.answer(0);
+    let words = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(
+        words.contains("the server of user 65534") && words.contains("--plain-secrets"),
+        "{answer}"
+    );
+    assert_eq!(fresh.process.0.wait().unwrap().code(), Some(77));
+    let mut told = Client::new(proxy.arg("--plain-secrets"));
+    told.open();
+    assert_eq!(told.end(), Some(0));
+    drop(server);
 }
 
 /// What does not fit into the pipes waits where it is, and nothing is lost or turned round.
