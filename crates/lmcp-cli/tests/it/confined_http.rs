@@ -1,11 +1,17 @@
 //! A confined command gets nothing from a wider server over HTTP without a token (D2).
 
-use std::{fs, path::Path, process::Command, thread};
+use std::{
+    fs,
+    io::Read as _,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+};
 
 use tempfile::TempDir;
 
 use crate::{
-    support::{get, lmcp, start},
+    support::{Running, get, lmcp, start},
     unix::shell_on_stdio,
 };
 
@@ -115,4 +121,83 @@ fn a_confined_command_that_hides_its_connection_gets_nothing_either() {
     let line = format!("/usr/bin/python3 {} {port}", script.display());
     let said = shell_on_stdio(runner(Some(root.path())), &line);
     assert!(said.starts_with(&"403\n".repeat(20)), "{said}");
+}
+
+/// Keeps what it is handed, and says that it has it.
+const KEEP: &str = "
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print('listens', flush=True)
+kept = []
+while True:
+    client, _ = listener.accept()
+    kept.append((client, socket.recv_fds(client, 1, 1)))
+    client.sendall(b'x')
+";
+
+/// Hands a socket to somebody outside, and uses it as well, from where its files are not those of the first thread, are
+/// left over from it, or are not shown.
+const HIDE_FILES: &str = "
+import ctypes, os, platform, socket, sys, threading, time
+mode, helper, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+libc = ctypes.CDLL(None)
+def state():
+    return open('/proc/%d/stat' % os.getpid()).read().rsplit(')', 1)[1].split()[0]
+def go():
+    if 'files' in mode and libc.unshare(0x400) != 0:
+        print('cannot unshare', flush=True)
+    while 'zombie' in mode and state() != 'Z':
+        time.sleep(0.01)
+    if 'hidden' in mode:
+        libc.prctl(4, 0, 0, 0, 0)
+    server = socket.socket()
+    outside = socket.socket(socket.AF_UNIX)
+    outside.connect(helper)
+    socket.send_fds(outside, [b'x'], [server.fileno()])
+    outside.recv(1)
+    server.connect(('127.0.0.1', port))
+    server.sendall(b'GET /mcp HTTP/1.1\\r\\nhost: 127.0.0.1:%d\\r\\nconnection: close\\r\\n\\r\\n' % port)
+    print(server.makefile().readline().split()[1], flush=True)
+    os._exit(0)
+thread = threading.Thread(target=go)
+thread.start()
+if 'zombie' in mode:
+    libc.syscall({'x86_64': 60}.get(platform.machine(), 93), 0)
+thread.join()
+";
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn a_confined_command_that_hides_its_files_gets_nothing_either() {
+    if !Path::new("/usr/bin/python3").exists() {
+        eprintln!("note: there is no python3, so hidden files are not tested");
+        return;
+    }
+    let root = folder();
+    let (script, helper) = (root.path().join("hide.py"), root.path().join("helper"));
+    fs::write(&script, HIDE_FILES).expect("tests may write here");
+    let mut keeps = Command::new("/usr/bin/python3");
+    keeps.args(["-c", KEEP]).arg(&helper).stdout(Stdio::piped());
+    let mut keeps = Running(keeps.spawn().expect("there is python3"));
+    let mut said = [0; 7];
+    let output = keeps.0.stdout.as_mut().expect("it is a pipe");
+    output.read_exact(&mut said).expect("it listens");
+    let (_server, address, _) = start(lmcp(&["serve", "--http", ":0"]));
+    let (_, port) = address.rsplit_once(':').expect("it has a port");
+    for mode in ["plain", "files", "zombie", "zombie-files", "hidden"] {
+        let words = [script.as_path(), Path::new(mode), &helper, Path::new(port)];
+        let words = words.map(|word| word.display().to_string()).join(" ");
+        let line = format!("/usr/bin/python3 {words}");
+        let said = shell_on_stdio(runner(Some(root.path())), &line);
+        assert!(said.starts_with("403\n"), "{mode}: {said}");
+    }
+    let line = format!(
+        "/usr/bin/python3 {} plain {} {port}",
+        script.display(),
+        helper.display()
+    );
+    let said = shell_on_stdio(runner(None), &line);
+    assert!(said.starts_with("405\n"), "{said}");
 }

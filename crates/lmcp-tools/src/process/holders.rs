@@ -54,7 +54,7 @@ pub(crate) struct Holders {
     /// Among the processes outside of guards.
     outside: Arc<Searches<Option<LocalSocket>, Result<Outside, Refusal>>>,
     /// Among those below guards.
-    inside: Arc<Searches<u64, Result<(), Refusal>>>,
+    inside: Arc<Searches<LocalSocket, Result<(), Refusal>>>,
 }
 
 /// What was found out without a look at the descriptors of confined commands.
@@ -83,8 +83,8 @@ impl Holders {
                 let found = search_outside(&rights, &sockets, &found_calm);
                 found.unwrap_or_default()
             }),
-            inside: Searches::new(Pace::AtOnce, move |inodes: Vec<_>| {
-                search_inside(&rights_inside, &inodes).unwrap_or_default()
+            inside: Searches::new(Pace::AtOnce, move |sockets: Vec<_>| {
+                search_inside(&rights_inside, &sockets).unwrap_or_default()
             }),
         }
     }
@@ -111,8 +111,8 @@ impl Holders {
     async fn admit(&self, peer: LocalPeer) -> Result<(), Refusal> {
         for _ in 1..TRIES {
             match self.try_admit(&peer).await {
-                // Processes came and went while they were looked at.
-                Err(Refusal::NotNow) => sleep(AGAIN).await,
+                // Processes came and went while they were looked at. One that is about to end hides its files, too.
+                Err(Refusal::NotNow | Refusal::Hidden) => sleep(AGAIN).await,
                 decided => return decided,
             }
         }
@@ -126,7 +126,7 @@ impl Holders {
         match (outside?, socket) {
             (Outside::Free, _) => Ok(()),
             (Outside::Held, Some(socket)) => {
-                let inside = self.inside.ask(socket.inode).await;
+                let inside = self.inside.ask(socket).await;
                 inside.unwrap_or(Err(Refusal::NotNow))
             }
             (Outside::Held, None) => Err(Refusal::Unheld),
@@ -175,18 +175,22 @@ fn search_outside(
 }
 
 /// Looks for these sockets among the processes below guards which confine to less.
-fn search_inside(rights: &Rights, inodes: &[u64]) -> io::Result<Vec<Result<(), Refusal>>> {
+fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
     let (guards, processes) = narrower_guards(rights)?;
     let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
     let confined = tree::below(&processes, &guards);
     let confined = processes.iter().filter(|it| confined.contains(&it.pid));
-    let mut search = Search::of(inodes.iter().copied(), MOST_INSIDE);
-    search.through(confined)?;
-    let verdict = |inode: &u64| match search.found.get(inode) {
+    let inodes = sockets.iter().map(|socket| socket.inode);
+    let mut search = Search::of(inodes, MOST_INSIDE);
+    let hidden = search.through_all_threads(confined)?;
+    // Commands of other users do not show their files, and hold no socket of this one.
+    let hidden: HashSet<_> = hidden.into_iter().filter_map(user).collect();
+    let verdict = |socket: &LocalSocket| match search.found.get(&socket.inode) {
         Some(holders) if !holders.is_empty() => Err(Refusal::Confined),
+        _ if hidden.contains(&socket.uid) => Err(Refusal::Hidden),
         _ => Ok(()),
     };
-    Ok(inodes.iter().map(verdict).collect())
+    Ok(sockets.iter().map(verdict).collect())
 }
 
 /// The guards of this system that confine to less than these rights, but for those that confine us, too; and all processes.
@@ -260,7 +264,7 @@ impl Search {
 
     fn through<'a>(&mut self, processes: impl Iterator<Item = &'a Process>) -> io::Result<()> {
         for process in processes {
-            match self.look_into(*process) {
+            match self.look_into(*process, process.pid) {
                 Err(err) if !is_about_the_process(&err) => return Err(err),
                 _ => {}
             }
@@ -268,10 +272,45 @@ impl Search {
         Ok(())
     }
 
+    /// The same for processes that may hide something: a thread can have files of its own, and those of a process go on
+    /// when its first thread has ended. Gives those that live and do not show their files.
+    fn through_all_threads<'a>(
+        &mut self,
+        processes: impl Iterator<Item = &'a Process> + Clone,
+    ) -> io::Result<Vec<Pid>> {
+        let mut hidden = Vec::new();
+        // The first threads come first: most processes have no files elsewhere, and what is read has a bound.
+        for process in processes.clone() {
+            if self.is_hidden(*process, process.pid)? {
+                hidden.push(process.pid);
+            }
+        }
+        for process in processes {
+            for thread in threads(process.pid)? {
+                if thread != process.pid && self.is_hidden(*process, thread)? {
+                    hidden.push(process.pid);
+                }
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// Looks into a thread, and tells whether it lives and does not let us.
+    fn is_hidden(&mut self, process: Process, thread: Pid) -> io::Result<bool> {
+        match self.look_into(process, thread) {
+            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+                let now = Process::of(thread);
+                Ok(now.is_some_and(|now| !now.has_ended()))
+            }
+            Err(err) if !is_about_the_process(&err) => Err(err),
+            _ => Ok(false),
+        }
+    }
+
     /// The process was there before: if its start is still the same afterwards, it was this one all the time.
-    fn look_into(&mut self, process: Process) -> io::Result<()> {
+    fn look_into(&mut self, process: Process, thread: Pid) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let path = format!("/proc/{}/fd", process.pid);
+        let path = format!("/proc/{}/task/{thread}/fd", process.pid);
         let folder = openat(CWD, path, flags, Mode::empty())?;
         let mut target = Vec::new();
         for entry in Dir::read_from(&folder)? {
@@ -292,6 +331,14 @@ impl Search {
             }
         }
         Ok(())
+    }
+}
+
+/// The threads of a process. None if it has ended.
+fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+    match tree::threads(process) {
+        Err(err) if is_about_the_process(&err) => Ok(Vec::new()),
+        threads => threads,
     }
 }
 

@@ -120,6 +120,8 @@ pub(crate) enum Refusal {
     Unknown,
     /// No process outside of confined commands seems to hold the connection.
     Unheld,
+    /// A confined process does not show which files it has open.
+    Hidden,
     /// Too many files are open to find out.
     NotNow,
 }
@@ -141,6 +143,10 @@ impl From<Refusal> for RpcError {
             Refusal::Unheld => Self::invalid_request(
                 "no process holds this connection that could be told from a confined command, and this server may do more \
                  than that; use a server with a token, or a unix socket",
+            ),
+            Refusal::Hidden => Self::invalid_request(
+                "a confined command does not show which connections it holds, and this could be one of them; use a server \
+                 with a token, or a unix socket",
             ),
             Refusal::NotNow => Self::internal("too many files are open"),
         }

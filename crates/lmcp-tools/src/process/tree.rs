@@ -86,6 +86,14 @@ pub(super) fn numbers() -> io::Result<impl Iterator<Item = Pid>> {
     Ok(entries.filter_map(|entry| number(entry.file_name().to_str()?)))
 }
 
+/// The threads of a process.
+pub(super) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+    let entries = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
+    Ok(entries
+        .filter_map(|entry| number(entry.file_name().to_str()?))
+        .collect())
+}
+
 /// A process as the kernel lists it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
