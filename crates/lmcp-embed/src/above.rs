@@ -1,22 +1,17 @@
 //! Whose child this process is, as `/proc` and the register say and without any variable of its own.
 
 use std::{
-    fs,
-    os::unix::ffi::OsStringExt as _,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{Timespec, poll},
-    process::Pid,
-};
+use rustix::event::{Timespec, poll};
 
 use crate::{
-    IDENTITY_FILE, ancestry,
+    ancestry,
     lock::is_held,
     register::{self, Kind, Name, Record},
-    stat::Stat,
+    view,
 };
 
 /// Whether a process above this one has an identity.
@@ -70,23 +65,35 @@ enum Look {
 }
 
 fn look() -> Look {
+    let unknown = |why: &str| Look::Found(Above::Unknown(why.to_owned()));
+    if !lmcp_private::knows_own_user() {
+        return unknown("the user of this process has no number in its user namespace");
+    }
     let register = match register::read() {
         Ok(register) => register,
         Err(err) => return Look::Found(Above::Unknown(err.to_string())),
     };
     let line = ancestry::above_this();
+    let mut trouble = None;
     for stat in &line.processes {
         let of_it = |name: &Name| name.started == stat.process;
         let mut known = register.iter().filter(|(name, _)| of_it(name));
         if let Some((_, record)) = known.clone().find(|(name, _)| name.kind == Kind::Process) {
             return Look::Found(Above::Identity(record.identity_file.clone()));
         }
-        if let Some(file) = variable(stat) {
-            return Look::Found(Above::Identity(file));
+        match view::variable(stat.process.process) {
+            Ok(Some(file)) => return Look::Found(Above::Identity(file)),
+            Ok(None) => {}
+            Err(hidden) => {
+                trouble.get_or_insert(hidden);
+            }
         }
         if known.any(|(_, record)| is_held(&record.host_lock)) {
             return Look::Starting;
         }
+    }
+    if let Some(hidden) = trouble {
+        return unknown(hidden.words());
     }
     let here = register::namespace();
     let sees_all = line.is_whole && here == Some(FIRST_NAMESPACE);
@@ -95,22 +102,7 @@ fn look() -> Look {
         !is_judged && is_held(&record.host_lock)
     };
     if !sees_all && register.iter().any(|(_, record)| may_be_above(record)) {
-        return Look::Found(Above::Unknown(
-            "not all processes above this one can be seen from here".into(),
-        ));
+        return unknown("not all processes above this one can be seen from here");
     }
     Look::Found(Above::Nobody)
-}
-
-/// The variable with which a process above was started. It helps where a process was adopted by another, and where the
-/// register was removed.
-fn variable(stat: &Stat) -> Option<PathBuf> {
-    let process: Pid = stat.process.process;
-    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
-    let mut variables = environment.split(|byte| *byte == 0);
-    let value = variables.find_map(|text| {
-        text.strip_prefix(IDENTITY_FILE.as_bytes())?
-            .strip_prefix(b"=")
-    })?;
-    Some(std::ffi::OsString::from_vec(value.to_vec()).into())
 }

@@ -25,6 +25,7 @@ mod place;
 mod random;
 mod register;
 mod stat;
+mod view;
 mod whoami;
 
 pub use above::{Above, above};

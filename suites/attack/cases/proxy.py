@@ -81,6 +81,22 @@ def a_pid_namespace_of_root_changes_no_verdict(cx):
     expect_no_more_rights(found)
 
 
+@case("D27", "a proxy in a user namespace, told nothing, is who it is outside, or is refused", needs=["user"])
+def a_user_namespace_gives_no_more_rights(cx):
+    cover = ["sh", "-c", 'exec 9<"$0" && mount -t tmpfs none /tmp && exec /proc/self/fd/9 "$@"']
+    apart = [["-U"], ["--map-user=65534"], ["--map-user=5555"], ["-Uc"], ["-Uc", "unshare", "-Uc"]]
+    apart = [["unshare", *options] for options in apart] + [["unshare", "-Ucm", "--keep-caps", *cover]]
+    script = STRIPPED + f"able = subprocess.run(['unshare', '-U', 'true'], capture_output=True).returncode == 0\n"
+    script += f"say(found=[proxy(env, before=before) for before in {apart!r}] if able else None)"
+    found = run_agent(cx, script, "--read-only", seconds=120)["found"]
+    if found is None:
+        raise Skip("this user may make no user namespace")
+    for options, each in zip(apart, found):
+        cx.note(f"{' '.join(options[1:3])}: {summary(each)}")
+        check(each["tools"] or each["code"] == 77, f"{options}: the proxy is neither let in nor refused: {each}")
+        expect_no_more_rights(each)
+
+
 @case("D21", "starting and ending one host must not touch the credentials of another's children")
 def another_host_touches_no_credentials(cx):
     script = "before = proxy()\n"

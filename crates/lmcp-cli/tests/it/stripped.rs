@@ -1,6 +1,7 @@
 //! Programs that start their servers with hardly any environment, below a process that has an identity (D19).
 
 use std::{
+    borrow::BorrowMut,
     fs,
     io::Write as _,
     os::unix::{
@@ -15,14 +16,15 @@ use serde_json::{Value, json};
 
 use crate::{
     proxy::modern,
-    support::{folder, lmcp, program_in, said},
+    support::{can_unshare, folder, lmcp, program_in, said},
 };
 
 const LMCP: &str = env!("CARGO_BIN_EXE_lmcp");
 
 /// Asks for the tools through a proxy at the end of a command line.
-fn ask(mut command: Command) -> Output {
+fn ask(mut command: impl BorrowMut<Command>) -> Output {
     let mut running = command
+        .borrow_mut()
         .stdin(Stdio::piped())
         .spawn()
         .expect("the binary was built for this test");
@@ -242,4 +244,67 @@ fn a_proxy_that_cannot_see_who_is_above_it_is_refused_where_it_could_be_somebody
         words.contains("not all processes above this one can be seen"),
         "{words}"
     );
+}
+
+#[test]
+fn a_proxy_in_another_user_namespace_gets_the_same_identity_or_nothing() {
+    if !can_unshare(&["-U"]) {
+        return;
+    }
+    let home = home("users");
+    for options in [
+        &["-U"][..],
+        &["--map-user=65534"],
+        &["--map-user=5555"],
+        &["-Uc"],
+        &["-Uc", "unshare", "-Uc"],
+        &[
+            "--map-user=5555",
+            "--map-group=5555",
+            "unshare",
+            "--map-user=6666",
+        ],
+    ] {
+        let mut command = lmcp(&["run", "--read-only", "--", "timeout", "60"]);
+        command.args(few(&home)).arg("unshare").args(options);
+        let output = ask(command.args([LMCP, "proxy"]));
+        expect_no_more(&output, options);
+    }
+}
+
+#[test]
+fn a_proxy_whose_register_is_covered_gets_the_same_identity_or_nothing() {
+    if !can_unshare(&["-Ucm", "--keep-caps"]) {
+        return;
+    }
+    let home = home("covered");
+    // The program may lie in what is covered.
+    let script = "exec 9<\"$0\" && mount -t tmpfs none /tmp && mount -t tmpfs none /run && exec /proc/self/fd/9 proxy";
+    let mut namespaces = vec![&["-Ucm", "--keep-caps"][..], &["-Urm"]];
+    if rustix::process::geteuid().is_root() {
+        namespaces.push(&["-m"]);
+    }
+    for options in namespaces {
+        // As the child itself, and as the child of its child.
+        for before in [&[][..], &["timeout", "60"]] {
+            let mut command = lmcp(&["run", "--read-only", "--"]);
+            command.args(before).args(few(&home));
+            command
+                .arg("unshare")
+                .args(options)
+                .args(["sh", "-c", script]);
+            let output = ask(command.arg(LMCP));
+            expect_no_more(&output, options);
+        }
+    }
+}
+
+/// It was refused, or got what the identity above it may do.
+fn expect_no_more(output: &Output, how: &[&str]) {
+    if output.status.code() == Some(77) {
+        return;
+    }
+    let tools = tools(output);
+    assert!(tools.contains(&"whoami".to_owned()), "{how:?}: {tools:?}");
+    assert!(!tools.contains(&"shell".to_owned()), "{how:?}: {tools:?}");
 }

@@ -1,0 +1,86 @@
+//! What a process above this one was started with, and whether it looks at the same register.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::{ffi::OsStringExt as _, fs::MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use lmcp_private::{Whose, fixed_folders, is_ours, whose};
+use rustix::process::Pid;
+
+use crate::IDENTITY_FILE;
+
+/// Why a process that is seen cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    /// It is in another user namespace, and does not show its variables there.
+    Variables,
+    /// The register that it finds is not the one that is found here.
+    Register,
+}
+
+impl Hidden {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Variables => {
+                "a process above this one is in another user namespace, which hides its variables"
+            }
+            Self::Register => "a process above this one finds another register of identities",
+        }
+    }
+}
+
+/// The file that a process above was started with. It helps where a process was adopted by another, and where the register
+/// was removed.
+///
+/// # Errors
+/// The process may have an identity that cannot be seen from here.
+pub(crate) fn variable(process: Pid) -> Result<Option<PathBuf>, Hidden> {
+    let path = format!("/proc/{process}/environ");
+    let Ok(environment) = fs::read(&path) else {
+        // The kernel gives the file to root where a process keeps its secrets from its own user: the register knows that
+        // process. A file that is ours and cannot be read is one of another namespace.
+        let is_apart = fs::metadata(&path).is_ok_and(|found| is_ours(found.uid()));
+        let is_hidden = is_apart && !is_in_first_user_namespace();
+        return if is_hidden {
+            Err(Hidden::Variables)
+        } else {
+            Ok(None)
+        };
+    };
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables.find_map(|text| {
+        text.strip_prefix(IDENTITY_FILE.as_bytes())?
+            .strip_prefix(b"=")
+    });
+    match value {
+        Some(value) => Ok(Some(OsString::from_vec(value.to_vec()).into())),
+        None if finds_another_register(process) => Err(Hidden::Register),
+        None => Ok(None),
+    }
+}
+
+/// Has a process a register folder of our user where this process has another one, or none? So it is where somebody put
+/// another file system on `/tmp`.
+fn finds_another_register(process: Pid) -> bool {
+    let root = PathBuf::from(format!("/proc/{process}/root"));
+    let file = |path: &Path| {
+        let found = fs::symlink_metadata(path).ok()?;
+        let is_users = found.is_dir() && matches!(whose(found.uid()), Whose::Ours | Whose::Unknown);
+        is_users.then(|| (found.dev(), found.ino()))
+    };
+    fixed_folders().iter().any(|folder| {
+        let below = folder.strip_prefix("/").unwrap_or(folder);
+        let theirs = file(&root.join(below));
+        theirs.is_some() && theirs != file(folder)
+    })
+}
+
+/// The first user namespace of a system. No process above is in another one, unless root put it there.
+const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
+
+fn is_in_first_user_namespace() -> bool {
+    fs::read_link("/proc/self/ns/user").is_ok_and(|link| link == Path::new(FIRST_USER_NAMESPACE))
+}
