@@ -34,8 +34,22 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String
         let before = text.get(..start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         // The parser's own rendering would show the line, and there may be a token in it.
-        (line, err.message().replace('\n', ": "))
+        (line, without_value(err.message()).replace('\n', ": "))
     })
+}
+
+/// What is wrong, without the value that is: a token that stands in a wrong place is a token still.
+fn without_value(words: &str) -> String {
+    for what in ["invalid type: ", "invalid value: "] {
+        let Some(rest) = words.strip_prefix(what) else {
+            continue;
+        };
+        let kind = rest.split(['"', '`', ',']).next().unwrap_or_default();
+        // Whatever the value holds, what was expected comes last.
+        let expected = rest.rsplit_once(", expected ").map_or("", |(_, it)| it);
+        return format!("{what}{}, expected {expected}", kind.trim_end());
+    }
+    words.to_owned()
 }
 
 /// The paths among the options.
@@ -117,7 +131,34 @@ mod tests {
 
     #[test]
     fn an_error_shows_no_token() {
-        let (_, said) = parse::<Options>("[[token]]\nname = 'a'\nsecret = 'hush'x").unwrap_err();
-        assert!(!said.contains("hush"), "{said}");
+        for text in [
+            "[[token]]\nname = 'a'\nsecret = 'hush'x",
+            "[[token]]\nname = 'a'\nsecret = hush",
+            "[[token]]\nname = 'a'\nsecret = 'hush",
+            "[[token]]\nname = 'a'\nsecret = ['hush']",
+            "[[token]]\nname = 'a'\nsecret = { hush = 1 }",
+            "token = 'hush'",
+            "token = 'hush, expected hush'",
+            "token = ['hush']",
+            "token = [['hush']]",
+            "token_file = ['hush']",
+            "[token]\nsecret = 'hush'",
+            "read_only = 'hush'",
+        ] {
+            let (_, said) = parse::<Options>(text).unwrap_err();
+            assert!(!said.contains("hush"), "{text}: {said}");
+        }
+        for text in [
+            "[[token]]\nname = 'a'\nsecret = 777123",
+            "[[token]]\nname = 777123",
+            "token = 777123",
+            "token = 777.123",
+            "token = 1777-12-31",
+            "token_file = 777123",
+        ] {
+            let (_, said) = parse::<Options>(text).unwrap_err();
+            assert!(!said.contains("777"), "{text}: {said}");
+            assert!(said.contains("expected"), "{text}: {said}");
+        }
     }
 }
