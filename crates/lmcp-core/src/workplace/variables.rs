@@ -154,16 +154,22 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Does an address in it name a user? `http://ann:hush@proxy.example` has a password, and with some servers the user alone is
-/// one; not with SSH. A proxy may be written without the `http://`.
+/// one; not with SSH. A proxy may be written without the `http://`, or with `//` alone.
 fn names_a_user(name: &str, value: &str) -> bool {
+    const ENDS: [char; 5] = ['/', '?', '#', ' ', ','];
+    let has_password = value.split(ENDS).any(|part| {
+        let user = part.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':'))
+    });
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
     let mut scheme = is_proxy.then_some("");
-    value.split("://").any(|part| {
-        let authority = part.split(['/', '?', '#', ' ', ',']).next();
+    let has_user = value.split("//").any(|part| {
+        let authority = part.split(ENDS).next();
         let has_user = authority.is_some_and(|authority| authority.contains('@'));
         let before = scheme.replace(part);
-        has_user && before.is_some_and(|before| !before.ends_with("ssh"))
-    })
+        has_user && before.is_some_and(|before| !before.ends_with("ssh:"))
+    });
+    has_password || has_user
 }
 
 /// Those of these variables that a session brings along.
@@ -255,11 +261,15 @@ mod tests {
             ("ALL_PROXY", "http://ann:hush@proxy.example:3128"),
             ("DOCKER_HOST", "ssh://ann@box.example"),
             ("GOPROXY", "https://a.example,https://hush@b.example"),
-            ("HTTPS_PROXY", "http://proxy.example:3128/a:b@c"),
+            ("HTTP_PROXY", "//ann:hush@proxy.example:3128"),
+            ("all_proxy", "//hush@proxy.example"),
+            ("HTTPS_PROXY", "http://proxy.example:3128/b@c"),
             ("PATH", "/home/ann@work/bin:/bin"),
             ("http_proxy", "ann:hush@proxy.example:3128"),
             ("https_proxy", "proxy.example:3128"),
             ("PIP_INDEX_URL", "https://hush@index.example/simple"),
+            ("GIT_SSH_COMMAND", "ssh ssh://ann:hush@box.example"),
+            ("UV_DEFAULT_INDEX", "ours=//x:y@b.example/simple"),
             ("UV_INDEX", "https://a.example https://x:y@b.example/simple"),
         ];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
