@@ -29,13 +29,26 @@ const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 
 /// Requests of `ioctl` that change a file or a folder which is open for reading only, or make something in it. The numbers
-/// are those of the kernel's `fs.h`, `fscrypt.h`, `fsverity.h` and `btrfs.h`.
-const CHANGING_REQUESTS: [u64; 10] = [
+/// are those of the kernel's `fs.h`, `fscrypt.h`, `fsverity.h`, `ext4.h`, `f2fs.h` and `btrfs.h`; programs of the x32
+/// interface use those of 32 bits.
+const CHANGING_REQUESTS: [u64; 22] = [
     0x4008_6602, // FS_IOC_SETFLAGS
+    0x4004_6602, // FS_IOC32_SETFLAGS
     0x401c_5820, // FS_IOC_FSSETXATTR
     0x4008_7602, // FS_IOC_SETVERSION
+    0x4004_7602, // FS_IOC32_SETVERSION
     0x4080_6685, // FS_IOC_ENABLE_VERITY
     0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0xc050_6617, // FS_IOC_ADD_ENCRYPTION_KEY
+    0xc040_6618, // FS_IOC_REMOVE_ENCRYPTION_KEY
+    0x4008_6604, // EXT4_IOC_SETVERSION
+    0x4004_6604, // EXT4_IOC32_SETVERSION
+    0x4008_6606, // EXT4_IOC_SETRSVSZ
+    0x4004_6606, // EXT4_IOC32_SETRSVSZ
+    0x0000_6609, // EXT4_IOC_MIGRATE
+    0x4004_f50d, // F2FS_IOC_SET_PIN_FILE
+    0x5000_940f, // BTRFS_IOC_SNAP_DESTROY
+    0x5000_943f, // BTRFS_IOC_SNAP_DESTROY_V2
     0x5000_9401, // BTRFS_IOC_SNAP_CREATE
     0x5000_940e, // BTRFS_IOC_SUBVOL_CREATE
     0x5000_9417, // BTRFS_IOC_SNAP_CREATE_V2

@@ -74,10 +74,13 @@ attempt("file_setattr", lambda: call(469, -100, outside.encode(), words, 16, 0))
         assert!(getxattr(&outside, "user.there", &mut [0; 8]).is_ok());
         assert!(getxattr(&outside, "user.note", &mut [0; 8]).is_err());
     }
-    // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY, BTRFS_IOC_SUBVOL_CREATE.
+    // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY, BTRFS_IOC_SUBVOL_CREATE,
+    // EXT4_IOC_SETVERSION, EXT4_IOC_SETRSVSZ, EXT4_IOC_MIGRATE, BTRFS_IOC_SNAP_DESTROY, FS_IOC_REMOVE_ENCRYPTION_KEY.
     let script = r#"
 opened = os.open("/usr/bin", os.O_RDONLY)
-for request in (0x40086602, 0x401c5820, 0x40806685, 0x800c6613, 0x5000940e):
+requests = (0x40086602, 0x401c5820, 0x40806685, 0x800c6613, 0x5000940e)
+requests += (0x40086604, 0x40086606, 0x6609, 0x5000940f, 0xc0406618)
+for request in requests:
     attempt(hex(request), lambda: fcntl.ioctl(opened, request, b"\0" * 1024))
 "#;
     let others = unexpected(&fenced, script, "ENOTTY").await;
