@@ -1,6 +1,13 @@
 //! Files that the operator wrote. One with a secret must be for its owner alone, or the secret is none.
 
-use std::{fs::File, io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
+use std::{
+    fs::{File, OpenOptions},
+    io::Read as _,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::report::Failure;
 
@@ -24,7 +31,17 @@ pub(crate) fn open_trusted(path: &Path) -> Result<(File, String), Failure> {
 
 fn open(path: &Path) -> Result<(File, String), Failure> {
     let failed = |err| Failure::cannot(&format!("read {}", path.display()), err);
-    let file = File::open(path).map_err(failed)?;
+    // A pipe with a name is no file, and must not hold us until somebody writes to it.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(failed)?;
+    if file.metadata().map_err(failed)?.file_type().is_fifo() {
+        if !is_descriptor(path) {
+            let words = format!("{} is a pipe, and was to be a file", path.display());
+            return Err(Failure::misuse(words));
+        }
+        fcntl_setfl(&file, OFlags::empty()).map_err(|err| failed(err.into()))?;
+    }
     let mut text = String::new();
     let read = (&file).take(MOST + 1).read_to_string(&mut text);
     if read.map_err(failed)? as u64 > MOST {
@@ -32,6 +49,13 @@ fn open(path: &Path) -> Result<(File, String), Failure> {
         return Err(Failure::misuse(words));
     }
     Ok((file, text))
+}
+
+/// Is it a pipe that whoever started us opened, as a shell does for `<(command)`?
+fn is_descriptor(path: &Path) -> bool {
+    ["/dev/fd", "/proc/self/fd", "/dev/stdin"]
+        .iter()
+        .any(|folder| path.starts_with(folder))
 }
 
 /// Refuses what others can read, change or put in its place.

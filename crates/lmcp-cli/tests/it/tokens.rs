@@ -1,10 +1,10 @@
 //! Who may over HTTP, and what happens when a token is not where it was said to be.
 
-use std::fs;
+use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, ask, file, folder, get, lmcp, post, refusal, start};
+use crate::support::{Running, ask, file, folder, get, lmcp, post, refusal, said, start};
 
 const SERVE: [&str; 4] = ["serve", "--demo", "--http", "127.0.0.1:0"];
 
@@ -68,10 +68,31 @@ fn clients_find_no_login_and_browsers_may_ask_first() {
 }
 
 // L2: each of these servers would have run without a token.
+fn mkfifo(path: &Path) {
+    let made = Command::new("mkfifo")
+        .args(["-m", "600"])
+        .arg(path)
+        .status();
+    assert!(made.expect("there is mkfifo").success());
+}
+
+#[test]
+fn options_may_come_from_a_pipe_of_the_shell() {
+    let mut command = Command::new("bash");
+    let script = "exec \"$0\" serve --stdio --demo --config <(echo 'name = 1')";
+    let command = command.args(["-c", script, env!("CARGO_BIN_EXE_lmcp")]);
+    let (code, words) = said(&command.output().unwrap());
+    assert_eq!(code, Some(2), "{words}");
+    assert!(words.contains(":1: invalid type: integer"), "{words}");
+}
+
 #[test]
 fn a_token_that_is_not_where_it_should_be_stops_the_start() {
     let none = folder("no-token").join("none");
     let none = none.to_str().unwrap();
+    // Nobody writes to it, and nobody waits for that.
+    let pipe = file("token-pipe", "", 0o600).with_file_name("pipe");
+    mkfifo(&pipe);
     let empty = file("token-empty", "\n", 0o600);
     let other = file("token-other", "port = 8080\n", 0o600);
     let blank = file("token-blank", ".godparticle = \n", 0o600);
@@ -83,6 +104,8 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
         ("LMCP_TOKEN_FILE", "", "LMCP_TOKEN_FILE is empty"),
         ("LMCP_TOKEN_FILE", none, "cannot read"),
         ("LMCP_TOKEN_FILE", empty.to_str().unwrap(), "is empty"),
+        ("LMCP_TOKEN_FILE", pipe.to_str().unwrap(), "is a pipe"),
+        ("LMCP_CONFIG", pipe.to_str().unwrap(), "is a pipe"),
         ("LMCP_CONF", "", "LMCP_CONF is empty"),
         ("LMCP_CONF", none, "cannot read"),
         (
