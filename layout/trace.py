@@ -33,36 +33,49 @@ SHELL = ("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}}, "
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trace", "version": "1"}}
 
 
-def calls(program, few):
-    """What every client asks, and the calls that are made most."""
-    if is_echo(program):
-        return [*LISTS, ECHO, ECHO]
-    return LISTS if few else [*LISTS, READ, READ, SHELL, SHELL]
+# What a program is asked: nothing, what every client asks first, and then the calls that are made most.
+# A proxy runs beside its server, so what it alone needs stands apart as well.
+STARTED, LISTED, CALLED, PROXIED = range(4)
 
 
-def old_messages(program, few):
+def calls(program, tier):
+    if tier == STARTED:
+        return []
+    if tier == LISTED:
+        return LISTS
+    return [*LISTS, ECHO, ECHO] if is_echo(program) else [*LISTS, READ, READ, SHELL, SHELL]
+
+
+def old_messages(program, tier):
+    if tier == STARTED:
+        return []
     return [
         {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": OPENING},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(calls(program, few)[1:])),
+        *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(calls(program, tier)[1:])),
     ]
 
 
 def main():
     program = sys.argv[1]
     symbols = Symbols(program)
-    idle, busy = set(), set()
-    for functions, few in ((idle, True), (busy, False)):
+    order, counts = [], []
+    for tier in (STARTED, LISTED, CALLED, PROXIED):
+        functions = set()
         with tempfile.TemporaryDirectory() as folder:
-            trace_stdio(program, os.path.join(folder, "stdio"), few)
-            trace_http(program, os.path.join(folder, "http"), few)
+            if tier != PROXIED:
+                trace_stdio(program, os.path.join(folder, "stdio"), tier)
+                trace_http(program, os.path.join(folder, "http"), tier)
+            elif not is_echo(program):
+                trace_proxy(program, os.path.join(folder, "proxy"))
             # A guard of a command is the same program, traced beside its server.
-            for trace in glob.glob(os.path.join(folder, "*.*")):
+            for trace in glob.glob(os.path.join(folder, "*.[0-9]*")):
                 functions |= {symbols.at(address) for address in executed(trace)}
-    # Apart, so that a server that nobody has called yet has mapped only what it ran.
-    order = sorted(idle - {None}) + sorted(busy - idle - {None})
+        # Apart, so that a server that nobody has asked anything yet has mapped only what it ran.
+        order += sorted(functions - {None} - set(order))
+        counts.append(len(order))
     print("\n".join(order))
-    print(f"{len(idle)} functions before the first call, {len(order)} in all", file=sys.stderr)
+    print("{} functions to start, {} with the first lists, {} with calls, {} with a proxy".format(*counts), file=sys.stderr)
 
 
 def start(program, arguments, trace, **streams):
@@ -80,15 +93,15 @@ def is_echo(program):
     return os.path.basename(program) == "echo"
 
 
-def messages(program, few):
-    for number, (method, params, _) in enumerate(calls(program, few)):
+def messages(program, tier):
+    for number, (method, params, _) in enumerate(calls(program, tier)):
         yield {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
 
 
-def trace_stdio(program, trace, few):
+def trace_stdio(program, trace, tier):
     arguments = ["stdio"] if is_echo(program) else ["serve", "--stdio"]
     child = start(program, arguments, trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    everything = [*messages(program, few), *old_messages(program, few)]
+    everything = [*messages(program, tier), *old_messages(program, tier)]
     lines = "".join(json.dumps(message) + "\n" for message in everything)
     child.stdin.write(lines.encode())
     child.stdin.flush()
@@ -99,7 +112,7 @@ def trace_stdio(program, trace, few):
     child.wait(timeout=60)
 
 
-def trace_http(program, trace, few):
+def trace_http(program, trace, tier):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -107,7 +120,7 @@ def trace_http(program, trace, few):
     child = start(program, arguments, trace)
     try:
         wait_for(port, child)
-        for message, (method, _, name) in zip(messages(program, few), calls(program, few)):
+        for message, (method, _, name) in zip(messages(program, tier), calls(program, tier)):
             headers = {
                 "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
@@ -117,13 +130,32 @@ def trace_http(program, trace, few):
             }
             post(port, message, headers)
         session = {}
-        for message in old_messages(program, few):
+        for message in old_messages(program, tier):
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
             opened = post(port, message, headers).get("Mcp-Session-Id")
             session = {"Mcp-Session-Id": opened} if opened else session
     finally:
         child.send_signal(signal.SIGINT)
         child.wait(timeout=60)
+
+
+def trace_proxy(program, trace):
+    """A client of a server on a unix socket. Only the proxy in between is traced."""
+    address = f"{trace}.sock"
+    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)}
+    server = subprocess.Popen([program, "serve", "--unix", address], stderr=subprocess.DEVNULL, env=environment)
+    try:
+        child = start(program, ["proxy", address], trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for message in old_messages(program, LISTED):
+            child.stdin.write(json.dumps(message).encode() + b"\n")
+            child.stdin.flush()
+            if "id" in message:
+                child.stdout.readline()
+        child.stdin.close()
+        child.wait(timeout=60)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
 
 
 def post(port, message, headers):
