@@ -366,12 +366,29 @@ impl Link {
                 self.ready.push_back(Event::Line(line));
             }
             Signal::Failure(line) => self.ready.push_back(Event::Line(line)),
+            Signal::Elsewhere(id, line) => self.answered_elsewhere(&id, line),
             Signal::Agreed { session, version } => {
                 self.session.id = session;
                 self.session.version = HeaderValue::from_str(&version).ok();
             }
-            Signal::Clear(key) => self.clear(key),
+            Signal::Clear(key) => {
+                // After this one another stream is opened first.
+                let running = self.running.get(&key).map(|running| running.kind);
+                if running != Some(Doing::Initialized) {
+                    self.clear(key);
+                }
+            }
             Signal::Done(key, outcome) => self.done(key, outcome),
+        }
+    }
+
+    /// Some servers answer on the stream that is there, and not where they were asked.
+    fn answered_elsewhere(&mut self, id: &RequestId, line: Bytes) {
+        let mut running = self.running.iter();
+        let asked = running.find(|(_, running)| running.ids == [id.clone()]);
+        if let Some(key) = asked.map(|(key, _)| *key) {
+            self.stop(key);
+            self.ready.push_back(Event::Line(line));
         }
     }
 
@@ -440,6 +457,7 @@ impl Link {
         };
         self.running.insert(key, running);
         self.session.standing = Some(key);
+        self.blocked = Some(key);
     }
 
     /// The client begins anew.

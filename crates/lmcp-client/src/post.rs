@@ -34,6 +34,8 @@ use crate::{
 pub(crate) enum Signal {
     /// The server said something.
     Line(Bytes),
+    /// It answered a request, but not where that was made.
+    Elsewhere(RequestId, Bytes),
     /// It did not, and this is told in its place.
     Failure(Bytes),
     /// A handshake was answered.

@@ -1,13 +1,14 @@
 //! The stream for what a server of the older revisions says by itself, opened again whenever it ends.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     answer::{self, Said},
     endpoint::Server,
+    error::Error,
     post::{Outcome, Signal},
     stream::{Next, Opened, Reader},
 };
@@ -28,7 +29,7 @@ impl Standing {
 
     async fn listen(&self) -> Outcome {
         let mut reader = Reader::new(self.server.message_bytes);
-        let mut opened = reader.open(&self.server, &self.headers).await;
+        let mut opened = self.first(&mut reader).await;
         let mut was_open = false;
         loop {
             match opened {
@@ -62,13 +63,31 @@ impl Standing {
         }
     }
 
-    /// Passes on what is no answer: those come where they were asked for.
+    /// Opens it for the first time. What follows the handshake waits for this, for a moment: some servers ask on this
+    /// stream what belongs to a call, and drop the question where there is none.
+    async fn first(&self, reader: &mut Reader) -> Result<Opened, Error> {
+        let mut opening = std::pin::pin!(reader.open(&self.server, &self.headers));
+        let opened = timeout(FIRST_WAIT, opening.as_mut()).await;
+        let _ = self.signals.send(Signal::Clear(self.key)).await;
+        match opened {
+            Ok(opened) => opened,
+            Err(_) => opening.await,
+        }
+    }
+
+    /// Passes on what is said. Answers should come where they were asked for, and do not always.
     async fn pass(&self, message: bytes::Bytes) {
         let line = answer::one_line(&message);
         for message in answer::messages(&line) {
-            if let Some(Said::Own) = answer::read(&message) {
-                let _ = self.signals.send(Signal::Line(message)).await;
-            }
+            let signal = match answer::read(&message) {
+                Some(Said::Own) => Signal::Line(message),
+                Some(Said::Answer(Some(id))) => Signal::Elsewhere(id, message),
+                Some(Said::Answer(None)) | None => continue,
+            };
+            let _ = self.signals.send(signal).await;
         }
     }
 }
+
+/// How long it may take to open before messages are sent all the same: some servers say nothing before they have news.
+const FIRST_WAIT: Duration = Duration::from_millis(500);

@@ -215,3 +215,32 @@ async fn a_stream_of_the_servers_own_is_opened_again_where_it_ended() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_stream_of_the_server_is_opened_before_anything_is_asked() {
+    let mut site = Site::new(plain).await;
+    let mut client = Client::ready(Settings::new(site.url()), NEWEST).await;
+    client.ask("ping", json!({})).await;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(site.request().await.method());
+    }
+    let expected = ["initialize", "notifications/initialized", "GET", "ping"];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn an_answer_on_the_stream_of_the_server_is_an_answer() {
+    let site = Site::new(|request| match &*request.method() {
+        "ping" => None,
+        // The handshake was the first request.
+        "GET" => Some(events(
+            "retry: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"here\":true}}\n\n",
+        )),
+        _ => plain(request),
+    })
+    .await;
+    let mut client = Client::ready(Settings::new(site.url()), NEWEST).await;
+    let answer = client.ask("ping", json!({})).await;
+    assert_eq!(answer["result"]["here"], true, "{answer}");
+}
