@@ -13,7 +13,7 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
@@ -22,7 +22,13 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("lmcp-http", &["lmcp-wire", "lmcp-core", "lmcp-private"]),
     (
         "lmcp",
-        &["lmcp-wire", "lmcp-core", "lmcp-embed", "lmcp-http"],
+        &[
+            "lmcp-wire",
+            "lmcp-core",
+            "lmcp-embed",
+            "lmcp-http",
+            "lmcp-upstream",
+        ],
     ),
     (
         "lmcp-tools",
@@ -33,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
         "lmcp-client",
         &["lmcp-outbound", "lmcp-private", "lmcp-wire"],
     ),
+    ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-cli",

@@ -1,4 +1,7 @@
-//! An MCP server behind a URL, as a stream of lines: Streamable HTTP from the client's side, in all its revisions.
+//! Ways to an MCP server, each a stream of lines, and a conversation over them.
+//!
+//! A [`Route`] leads to a URL, a unix socket or a process, and opens a [`Channel`]. A [`conversation`] knows what to say on it,
+//! and does no I/O itself. Most of this crate is Streamable HTTP from the client's side, in all its revisions:
 //!
 //! A [`Link`] takes what a client says, one message a line, and hands out what the server says, in the same form. What
 //! HTTP adds, sessions, headers, streams that break and are resumed, stays inside. It makes no handshake of its own:
@@ -20,6 +23,8 @@
 //!
 //! | file | what lives there |
 //! |---|---|
+//! | [`conversation`] | opening, ids, pending calls, questions, what is said again to the next server |
+//! | `route` | sockets and processes; all ways as one |
 //! | `settings`, `endpoint` | where the server is, what every request to it carries |
 //! | `audience` | who may be at the other end where a secret is not encrypted |
 //! | `link` | what is sent when, and what is told |
@@ -31,6 +36,7 @@
 
 mod answer;
 mod audience;
+pub mod conversation;
 mod endpoint;
 mod error;
 mod events;
@@ -41,6 +47,7 @@ mod link;
 mod message;
 mod mirror;
 mod post;
+mod route;
 mod settings;
 mod standing;
 mod stream;
@@ -53,4 +60,5 @@ pub use http::HeaderMap;
 pub use link::{Event, Link};
 /// How connections are made: [`Settings::outbound`].
 pub use lmcp_outbound as outbound;
+pub use route::{Channel, Command, Route};
 pub use settings::{Secret, Settings};

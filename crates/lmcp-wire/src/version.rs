@@ -33,6 +33,17 @@ impl ProtocolVersion {
         self as usize
     }
 
+    /// The newest.
+    pub const NEWEST: Self = Self::V2026_07_28;
+
+    /// Does a conversation open with `initialize`, and hold a session? If not, every request stands alone.
+    pub const fn has_handshake(self) -> bool {
+        match self {
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => true,
+            Self::V2026_07_28 => false,
+        }
+    }
+
     /// The date that names the revision on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 //!
 //! This crate only gathers what the others make: [`lmcp_core`] is the engine, [`lmcp_wire`] the words on the wire; with
 //! the feature `http`, `lmcp_http` is Streamable HTTP; with the feature `embed`, `lmcp_embed` is a server inside a
-//! program.
+//! program; with the feature `client`, [`Client`] connects to servers elsewhere, by what `lmcp_upstream` has.
 
 pub use lmcp_core::{
     Budget, Caller, CallerTransport, Client, Completing, Cx, Discovery, Endpoint, Error, Handle,
@@ -16,6 +16,8 @@ pub use lmcp_core::{
 pub use lmcp_embed as embed;
 #[cfg(feature = "http")]
 pub use lmcp_http as http;
+#[cfg(feature = "client")]
+pub use lmcp_upstream as upstream;
 pub use lmcp_wire as wire;
 pub use lmcp_wire::{
     Annotations, CallToolResult, Content, Icon, PromptMessage, ResourceContents, RpcError,
@@ -25,6 +27,11 @@ pub use lmcp_wire::{
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same of the page about clients.
+#[cfg(all(doctest, feature = "client"))]
+#[doc = include_str!("../../../docs/client.md")]
+struct ClientPage;
 
 /// The same of the page about embedding.
 #[cfg(all(doctest, feature = "embed"))]

@@ -47,7 +47,10 @@ async fn who_cannot_be_asked_is_told_what_is_missing() {
             .await
             .unwrap_err();
         assert_eq!(
-            (error.code, &error.data.unwrap()["requiredCapabilities"]),
+            (
+                error.code,
+                &error.data.as_ref().unwrap()["requiredCapabilities"]
+            ),
             (-32021, &needed)
         );
     }

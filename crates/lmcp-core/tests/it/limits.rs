@@ -335,7 +335,7 @@ async fn a_tool_that_need_not_be_a_task_runs_without_one_past_the_limit() {
     assert_eq!(result["resultType"], "complete");
 }
 
-async fn begin(client: &Client, tool: &str) -> Result<Value, lmcp_wire::RpcError> {
+async fn begin(client: &Client, tool: &str) -> Result<Value, lmcp_core::client::Error> {
     soon(client.request("tools/call", json!({ "name": tool }))).await
 }
 

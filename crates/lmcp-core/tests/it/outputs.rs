@@ -134,7 +134,7 @@ async fn a_failure_outside_a_tool_is_an_error_of_the_protocol() {
         let error = client.request(method, params.clone()).await.unwrap_err();
         assert_eq!(error.code, code, "{params}: {error}");
         if code == -32602 {
-            assert_eq!(error.data.unwrap()["uri"], params["uri"]);
+            assert_eq!(error.data.as_ref().unwrap()["uri"], params["uri"]);
         }
     }
 }

@@ -398,7 +398,7 @@ async fn every_limit_is_named_to_the_peer() {
         .await
         .unwrap_err();
     assert_eq!(
-        error.data.expect("the limit is named")["limit"],
+        error.data.as_ref().expect("the limit is named")["limit"],
         "state_bytes"
     );
 }

@@ -8,10 +8,9 @@ use std::{
 
 use lmcp_core::{
     Caller, CallerTransport, Client, Cx, Error, Handle, Limits, NoArgs, Server, Tool,
-    client::{Calling, Event},
+    client::{self, Calling, Event},
     pair,
 };
-use lmcp_wire::RpcError;
 use serde_json::{Value, json};
 use tokio::{
     io::{
@@ -50,7 +49,7 @@ pub(crate) async fn text(client: &Client, tool: &str, arguments: Value) -> Strin
 }
 
 /// Everything a request says before it ends, and how it ends.
-pub(crate) async fn all(mut calling: Calling) -> (Vec<Event>, Result<Value, RpcError>) {
+pub(crate) async fn all(mut calling: Calling) -> (Vec<Event>, Result<Value, client::Error>) {
     let mut events = Vec::new();
     loop {
         match soon(calling.next()).await {

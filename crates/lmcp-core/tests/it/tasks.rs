@@ -50,7 +50,7 @@ async fn who_does_not_know_tasks_waits_or_is_refused() {
         .await
         .unwrap_err();
     assert_eq!(error.code, -32021);
-    let needed = &error.data.unwrap()["requiredCapabilities"]["extensions"];
+    let needed = &error.data.as_ref().unwrap()["requiredCapabilities"]["extensions"];
     assert_eq!(needed, &json!({ "io.modelcontextprotocol/tasks": {} }));
     let error = server
         .client()

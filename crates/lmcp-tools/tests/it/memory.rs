@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use lmcp_core::{Handle, Limits, Server};
 use lmcp_tools::{HostTools, Settings};
-use lmcp_wire::{CallToolResult, RpcError};
+use lmcp_wire::CallToolResult;
 use serde_json::{Value, json};
 
 use crate::{picture::png, support::text};
@@ -27,7 +27,10 @@ async fn crowded_and_free(
     server: &Handle,
     tool: &str,
     args: Value,
-) -> (Result<CallToolResult, RpcError>, CallToolResult) {
+) -> (
+    Result<CallToolResult, lmcp_core::client::Error>,
+    CallToolResult,
+) {
     let total = server.budget().total();
     let others = server.budget().account("others").take(total / 4 * 3);
     let crowded = server.client().call_tool(tool, args.clone()).await;
@@ -37,9 +40,9 @@ async fn crowded_and_free(
     (crowded, free)
 }
 
-fn expect_retriable(refused: Result<CallToolResult, RpcError>) {
+fn expect_retriable(refused: Result<CallToolResult, lmcp_core::client::Error>) {
     let error = refused.unwrap_err();
-    let data = error.data.unwrap();
+    let data = error.into_rpc().data.unwrap();
     assert_eq!(
         (&data["limit"], &data["retriable"]),
         (&json!("memory_bytes"), &json!(true)),
@@ -89,7 +92,10 @@ async fn a_file_that_can_never_be_edited_within_the_budget_is_told_so() {
     let args =
         json!({ "path": "a", "old_string": "needle", "new_string": "pin", "replace_all": true });
     let refused = server.client().call_tool("edit_file", args).await;
-    assert_eq!(refused.unwrap_err().data.unwrap()["retriable"], false);
+    assert_eq!(
+        refused.unwrap_err().into_rpc().data.unwrap()["retriable"],
+        false
+    );
 }
 
 #[tokio::test]

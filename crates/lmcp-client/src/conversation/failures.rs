@@ -1,0 +1,29 @@
+//! The errors that callers get in the place of an answer. `retriable` says whether it may help to try again, and `fault`
+//! that the server had no part in it.
+
+use lmcp_wire::RpcError;
+use serde_json::json;
+
+/// The server went while it had the request.
+pub(super) fn lost(method: &str, why: &str) -> RpcError {
+    let words = format!(
+        "the server went before it answered `{method}`: {why}; the request may or may not have taken effect, and can be tried again"
+    );
+    RpcError::internal(words)
+        .with_data(json!({ "retriable": true, "fault": "transport", "method": method }))
+}
+
+/// The server was replaced by one of another era.
+pub(super) fn changed(method: &str) -> RpcError {
+    let words = format!(
+        "the server now speaks another revision: `{method}` was not sent, and can be tried again"
+    );
+    RpcError::internal(words)
+        .with_data(json!({ "retriable": true, "fault": "transport", "method": method }))
+}
+
+/// The two have no revision in common.
+pub(super) fn unfit(why: &str) -> RpcError {
+    let words = format!("the server cannot be spoken with: {why}");
+    RpcError::internal(words).with_data(json!({ "retriable": false, "fault": "server" }))
+}

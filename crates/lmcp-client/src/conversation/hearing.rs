@@ -1,0 +1,168 @@
+//! What the server says, one message at a time. What makes no sense is passed over: no line ends a conversation.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use lmcp_wire::{
+    Incoming, RequestId, RpcError, jsonrpc,
+    legacy::CancelledParams,
+    members::Members,
+    meta,
+    method::{input, notification, request},
+    progress::ProgressParams,
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{Conversation, Output, Stage};
+
+impl Conversation {
+    /// The server said this.
+    pub fn line(&mut self, line: &Bytes) {
+        match jsonrpc::batch(line, MOST_IN_BATCH) {
+            Some(Ok(messages)) => messages
+                .into_iter()
+                .for_each(|message| self.message(message.get().as_bytes())),
+            _ => self.message(line),
+        }
+    }
+
+    fn message(&mut self, message: &[u8]) {
+        match Incoming::parse(message) {
+            Ok(Incoming::Response { id, outcome }) => self.response(id, outcome),
+            Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
+            Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn response(&mut self, id: Option<RequestId>, outcome: Result<&RawValue, RpcError>) {
+        let id = match id {
+            Some(RequestId::Number(id)) => Some(id),
+            // Some servers make texts of all ids.
+            Some(RequestId::String(text)) => match text.parse() {
+                Ok(id) => Some(id),
+                Err(_) => return,
+            },
+            Some(_) => return,
+            None => None,
+        };
+        if self.hear_opening(id, &outcome) {
+            return;
+        }
+        if id.is_some() && id == self.listening {
+            self.listening = None;
+            return;
+        }
+        // An error that the server could not assign is meant for the only call there is.
+        let id = id.or_else(|| {
+            let mut sent = self.pending.values().filter(|pending| pending.is_sent);
+            let only = sent.next().filter(|_| sent.next().is_none());
+            only.map(|pending| pending.call.id)
+        });
+        if let Some(id) = id
+            && self.pending.remove(&id).is_some()
+        {
+            let outcome = outcome.map(ToOwned::to_owned);
+            self.out.push_back(Output::Done(id, outcome));
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) {
+        let text = params.map_or("{}", RawValue::get);
+        match method {
+            notification::PROGRESS => {
+                let Ok(params) = serde_json::from_str::<ProgressParams>(text) else {
+                    return;
+                };
+                if let RequestId::Number(id) = params.progress_token
+                    && self.pending.contains_key(&id)
+                {
+                    self.out.push_back(Output::Progress(id, params));
+                }
+            }
+            notification::CANCELLED => {
+                let params = serde_json::from_str::<CancelledParams>(text);
+                if let Ok(Some(id)) = params.map(|params| params.request_id) {
+                    self.taken_back(&id);
+                }
+            }
+            // It is the client that waits for this one.
+            notification::LISTEN_ACKNOWLEDGED => {}
+            _ => {
+                let params = without_subscription(text);
+                self.out.push_back(Output::Heard(method.into(), params));
+            }
+        }
+    }
+
+    fn taken_back(&mut self, id: &RequestId) {
+        let mut questions = self.questions.iter();
+        let question = questions.find(|(_, theirs)| *theirs == id);
+        if let Some(question) = question.map(|(question, _)| *question) {
+            self.questions.remove(&question);
+            self.out.push_back(Output::TakenBack(question));
+        }
+    }
+
+    fn question(&mut self, id: RequestId, method: &str, message: &[u8]) {
+        let Stage::Open(peer) = &self.stage else {
+            // Before it has opened a server may ask whether somebody is there.
+            return self.refuse_or_pong(&id, method);
+        };
+        // Specification 2026-07-28, stdio: a client writes no responses.
+        if !peer.version.has_handshake() {
+            return;
+        }
+        if !matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS) {
+            return self.refuse_or_pong(&id, method);
+        }
+        if self.questions.len() >= MOST_QUESTIONS {
+            let error = RpcError::internal(format!("{MOST_QUESTIONS} questions wait already"));
+            let line = jsonrpc::error(Some(&id), &error);
+            return self.out.push_back(Output::Send(line.into()));
+        }
+        let text = std::str::from_utf8(message).unwrap_or_default();
+        let params = jsonrpc::params::<&RawValue>(text).map(ToOwned::to_owned);
+        self.next_question += 1;
+        self.questions.insert(self.next_question, id);
+        let params = params.unwrap_or_else(|_| RawValue::NULL.to_owned());
+        self.out
+            .push_back(Output::Asked(self.next_question, method.into(), params));
+    }
+
+    fn refuse_or_pong(&mut self, id: &RequestId, method: &str) {
+        let line = if method == request::PING {
+            jsonrpc::result(id, &serde_json::json!({}))
+        } else {
+            let words = format!("this client knows no `{method}`");
+            let error = RpcError::new(lmcp_wire::error::METHOD_NOT_FOUND, words);
+            jsonrpc::error(Some(id), &error)
+        };
+        self.out.push_back(Output::Send(line.into()));
+    }
+}
+
+/// Parameters without the subscription they came by, which is the conversation's own.
+fn without_subscription(text: &str) -> Box<RawValue> {
+    let whole = || to_raw_value(&serde_json::from_str::<&RawValue>(text).ok());
+    if !text.contains(meta::SUBSCRIPTION_ID) {
+        return whole().unwrap_or_else(|_| RawValue::NULL.to_owned());
+    }
+    let mut params = Members::read(text).unwrap_or_default();
+    let told = params.take("_meta").map(Cow::into_owned);
+    let mut told = told
+        .as_ref()
+        .and_then(|told| Members::read(told.get()).ok())
+        .unwrap_or_default();
+    told.take(meta::SUBSCRIPTION_ID);
+    if !told.is_empty() {
+        params.set("_meta", &told);
+    }
+    to_raw_value(&params).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Messages of one line.
+const MOST_IN_BATCH: usize = 4096;
+
+/// Questions that wait for an answer.
+const MOST_QUESTIONS: usize = 64;

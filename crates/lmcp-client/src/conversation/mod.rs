@@ -1,0 +1,331 @@
+//! A conversation with a server, without I/O: lines of the server and wishes of callers go in, lines to the server and
+//! news for callers come out.
+//!
+//! It opens with whatever the server knows, `server/discover` or a handshake, and opens again in the same way with the next
+//! server. Calls have ids that are never used twice, so callers need not agree on any. What a lost server had not been
+//! sent waits for the next one, and so does what changes nothing.
+
+mod failures;
+mod hearing;
+mod opening;
+#[cfg(test)]
+mod tests;
+mod wishes;
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use lmcp_wire::{
+    ClientCapabilities, Implementation, Incoming, ProtocolVersion, RequestId, RpcError,
+    ServerCapabilities, jsonrpc,
+    method::{notification, request},
+    progress::{CancelledParams, ProgressParams},
+};
+use serde_json::value::RawValue;
+
+pub use opening::PROBE_WAIT;
+use opening::Stage;
+pub use wishes::Wishes;
+
+/// Who this client says it is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Profile {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it can be asked for. Told in a handshake; where there is none, every request tells its own.
+    pub capabilities: ClientCapabilities,
+    /// The revision to be spoken. `None`: the newest that the server knows.
+    pub pinned: Option<ProtocolVersion>,
+}
+
+impl Profile {
+    /// Somebody who can be asked nothing.
+    pub fn new(info: Implementation) -> Self {
+        Self {
+            info,
+            capabilities: ClientCapabilities::default(),
+            pinned: None,
+        }
+    }
+}
+
+/// The server at the other end, as it opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The revision that is spoken with it.
+    pub version: ProtocolVersion,
+    /// The result of `server/discover` or of the handshake.
+    pub result: Box<RawValue>,
+    /// What it offers, as far as that is known here.
+    pub capabilities: ServerCapabilities,
+}
+
+/// The ids of calls, shared by whoever makes some.
+#[derive(Clone, Debug)]
+pub struct Ids(Arc<AtomicI64>);
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI64::new(1)))
+    }
+}
+
+impl Ids {
+    /// One that nobody has.
+    #[must_use]
+    pub fn next(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// What is to be sent for a caller.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// From [`Ids`]. It is the progress token, too.
+    pub id: i64,
+    /// The whole request.
+    pub line: Bytes,
+    /// What is wanted.
+    pub method: Box<str>,
+    /// The line is written for a server with sessions, or for one without.
+    pub has_session: bool,
+}
+
+impl Call {
+    /// A request with these parameters, an object.
+    pub fn new(id: i64, method: &str, params: &[u8], peer: &Peer) -> Self {
+        Self {
+            id,
+            line: jsonrpc::request_with(&id.into(), method, params).into(),
+            method: method.into(),
+            has_session: peer.version.has_handshake(),
+        }
+    }
+}
+
+/// What comes of it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Output {
+    /// A line for the server.
+    Send(Bytes),
+    /// The server has opened, and calls can be made.
+    Ready(Arc<Peer>),
+    /// The server cannot be spoken with.
+    Unfit(RpcError),
+    /// How far a call has got.
+    Progress(i64, ProgressParams),
+    /// How a call ended.
+    Done(i64, Result<Box<RawValue>, RpcError>),
+    /// A notification that belongs to no call.
+    Heard(Box<str>, Box<RawValue>),
+    /// A question of the server, by a number of ours: its method and its parameters.
+    Asked(u64, Box<str>, Box<RawValue>),
+    /// A question need not be answered any more.
+    TakenBack(u64),
+}
+
+/// A call that has no answer.
+#[derive(Debug)]
+struct Pending {
+    call: Call,
+    is_sent: bool,
+}
+
+/// A conversation.
+#[derive(Debug)]
+pub struct Conversation {
+    profile: Profile,
+    ids: Ids,
+    stage: Stage,
+    /// How the last server was opened; the next one is tried in the same way first.
+    known: Option<ProtocolVersion>,
+    pending: BTreeMap<i64, Pending>,
+    wishes: Wishes,
+    /// What the server was told of the wishes.
+    told: Wishes,
+    /// The stream on which a server of 2026-07-28 tells of changes.
+    listening: Option<i64>,
+    /// Questions of the server by our number.
+    questions: HashMap<u64, RequestId>,
+    next_question: u64,
+    out: VecDeque<Output>,
+}
+
+impl Conversation {
+    /// Nobody is connected yet.
+    pub fn new(profile: Profile, ids: Ids) -> Self {
+        Self {
+            profile,
+            ids,
+            stage: Stage::Closed,
+            known: None,
+            pending: BTreeMap::new(),
+            wishes: Wishes::default(),
+            told: Wishes::default(),
+            listening: None,
+            questions: HashMap::new(),
+            next_question: 0,
+            out: VecDeque::new(),
+        }
+    }
+
+    /// What is to be done next; `None`: nothing, until something is put in.
+    pub fn output(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// Does somebody wait for a server?
+    pub fn wants_server(&self) -> bool {
+        !self.pending.is_empty() || !self.wishes.is_empty()
+    }
+
+    /// A call is to be made.
+    pub fn call(&mut self, call: Call) {
+        let mut pending = Pending {
+            call,
+            is_sent: false,
+        };
+        if let Stage::Open(peer) = &self.stage {
+            if peer.version.has_handshake() != pending.call.has_session {
+                return self.fail(pending.call.id, failures::changed(&pending.call.method));
+            }
+            pending.is_sent = true;
+            self.out.push_back(Output::Send(pending.call.line.clone()));
+        }
+        self.pending.insert(pending.call.id, pending);
+    }
+
+    /// Nobody waits for a call any more.
+    pub fn cancel(&mut self, id: i64) {
+        let Some(pending) = self.pending.remove(&id) else {
+            return;
+        };
+        if pending.is_sent && self.is_open() {
+            let params = CancelledParams::new(id.into());
+            self.tell(notification::CANCELLED, &params);
+        }
+    }
+
+    /// The answer to a question of the server.
+    pub fn answer(&mut self, question: u64, answer: Result<&RawValue, &RpcError>) {
+        let Some(id) = self.questions.remove(&question) else {
+            return;
+        };
+        let line = match answer {
+            Ok(result) => jsonrpc::result(&id, &result),
+            Err(error) => jsonrpc::error(Some(&id), error),
+        };
+        self.out.push_back(Output::Send(line.into()));
+    }
+
+    /// Tells the server something, if it is there.
+    pub fn notify(&mut self, method: &str) {
+        if self.is_open() {
+            self.tell(method, &serde_json::json!({}));
+        }
+    }
+
+    /// A line that the server has not looked at.
+    pub fn unsent(&mut self, line: &[u8]) {
+        if let Ok(Incoming::Request {
+            id: RequestId::Number(id),
+            ..
+        }) = Incoming::parse(line)
+            && let Some(pending) = self.pending.get_mut(&id)
+        {
+            pending.is_sent = false;
+        }
+    }
+
+    /// The server is gone.
+    pub fn lost(&mut self, why: &str) {
+        self.close();
+        let sent = self.pending.values().filter(|pending| pending.is_sent);
+        let over: Vec<_> = sent
+            .filter(|pending| !is_harmless(&pending.call.method))
+            .map(|pending| pending.call.id)
+            .collect();
+        for id in over {
+            let method = self.method_of(id);
+            self.fail(id, failures::lost(&method, why));
+        }
+        for pending in self.pending.values_mut() {
+            pending.is_sent = false;
+        }
+    }
+
+    /// Nobody will be there soon: whoever waits is told.
+    pub fn give_up(&mut self, error: &RpcError) {
+        let waiting: Vec<_> = self.pending.keys().copied().collect();
+        waiting
+            .into_iter()
+            .for_each(|id| self.fail(id, error.clone()));
+    }
+
+    fn close(&mut self) {
+        let was = std::mem::replace(&mut self.stage, Stage::Closed);
+        self.note_how_it_ended(&was);
+        self.told = Wishes::default();
+        self.listening = None;
+        let questions = self.questions.drain();
+        self.out
+            .extend(questions.map(|(question, _)| Output::TakenBack(question)));
+    }
+
+    fn fail(&mut self, id: i64, error: RpcError) {
+        self.pending.remove(&id);
+        self.out.push_back(Output::Done(id, Err(error)));
+    }
+
+    fn method_of(&self, id: i64) -> Box<str> {
+        let pending = self.pending.get(&id);
+        pending.map_or_else(Box::default, |pending| pending.call.method.clone())
+    }
+
+    /// Has the server opened, and can calls be made?
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open(_))
+    }
+
+    fn tell(&mut self, method: &str, params: &impl serde::Serialize) {
+        let line = jsonrpc::notification(method, params);
+        self.out.push_back(Output::Send(line.into()));
+    }
+
+    /// A request of the conversation's own.
+    fn ask(&mut self, method: &str, params: &impl serde::Serialize) -> i64 {
+        let id = self.ids.next();
+        let mut text = Vec::new();
+        jsonrpc::append(&mut text, params);
+        let line = jsonrpc::request_with(&id.into(), method, &text);
+        self.out.push_back(Output::Send(line.into()));
+        id
+    }
+}
+
+/// Does it change nothing, so that it may be sent to the next server although the last one had it?
+fn is_harmless(method: &str) -> bool {
+    matches!(
+        method,
+        request::DISCOVER
+            | request::TOOLS_LIST
+            | request::PROMPTS_LIST
+            | request::PROMPTS_GET
+            | request::RESOURCES_LIST
+            | request::RESOURCE_TEMPLATES_LIST
+            | request::RESOURCES_READ
+            | request::COMPLETE
+            | request::PING
+            | request::TASKS_GET
+    )
+}

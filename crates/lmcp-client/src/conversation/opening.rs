@@ -1,0 +1,254 @@
+//! How a conversation opens: `server/discover` where the server knows it, a handshake where it does not.
+//!
+//! By `basic/versioning` of the specification. Which one it was is remembered for the next time.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_wire::{
+    ProtocolVersion, RpcError, ServerCapabilities, error, meta,
+    method::{notification, request},
+};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::{Conversation, Output, Peer, failures};
+
+/// How long a server that knows no `server/discover` may be silent about it: then it is sent a handshake as well.
+pub const PROBE_WAIT: Duration = Duration::from_secs(5);
+
+/// Where the opening stands.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    Closed,
+    /// `server/discover` is on its way.
+    Probing {
+        id: i64,
+        is_second: bool,
+    },
+    /// The handshake is; so may be the answer to what was asked before.
+    Greeting {
+        id: i64,
+        probe: Option<i64>,
+        unknown: bool,
+    },
+    Open(Arc<Peer>),
+}
+
+impl Conversation {
+    /// A way to a server is open.
+    pub fn opened(&mut self) {
+        let first = self.profile.pinned.or(self.known);
+        match first {
+            Some(version) if version.has_handshake() => self.greet(None, false),
+            _ => self.probe(false),
+        }
+    }
+
+    /// Is it still not known which kind of server it is? Then [`Conversation::probe_expired`] is called after
+    /// [`PROBE_WAIT`].
+    pub fn is_probing(&self) -> bool {
+        matches!(self.stage, Stage::Probing { .. })
+    }
+
+    /// The server says nothing.
+    pub fn probe_expired(&mut self) {
+        if let Stage::Probing { id, .. } = self.stage
+            && self.may_greet()
+        {
+            self.greet(Some(id), false);
+        }
+    }
+
+    /// The way was closed before the server had opened: it is tried otherwise, if there is another way. `false`: there is
+    /// none.
+    pub fn reopens(&self) -> bool {
+        matches!(self.stage, Stage::Probing { .. }) && self.may_greet()
+    }
+
+    /// A server that breaks off when it is asked what it is, does not know the question.
+    pub(super) fn note_how_it_ended(&mut self, stage: &Stage) {
+        match stage {
+            Stage::Probing { .. } if self.may_greet() => self.known = Some(NEWEST_WITH_HANDSHAKE),
+            // It may have learnt something since.
+            Stage::Greeting { .. } => self.known = None,
+            _ => {}
+        }
+    }
+
+    /// An answer to the opening. `false`: it is none.
+    pub(super) fn hear_opening(
+        &mut self,
+        answered: Option<i64>,
+        outcome: &Result<&RawValue, RpcError>,
+    ) -> bool {
+        let is = |id: i64| answered.is_none_or(|answered| answered == id);
+        match self.stage.clone() {
+            Stage::Probing { id, is_second } if is(id) => self.probed(id, is_second, outcome),
+            Stage::Greeting { id, unknown, .. } if is(id) => self.greeted(unknown, outcome),
+            Stage::Greeting {
+                probe: Some(probe), ..
+            } if answered == Some(probe) => {
+                if let Ok(result) = outcome {
+                    self.discovered(result);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn may_greet(&self) -> bool {
+        self.profile
+            .pinned
+            .is_none_or(ProtocolVersion::has_handshake)
+    }
+
+    fn probe(&mut self, is_second: bool) {
+        let head = json!({
+            meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
+            meta::CLIENT_INFO: self.profile.info,
+            meta::CLIENT_CAPABILITIES: self.profile.capabilities,
+        });
+        let id = self.ask(request::DISCOVER, &json!({ "_meta": head }));
+        self.stage = Stage::Probing { id, is_second };
+    }
+
+    fn probed(&mut self, id: i64, is_second: bool, outcome: &Result<&RawValue, RpcError>) {
+        let error = match outcome {
+            Ok(result) => return self.discovered(result),
+            Err(error) => error,
+        };
+        let speaks = |newest: bool| {
+            let data = error.data.as_ref();
+            let supported = data.and_then(|data| data["supported"].as_array());
+            let mut known = supported
+                .into_iter()
+                .flatten()
+                .filter_map(|known| known.as_str()?.parse::<ProtocolVersion>().ok());
+            known.any(|known| newest != known.has_handshake())
+        };
+        match error.code {
+            // Some refuse the first request whatever it says, and take the second.
+            error::UNSUPPORTED_VERSION if speaks(true) && !is_second => self.probe(true),
+            error::UNSUPPORTED_VERSION if speaks(false) && self.may_greet() => {
+                self.greet(Some(id), false);
+            }
+            error::UNSUPPORTED_VERSION
+            | error::HEADER_MISMATCH
+            | error::MISSING_CLIENT_CAPABILITY => self.unfit(&error.to_string()),
+            _ if self.may_greet() => {
+                self.greet(Some(id), error.code == error::METHOD_NOT_FOUND);
+            }
+            _ => self.unfit(&error.to_string()),
+        }
+    }
+
+    fn discovered(&mut self, result: &RawValue) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Found {
+            supported_versions: Vec<String>,
+        }
+        let newest = ProtocolVersion::NEWEST;
+        let found = serde_json::from_str::<Found>(result.get());
+        match found {
+            Ok(found)
+                if found
+                    .supported_versions
+                    .iter()
+                    .any(|one| one == newest.as_str()) =>
+            {
+                self.open(newest, result.to_owned());
+            }
+            _ if self.may_greet() => self.greet(None, false),
+            _ => self.unfit("it does not speak the revision that is wanted"),
+        }
+    }
+
+    fn greet(&mut self, probe: Option<i64>, unknown: bool) {
+        let wanted = self.profile.pinned.unwrap_or(NEWEST_WITH_HANDSHAKE);
+        let id = self.ask(
+            request::INITIALIZE,
+            &json!({
+                "protocolVersion": wanted.as_str(),
+                "capabilities": self.profile.capabilities,
+                "clientInfo": self.profile.info,
+            }),
+        );
+        self.stage = Stage::Greeting { id, probe, unknown };
+    }
+
+    fn greeted(&mut self, unknown: bool, outcome: &Result<&RawValue, RpcError>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Agreed {
+            protocol_version: String,
+        }
+        let result = match outcome {
+            Ok(result) => result,
+            // It knows neither: a server without sessions that cannot be asked what it is.
+            Err(error) if unknown && error.code == error::METHOD_NOT_FOUND => {
+                return self.open(ProtocolVersion::NEWEST, raw(&json!({})));
+            }
+            Err(error) => return self.unfit(&error.to_string()),
+        };
+        let agreed = serde_json::from_str::<Agreed>(result.get());
+        let version = agreed
+            .as_ref()
+            .map(|agreed| agreed.protocol_version.parse());
+        match version {
+            Ok(Ok(version)) if ProtocolVersion::has_handshake(version) => {
+                self.tell(notification::INITIALIZED, &json!({}));
+                self.open(version, (*result).to_owned());
+            }
+            Ok(_) => {
+                let version = agreed.map(|agreed| agreed.protocol_version);
+                let version = version.unwrap_or_default();
+                self.unfit(&format!("it answers in the revision `{version}`"));
+            }
+            Err(_) => self.unfit("its answer to the handshake names no revision"),
+        }
+    }
+
+    /// Calls can be made from now on; those that waited are.
+    fn open(&mut self, version: ProtocolVersion, result: Box<RawValue>) {
+        #[derive(Default, Deserialize)]
+        struct Offered {
+            #[serde(default)]
+            capabilities: Value,
+        }
+        let offered: Offered = serde_json::from_str(result.get()).unwrap_or_default();
+        let capabilities: ServerCapabilities =
+            serde_json::from_value(offered.capabilities).unwrap_or_default();
+        self.known = Some(version);
+        let peer = Arc::new(Peer {
+            version,
+            result,
+            capabilities,
+        });
+        self.stage = Stage::Open(Arc::clone(&peer));
+        self.out.push_back(Output::Ready(peer));
+        self.tell_wishes();
+        let waiting: Vec<_> = self.pending.keys().copied().collect();
+        for id in waiting {
+            if let Some(pending) = self.pending.remove(&id) {
+                self.call(pending.call);
+            }
+        }
+    }
+
+    fn unfit(&mut self, why: &str) {
+        self.close();
+        self.known = None;
+        let error = failures::unfit(why);
+        self.give_up(&error);
+        self.out.push_back(Output::Unfit(error));
+    }
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The revision that a handshake asks for.
+const NEWEST_WITH_HANDSHAKE: ProtocolVersion = ProtocolVersion::V2025_11_25;

@@ -1,0 +1,230 @@
+//! Conversations with servers of both kinds, and with ones that are of no kind.
+
+use bytes::Bytes;
+use lmcp_wire::{Implementation, ProtocolVersion, error};
+use serde_json::{Value, json};
+
+use super::{Call, Conversation, Ids, Output, Profile};
+
+/// A conversation, and what it has to say.
+struct Client {
+    conversation: Conversation,
+    ids: Ids,
+}
+
+impl Client {
+    fn new() -> Self {
+        let ids = Ids::default();
+        let profile = Profile::new(Implementation::new("test", "1"));
+        let mut client = Self {
+            conversation: Conversation::new(profile, ids.clone()),
+            ids,
+        };
+        client.conversation.opened();
+        client
+    }
+
+    /// Opened with a server of a revision.
+    fn open(version: ProtocolVersion) -> Self {
+        let mut client = Self::new();
+        client.answer_opening(version);
+        client
+    }
+
+    fn answer_opening(&mut self, version: ProtocolVersion) {
+        let probe = self.sent();
+        assert_eq!(probe["method"], "server/discover", "{probe}");
+        if !version.has_handshake() {
+            let result = json!({ "supportedVersions": [version.as_str()], "capabilities": {} });
+            self.says(json!({ "id": probe["id"], "result": result }));
+            return self.ready();
+        }
+        self.says(json!({ "id": probe["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }));
+        self.answer_handshake(version);
+    }
+
+    fn answer_handshake(&mut self, version: ProtocolVersion) {
+        let handshake = self.sent();
+        assert_eq!(handshake["method"], "initialize", "{handshake}");
+        let result =
+            json!({ "protocolVersion": version.as_str(), "capabilities": {}, "serverInfo": {} });
+        self.says(json!({ "id": handshake["id"], "result": result }));
+        assert_eq!(self.sent()["method"], "notifications/initialized");
+        self.ready();
+    }
+
+    fn ready(&mut self) {
+        let output = self.conversation.output();
+        assert!(matches!(output, Some(Output::Ready(_))), "{output:?}");
+    }
+
+    /// The next line for the server.
+    fn sent(&mut self) -> Value {
+        match self.conversation.output() {
+            Some(Output::Send(line)) => serde_json::from_slice(&line).unwrap(),
+            output => panic!("nothing is sent: {output:?}"),
+        }
+    }
+
+    fn silent(&mut self) {
+        let output = self.conversation.output();
+        assert!(output.is_none(), "{output:?}");
+    }
+
+    fn says(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.conversation.line(&Bytes::from(message.to_string()));
+    }
+
+    fn call(&mut self, method: &str) -> i64 {
+        let id = self.ids.next();
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method });
+        self.conversation.call(Call {
+            id,
+            line: line.to_string().into(),
+            method: method.into(),
+            has_session: true,
+        });
+        id
+    }
+
+    /// How a call ended.
+    fn done(&mut self) -> (i64, Result<String, String>) {
+        match self.conversation.output() {
+            Some(Output::Done(id, result)) => {
+                let result = result.map(|result| result.get().to_owned());
+                (id, result.map_err(|error| error.to_string()))
+            }
+            output => panic!("nothing ends: {output:?}"),
+        }
+    }
+}
+
+#[test]
+fn both_kinds_of_servers_are_opened_as_they_know_it() {
+    for version in ProtocolVersion::ALL {
+        Client::open(version).silent();
+    }
+}
+
+#[test]
+fn a_silent_server_gets_a_handshake_and_may_still_answer_what_came_before() {
+    let mut client = Client::new();
+    let probe = client.sent();
+    client.conversation.probe_expired();
+    client.answer_handshake(ProtocolVersion::V2024_11_05);
+    let mut client = Client::new();
+    assert_eq!(client.sent()["method"], probe["method"]);
+    client.conversation.probe_expired();
+    assert_eq!(client.sent()["method"], "initialize");
+    let result = json!({ "supportedVersions": ["2026-07-28"], "capabilities": {} });
+    client.says(json!({ "id": probe["id"], "result": result }));
+    client.ready();
+}
+
+#[test]
+fn a_revision_that_was_refused_is_tried_once_more() {
+    let mut client = Client::new();
+    let data = json!({ "supported": ["2026-07-28"], "requested": "2026-07-28" });
+    let refusal = json!({ "code": error::UNSUPPORTED_VERSION, "message": "no", "data": data });
+    let probe = client.sent();
+    client.says(json!({ "id": probe["id"], "error": refusal }));
+    let probe = client.sent();
+    assert_eq!(probe["method"], "server/discover");
+    client.says(json!({ "id": probe["id"], "error": refusal }));
+    let output = client.conversation.output();
+    assert!(matches!(output, Some(Output::Unfit(_))), "{output:?}");
+}
+
+#[test]
+fn a_lost_call_fails_where_it_may_have_begun_and_waits_where_it_changes_nothing() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let (tool, list) = (client.call("tools/call"), client.call("tools/list"));
+    assert_eq!(client.sent()["id"], tool);
+    assert_eq!(client.sent()["id"], list);
+    let unsent = client.call("tools/call");
+    let line = client.sent();
+    client.conversation.unsent(line.to_string().as_bytes());
+    client.conversation.lost("it was killed");
+    let (id, result) = client.done();
+    assert_eq!(id, tool);
+    assert!(result.unwrap_err().contains("it was killed"));
+    client.silent();
+    client.conversation.opened();
+    client.answer_handshake(ProtocolVersion::V2025_11_25);
+    assert_eq!(client.sent()["id"], list);
+    assert_eq!(client.sent()["id"], unsent);
+}
+
+#[test]
+fn answers_to_nothing_and_second_answers_are_passed_over() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let id = client.call("tools/call");
+    client.sent();
+    client.says(json!({ "id": 4711, "result": {} }));
+    client.says(json!({ "id": "no number", "result": {} }));
+    client
+        .conversation
+        .line(&Bytes::from_static(b"starting up ..."));
+    client.conversation.line(&Bytes::from_static(b"[1,{}]"));
+    client.silent();
+    client.says(json!({ "id": id, "result": { "first": true } }));
+    client.says(json!({ "id": id, "result": { "second": true } }));
+    assert_eq!(client.done(), (id, Ok(r#"{"first":true}"#.to_owned())));
+    client.silent();
+}
+
+#[test]
+fn questions_get_numbers_of_ours_and_are_answered_once() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    client.says(json!({ "id": "q", "method": "roots/list" }));
+    client.says(json!({ "id": "p", "method": "ping" }));
+    client.says(json!({ "id": "x", "method": "x/y" }));
+    let Some(Output::Asked(question, method, _)) = client.conversation.output() else {
+        panic!("it is asked");
+    };
+    assert_eq!(&*method, "roots/list");
+    assert_eq!(
+        client.sent(),
+        json!({ "jsonrpc": "2.0", "id": "p", "result": {} })
+    );
+    assert_eq!(client.sent()["error"]["code"], error::METHOD_NOT_FOUND);
+    let roots = serde_json::value::to_raw_value(&json!({ "roots": [] })).unwrap();
+    client.conversation.answer(question, Ok(&roots));
+    client.conversation.answer(question, Ok(&roots));
+    assert_eq!(client.sent()["id"], "q");
+    client.silent();
+    client.says(json!({ "id": "r", "method": "roots/list" }));
+    client.conversation.output();
+    client.says(json!({ "method": "notifications/cancelled", "params": { "requestId": "r" } }));
+    let output = client.conversation.output();
+    assert!(matches!(output, Some(Output::TakenBack(_))), "{output:?}");
+}
+
+#[test]
+fn wishes_are_said_again_to_the_next_server() {
+    let mut client = Client::open(ProtocolVersion::V2026_07_28);
+    let mut wishes = client.conversation.wishes().clone();
+    wishes.tools = true;
+    client.conversation.wish(wishes);
+    let listen = client.sent();
+    assert_eq!(listen["method"], "subscriptions/listen");
+    assert_eq!(
+        listen["params"]["notifications"],
+        json!({ "toolsListChanged": true })
+    );
+    client.conversation.lost("it went");
+    client.conversation.opened();
+    client.answer_opening(ProtocolVersion::V2026_07_28);
+    assert_eq!(client.sent()["method"], "subscriptions/listen");
+    let meta = json!({ "io.modelcontextprotocol/subscriptionId": 1, "x/y": 1 });
+    client
+        .says(json!({ "method": "notifications/tools/list_changed", "params": { "_meta": meta } }));
+    match client.conversation.output() {
+        Some(Output::Heard(method, params)) => {
+            assert_eq!(&*method, "notifications/tools/list_changed");
+            assert_eq!(params.get(), r#"{"_meta":{"x/y":1}}"#);
+        }
+        output => panic!("{output:?}"),
+    }
+}

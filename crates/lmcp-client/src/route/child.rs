@@ -1,0 +1,272 @@
+//! A server that is a process of ours, on its standard input and output.
+
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    path::PathBuf,
+    pin::Pin,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process,
+    time::timeout,
+};
+
+use super::{
+    leash::Leash,
+    lines::{Lines, Output},
+};
+use crate::{Error, Event};
+
+/// A program and what it is started with. It gets the environment of this one.
+#[derive(Clone, Debug)]
+pub struct Command {
+    program: OsString,
+    args: Vec<OsString>,
+    variables: Vec<(OsString, OsString)>,
+    folder: Option<PathBuf>,
+}
+
+impl Command {
+    /// A program, by its path or by a name that is looked up in `PATH`.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            variables: Vec::new(),
+            folder: None,
+        }
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// One more variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Where it works.
+    #[must_use]
+    pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// How people know it.
+    pub(super) fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    pub(super) fn start(&self) -> Result<Child, Error> {
+        let name = self.name();
+        let refused = |err: std::io::Error| Error::Refused(format!("cannot start `{name}`: {err}"));
+        let mut command = process::Command::new(&self.program);
+        command
+            .args(&self.args)
+            .envs(self.variables.iter().cloned());
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut process = command.spawn().map_err(refused)?;
+        let leash = Leash::new(process.id()).map_err(refused)?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(Error::Refused(format!("`{name}` has no standard input")));
+        };
+        let said = process.stderr.take();
+        Ok(Child {
+            lines: Lines::new(output, input),
+            complaints: Complaints::new(said.map(|said| Box::pin(said) as Errors)),
+            ended: None,
+            name,
+            leash: Some(leash),
+            process,
+        })
+    }
+}
+
+/// A server that was started.
+pub(super) struct Child {
+    pub(super) lines: Lines,
+    complaints: Complaints,
+    ended: Option<String>,
+    name: String,
+    /// `None` once it has ended. Before the process: its number is good until that is waited for.
+    leash: Option<Leash>,
+    process: process::Child,
+}
+
+impl Child {
+    pub(super) async fn next(&mut self) -> Event {
+        loop {
+            let output = tokio::select! {
+                biased;
+                () = self.complaints.listen() => continue,
+                output = self.lines.next() => output,
+            };
+            return match output {
+                Output::Line(line) => Event::Line(line),
+                Output::Unsent(line) => Event::Unsent(line),
+                Output::Room => Event::Room,
+                Output::Ended(why) => Event::Lost(self.ending(why).await),
+            };
+        }
+    }
+
+    /// Closes its input, and waits for it to end; then asks it to, then ends it.
+    pub(super) async fn close(mut self) {
+        self.lines.flush().await;
+        self.lines.hang_up();
+        if !self.ends_within(GRACE).await {
+            if let Some(leash) = &self.leash {
+                leash.terminate();
+            }
+            self.ends_within(GRACE).await;
+        }
+        self.leash = None;
+    }
+
+    /// While it ends, its output is read: a process that nobody reads from may not get to its end.
+    async fn ends_within(&mut self, time: Duration) -> bool {
+        let (lines, complaints) = (&mut self.lines, &mut self.complaints);
+        let reading = async {
+            loop {
+                tokio::select! {
+                    () = complaints.listen() => {}
+                    output = lines.next() => if let Output::Ended(_) = output {
+                        return std::future::pending::<()>().await;
+                    },
+                }
+            }
+        };
+        let ended = async {
+            tokio::select! {
+                _ = self.process.wait() => {}
+                () = reading => {}
+            }
+        };
+        timeout(time, ended).await.is_ok()
+    }
+
+    /// How it ended, and what it complained of.
+    async fn ending(&mut self, why: String) -> String {
+        if let Some(ended) = &self.ended {
+            return ended.clone();
+        }
+        let status = timeout(GRACE, self.process.wait()).await;
+        let mut words = match status {
+            Ok(Ok(status)) => format!("`{}` {}", self.name, how(status)),
+            _ => format!("`{}` {why}", self.name),
+        };
+        self.leash = None;
+        let _ = timeout(LAST_WORDS, self.complaints.rest()).await;
+        let complaints = self.complaints.words();
+        if !complaints.is_empty() {
+            words = format!("{words}; its last words: {complaints}");
+        }
+        self.ended = Some(words.clone());
+        words
+    }
+}
+
+fn how(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with exit status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+type Errors = Pin<Box<dyn AsyncRead + Send>>;
+
+/// The last lines of its standard error.
+struct Complaints {
+    /// `None` once it has ended.
+    source: Option<Errors>,
+    lines: VecDeque<String>,
+    line: Vec<u8>,
+}
+
+impl Complaints {
+    fn new(source: Option<Errors>) -> Self {
+        Self {
+            source,
+            lines: VecDeque::new(),
+            line: Vec::new(),
+        }
+    }
+
+    /// Reads something; waits for ever after the end.
+    async fn listen(&mut self) {
+        let Some(source) = &mut self.source else {
+            return std::future::pending().await;
+        };
+        let mut space = [0; 4096];
+        match source.read(&mut space).await {
+            Ok(count) if count > 0 => space.iter().take(count).for_each(|byte| self.take(*byte)),
+            _ => self.source = None,
+        }
+    }
+
+    async fn rest(&mut self) {
+        while self.source.is_some() {
+            self.listen().await;
+        }
+    }
+
+    fn take(&mut self, byte: u8) {
+        if byte != b'\n' {
+            if self.line.len() < LONGEST {
+                self.line.push(byte);
+            }
+            return;
+        }
+        let line = String::from_utf8_lossy(&self.line).trim().to_owned();
+        self.line.clear();
+        if !line.is_empty() {
+            self.lines.push_back(line);
+        }
+        while self.lines.len() > KEPT {
+            self.lines.pop_front();
+        }
+    }
+
+    fn words(&mut self) -> String {
+        self.take(b'\n');
+        let lines: Vec<_> = self.lines.iter().map(String::as_str).collect();
+        lines.join(" | ")
+    }
+}
+
+/// Lines of the standard error that are kept, and bytes of each.
+const KEPT: usize = 20;
+const LONGEST: usize = 500;
+
+/// How long a process may take to end by itself, each time it is asked.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long its last words are waited for, where others of its family hold the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(200);

@@ -1,0 +1,61 @@
+//! What ends a process that was started here when this program is gone, even if that was killed without a warning.
+//!
+//! A shell waits for its standard input to close, which the kernel does with the last who holds the other end: this
+//! program. It then ends the process group. It costs one small process, and needs neither a signal handler nor
+//! `prctl` between fork and exec.
+
+use std::{
+    io,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Holds a process group. Dropping it ends the group.
+pub(super) struct Leash {
+    group: Option<Pid>,
+    watcher: Child,
+}
+
+impl Leash {
+    /// Takes the group of a process, by its number.
+    pub(super) fn new(group: Option<u32>) -> io::Result<Self> {
+        use std::os::unix::process::CommandExt as _;
+        let group = group.and_then(|group| Pid::from_raw(i32::try_from(group).ok()?));
+        let number = group.map_or(0, |group| group.as_raw_nonzero().get());
+        let watcher = Command::new("/bin/sh")
+            .args(["-c", WATCH, "lmcp-leash", &number.to_string()])
+            .current_dir("/")
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // The interrupt of a terminal goes to a whole group; this one has to outlive it.
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { group, watcher })
+    }
+
+    /// Asks the group to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // It may have gone already.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        // First the watcher, then its input: the group's number may be somebody else's by then.
+        let _ = self.watcher.kill();
+        let _ = self.watcher.wait();
+    }
+}
+
+const WATCH: &str = r#"read -r line; [ "$1" -gt 1 ] && kill -s KILL -- "-$1""#;

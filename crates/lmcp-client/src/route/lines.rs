@@ -1,0 +1,206 @@
+//! Messages as lines, over anything that bytes go through.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use memchr::memchr;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::timeout,
+};
+
+type Reader = Pin<Box<dyn AsyncRead + Send>>;
+type Writer = Pin<Box<dyn AsyncWrite + Send>>;
+
+/// Both ends, with what waits at each.
+pub(super) struct Lines {
+    /// `None` once it has ended.
+    reader: Option<Reader>,
+    /// `None` once it is closed, or nobody reads there any more.
+    writer: Option<Writer>,
+    /// Read, and not yet a line.
+    input: BytesMut,
+    /// As much of the input is known to have no end of a line.
+    scanned: usize,
+    /// To be written, each with its end; of the first some may be written.
+    queue: VecDeque<Bytes>,
+    queue_bytes: usize,
+    written: usize,
+    was_full: bool,
+    ended: Option<String>,
+}
+
+/// What comes of them.
+pub(super) enum Output {
+    Line(Bytes),
+    Unsent(Bytes),
+    Room,
+    /// In words that follow the name of the server.
+    Ended(String),
+}
+
+impl Lines {
+    pub(super) fn new(
+        reader: impl AsyncRead + Send + 'static,
+        writer: impl AsyncWrite + Send + 'static,
+    ) -> Self {
+        Self {
+            reader: Some(Box::pin(reader)),
+            writer: Some(Box::pin(writer)),
+            input: BytesMut::new(),
+            scanned: 0,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            written: 0,
+            was_full: false,
+            ended: None,
+        }
+    }
+
+    pub(super) fn send(&mut self, line: &[u8]) {
+        let mut whole = BytesMut::with_capacity(line.len() + 1);
+        whole.extend_from_slice(line);
+        // A line break between the tokens of a message is a space like any other.
+        for byte in whole
+            .iter_mut()
+            .filter(|byte| matches!(**byte, b'\n' | b'\r'))
+        {
+            *byte = b' ';
+        }
+        whole.extend_from_slice(b"\n");
+        self.queue_bytes += whole.len();
+        self.queue.push_back(whole.freeze());
+        self.was_full |= !self.has_room();
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.queue_bytes < ENOUGH_BYTES
+    }
+
+    pub(super) async fn next(&mut self) -> Output {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Closes what is written to.
+    pub(super) fn hang_up(&mut self) {
+        self.writer = None;
+    }
+
+    /// Writes what waits, within a second.
+    pub(super) async fn flush(&mut self) {
+        let written = poll_fn(|cx| {
+            self.poll_write(cx);
+            if self.queue.is_empty() || self.writer.is_none() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        });
+        let _ = timeout(FLUSHING, written).await;
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
+        self.poll_write(cx);
+        if self.was_full && self.has_room() {
+            self.was_full = false;
+            return Poll::Ready(Output::Room);
+        }
+        loop {
+            if let Some(line) = self.take_line() {
+                return Poll::Ready(Output::Line(line));
+            }
+            if self.input.len() > MOST_LINE {
+                self.end(format!("sent a line of more than {MOST_LINE} bytes"));
+            }
+            let Some(reader) = &mut self.reader else {
+                return Poll::Ready(self.last_words());
+            };
+            let mut space = [0; READ];
+            let mut read = ReadBuf::new(&mut space);
+            match reader.as_mut().poll_read(cx, &mut read) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if read.filled().is_empty() => {
+                    self.end("hung up".to_owned());
+                }
+                Poll::Ready(Ok(())) => self.input.extend_from_slice(read.filled()),
+                Poll::Ready(Err(err)) => self.end(format!("cannot be read: {err}")),
+            }
+        }
+    }
+
+    fn end(&mut self, why: String) {
+        self.reader = None;
+        self.writer = None;
+        self.input = BytesMut::new();
+        self.ended.get_or_insert(why);
+    }
+
+    /// What was never written is handed back, then the end is told.
+    fn last_words(&mut self) -> Output {
+        self.written = 0;
+        match self.queue.pop_front() {
+            Some(mut line) => {
+                self.queue_bytes -= line.len();
+                line.truncate(line.len() - 1);
+                Output::Unsent(line)
+            }
+            None => Output::Ended(self.ended.clone().unwrap_or_default()),
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Bytes> {
+        loop {
+            let unseen = self.input.get(self.scanned..)?;
+            let Some(end) = memchr(b'\n', unseen) else {
+                self.scanned = self.input.len();
+                return None;
+            };
+            let line = self.input.split_to(self.scanned + end).freeze();
+            self.input.advance(1);
+            self.scanned = 0;
+            let line = line.slice_ref(line.trim_ascii());
+            if !line.is_empty() {
+                return Some(line);
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) {
+        while let (Some(writer), Some(line)) = (&mut self.writer, self.queue.front()) {
+            let rest = line.get(self.written..).unwrap_or_default();
+            match writer.as_mut().poll_write(cx, rest) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    self.written += count;
+                    if self.written == line.len() {
+                        self.queue_bytes -= line.len();
+                        self.queue.pop_front();
+                        self.written = 0;
+                    }
+                }
+                // Nobody reads there any more. What was said before that may still be read here.
+                Poll::Ready(_) => self.writer = None,
+            }
+        }
+        if let Some(writer) = &mut self.writer {
+            let _ = writer.as_mut().poll_flush(cx);
+        }
+    }
+}
+
+/// Longest line of a server: as over HTTP.
+const MOST_LINE: usize = 16 << 20;
+
+/// What is read at once.
+const READ: usize = 16 << 10;
+
+/// As much waits to be written before no more should be sent.
+const ENOUGH_BYTES: usize = 1 << 20;
+
+/// How long last words may take.
+const FLUSHING: Duration = Duration::from_secs(1);

@@ -1,0 +1,133 @@
+//! How a server is reached, and the open way to it: whatever it is, lines go in and events come out.
+
+mod child;
+mod leash;
+mod lines;
+
+use std::{fmt, path::PathBuf};
+
+use bytes::Bytes;
+use tokio::net::UnixStream;
+
+pub use child::Command;
+
+use crate::{Endpoint, Error, Event, Link};
+use child::Child;
+use lines::{Lines, Output};
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Route {
+    /// By HTTP.
+    Url(Endpoint),
+    /// On a unix socket, one message a line.
+    Socket(PathBuf),
+    /// As a process that is started for this, on its standard input and output.
+    Command(Command),
+}
+
+impl Route {
+    /// Connects, or starts the process. Nothing is said to the server yet.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be started.
+    pub async fn open(&self) -> Result<Channel, Error> {
+        Ok(Channel(match self {
+            Self::Url(endpoint) => Way::Http(Box::new(endpoint.open().await?)),
+            Self::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|err| {
+                    let words = format!("cannot connect to `{}`: {err}", path.display());
+                    Error::Unreachable(words)
+                })?;
+                let (reader, writer) = stream.into_split();
+                let name = path.display().to_string();
+                Way::Socket(Lines::new(reader, writer), name)
+            }
+            Self::Command(command) => Way::Child(Box::new(command.start()?)),
+        }))
+    }
+
+    /// Does the server keep its state while links to it come and go? A process that is started anew has none.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::Command(_))
+    }
+
+    /// Is it reached by HTTP?
+    pub fn is_http(&self) -> bool {
+        matches!(self, Self::Url(_))
+    }
+}
+
+/// How people know it.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(endpoint) => f.write_str(endpoint.0.name()),
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Command(command) => f.write_str(&command.name()),
+        }
+    }
+}
+
+/// An open way to a server. Dropping it hangs up; [`close`](Self::close) says good-bye first.
+pub struct Channel(Way);
+
+enum Way {
+    Http(Box<Link>),
+    Socket(Lines, String),
+    Child(Box<Child>),
+}
+
+impl Channel {
+    /// Sends one message, once [`next`](Self::next) is waited for.
+    pub fn send(&mut self, line: impl Into<Bytes>) {
+        let line = line.into();
+        match &mut self.0 {
+            Way::Http(link) => link.send(line),
+            Way::Socket(lines, _) => lines.send(&line),
+            Way::Child(child) => child.lines.send(&line),
+        }
+    }
+
+    /// Should more be sent? If not, [`Event::Room`] tells when.
+    pub fn has_room(&self) -> bool {
+        match &self.0 {
+            Way::Http(link) => link.has_room(),
+            Way::Socket(lines, _) => lines.has_room(),
+            Way::Child(child) => child.lines.has_room(),
+        }
+    }
+
+    /// What happens next. [`Event::Lost`] and [`Event::Refused`] are the last, and are repeated.
+    ///
+    /// # Cancellation
+    /// It may be dropped and called again: nothing is lost.
+    pub async fn next(&mut self) -> Event {
+        match &mut self.0 {
+            Way::Http(link) => link.next().await,
+            Way::Socket(lines, name) => match lines.next().await {
+                Output::Line(line) => Event::Line(line),
+                Output::Unsent(line) => Event::Unsent(line),
+                Output::Room => Event::Room,
+                Output::Ended(why) => Event::Lost(format!("`{name}` {why}")),
+            },
+            Way::Child(child) => child.next().await,
+        }
+    }
+
+    /// Says good-bye. Takes no longer than a few seconds; a process that does not end by itself within them is ended.
+    pub async fn close(self) {
+        match self.0 {
+            Way::Http(link) => link.close().await,
+            Way::Socket(mut lines, _) => lines.flush().await,
+            Way::Child(child) => child.close().await,
+        }
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Channel")
+    }
+}

@@ -1,0 +1,74 @@
+//! A request on its way.
+
+use std::sync::Arc;
+
+use lmcp_wire::{
+    Incoming, RpcError, logging::LoggingMessageParams, method::notification,
+    progress::ProgressParams,
+};
+use serde_json::Value;
+
+use super::{Error, Shared};
+use crate::messages::Messages;
+
+/// A request on its way. It goes on while it is awaited, and dropping it cancels.
+pub struct Calling {
+    messages: Messages,
+    shared: Arc<Shared>,
+}
+
+/// What a request says.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// How far it has got.
+    Progress(ProgressParams),
+    /// A log message.
+    Log(LoggingMessageParams),
+    /// Another notification: its method and parameters.
+    Other(String, Value),
+    /// The end.
+    Done(Result<Value, Error>),
+}
+
+impl Calling {
+    pub(super) fn new(messages: Messages, shared: Arc<Shared>) -> Self {
+        Self { messages, shared }
+    }
+
+    /// What it says next; `None` after the end.
+    pub async fn next(&mut self) -> Option<Event> {
+        let message = self.messages.next().await?;
+        Some(match message.parse() {
+            Incoming::Notification { method, params } => {
+                self.shared.lists().forget(&method);
+                let params: Value = read_raw(params.map_or("null", |params| params.get()));
+                let event = match &*method {
+                    notification::PROGRESS => serde_json::from_value(params.clone())
+                        .ok()
+                        .map(Event::Progress),
+                    notification::MESSAGE => {
+                        serde_json::from_value(params.clone()).ok().map(Event::Log)
+                    }
+                    _ => None,
+                };
+                event.unwrap_or_else(|| Event::Other(method.into_owned(), params))
+            }
+            Incoming::Response { outcome, .. } => {
+                let result = outcome.map(|result| read_raw(result.get()));
+                Event::Done(result.map_err(Error::from))
+            }
+            _ => Event::Done(Err(RpcError::internal("the server sent a request").into())),
+        })
+    }
+}
+
+impl std::fmt::Debug for Calling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Calling")
+    }
+}
+
+fn read_raw(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}

@@ -1,0 +1,132 @@
+//! Why a request has no result.
+
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+
+use lmcp_wire::{RpcError, error};
+use serde_json::json;
+
+type Source = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Why a request has no result: whose fault it is, and whether it makes sense to try again.
+///
+/// The JSON-RPC error that the server answered with, or that stands for an answer which did not come, can be reached
+/// through it: `err.code`, `err.message`, `err.data`.
+#[derive(Clone, Debug)]
+pub struct Error {
+    error: RpcError,
+    source: Option<Source>,
+}
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The request was wrong, and will be next time.
+    Caller,
+    /// The server failed.
+    Server,
+    /// There was no way to the server, or it broke.
+    Transport,
+}
+
+impl Error {
+    /// There is no way to a server.
+    pub fn transport(words: impl Into<String>, retriable: Retriable) -> Self {
+        let data = json!({ "fault": "transport", "retriable": retriable == Retriable::Yes });
+        Self::from(RpcError::internal(words.into()).with_data(data))
+    }
+
+    pub(super) fn late(method: &str, most: Duration) -> Self {
+        let seconds = most.as_secs_f32();
+        let words = format!("`{method}` was not answered within {seconds} s, and is cancelled");
+        Self::transport(words, Retriable::Yes)
+    }
+
+    /// The same, with what caused it.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        let said = self.error.data.as_ref().map(|data| &data["fault"]);
+        if said.is_some_and(|said| said == "transport") {
+            return Fault::Transport;
+        }
+        match self.error.code {
+            error::INVALID_REQUEST
+            | error::METHOD_NOT_FOUND
+            | error::INVALID_PARAMS
+            | error::RESOURCE_NOT_FOUND
+            | error::HEADER_MISMATCH
+            | error::MISSING_CLIENT_CAPABILITY
+            | error::UNSUPPORTED_VERSION => Fault::Caller,
+            _ => Fault::Server,
+        }
+    }
+
+    /// May the same request go well if it is sent again? What a tool did before it was lost may be done twice.
+    pub fn is_retriable(&self) -> bool {
+        let data = self.error.data.as_ref();
+        data.is_some_and(|data| data["retriable"] == true)
+    }
+
+    /// The JSON-RPC error itself.
+    pub fn into_rpc(self) -> RpcError {
+        self.error
+    }
+}
+
+/// May trying again help?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third answer")]
+pub enum Retriable {
+    /// It may.
+    Yes,
+    /// It will not.
+    No,
+}
+
+impl From<RpcError> for Error {
+    fn from(error: RpcError) -> Self {
+        Self {
+            error,
+            source: None,
+        }
+    }
+}
+
+impl Deref for Error {
+    type Target = RpcError;
+
+    fn deref(&self) -> &RpcError {
+        &self.error
+    }
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.error == other.error
+    }
+}
+
+impl PartialEq<RpcError> for Error {
+    fn eq(&self, other: &RpcError) -> bool {
+        self.error == *other
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.source.as_deref()?;
+        Some(source)
+    }
+}

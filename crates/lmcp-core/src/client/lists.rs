@@ -1,0 +1,142 @@
+//! What a server offers: every page of a list, kept for as long as the server says.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use lmcp_wire::{
+    Prompt, Resource, ResourceTemplate, RpcError, Tool,
+    method::{notification, request},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Client, Error};
+
+/// Lists that are still good, by their method.
+#[derive(Default)]
+pub(super) struct Lists(HashMap<&'static str, Kept>);
+
+struct Kept {
+    items: Vec<Value>,
+    until: Instant,
+}
+
+impl Lists {
+    /// The list that a notification is about is good no longer.
+    pub(super) fn forget(&mut self, notification: &str) {
+        match notification {
+            notification::TOOLS_CHANGED => drop(self.0.remove(request::TOOLS_LIST)),
+            notification::PROMPTS_CHANGED => drop(self.0.remove(request::PROMPTS_LIST)),
+            notification::RESOURCES_CHANGED => {
+                self.0.remove(request::RESOURCES_LIST);
+                self.0.remove(request::RESOURCE_TEMPLATES_LIST);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Client {
+    /// Every tool.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
+        self.list(request::TOOLS_LIST, "tools").await
+    }
+
+    /// Every prompt.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>, Error> {
+        self.list(request::PROMPTS_LIST, "prompts").await
+    }
+
+    /// Every resource that has an address of its own.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn list_resources(&self) -> Result<Vec<Resource>, Error> {
+        self.list(request::RESOURCES_LIST, "resources").await
+    }
+
+    /// Every family of resources.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn list_templates(&self) -> Result<Vec<ResourceTemplate>, Error> {
+        self.list(request::RESOURCE_TEMPLATES_LIST, "resourceTemplates")
+            .await
+    }
+
+    /// Items that cannot be read are left out: the others are none the worse for them.
+    async fn list<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        member: &str,
+    ) -> Result<Vec<T>, Error> {
+        let items = match self.kept(method) {
+            Some(items) => items,
+            None => self.fetch(method, member).await?,
+        };
+        let items = items.into_iter();
+        Ok(items
+            .filter_map(|item| serde_json::from_value(item).ok())
+            .collect())
+    }
+
+    fn kept(&self, method: &str) -> Option<Vec<Value>> {
+        let lists = self.shared.lists();
+        let kept = lists.0.get(method)?;
+        (Instant::now() < kept.until).then(|| kept.items.clone())
+    }
+
+    async fn fetch(&self, method: &'static str, member: &str) -> Result<Vec<Value>, Error> {
+        let (mut items, mut good) = (Vec::new(), Duration::MAX);
+        let (mut cursor, mut seen) = (None, HashSet::new());
+        for _ in 0..MOST_PAGES {
+            let params = match &cursor {
+                Some(cursor) => json!({ "cursor": cursor }),
+                None => json!({}),
+            };
+            let mut page = self.request(method, params).await?;
+            if let Value::Array(more) = page[member].take() {
+                items.extend(more);
+            }
+            good = good.min(Duration::from_millis(page["ttlMs"].as_u64().unwrap_or(0)));
+            // The empty string is a cursor like any other.
+            let Value::String(next) = page["nextCursor"].take() else {
+                self.keep(method, &items, good);
+                return Ok(items);
+            };
+            if !seen.insert(next.clone()) {
+                let words = format!("the pages of `{method}` lead back to each other");
+                return Err(RpcError::internal(words).into());
+            }
+            cursor = Some(next);
+        }
+        let words = format!("`{method}` has more than {MOST_PAGES} pages");
+        Err(RpcError::internal(words).into())
+    }
+
+    fn keep(&self, method: &'static str, items: &[Value], good: Duration) {
+        if good.is_zero() {
+            return;
+        }
+        let kept = Kept {
+            items: items.to_vec(),
+            until: Instant::now() + good.min(LONGEST_KEPT),
+        };
+        self.shared.lists().0.insert(method, kept);
+    }
+}
+
+/// More than any server has.
+const MOST_PAGES: usize = 1000;
+
+/// No list is kept longer, whatever a server says.
+const LONGEST_KEPT: Duration = Duration::from_secs(24 * 3600);

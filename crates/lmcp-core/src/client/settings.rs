@@ -1,0 +1,127 @@
+//! Who a client is, and how it answers.
+
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+use lmcp_wire::{
+    ClientCapabilities, Implementation, LoggingLevel, Object, ProtocolVersion, RpcError,
+    input::InputRequest, logging::LoggingMessageParams,
+};
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, Transport};
+
+/// Answers the questions of a server: what a client would send back, or why it does not.
+pub type Answerer = Arc<
+    dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>> + Send + Sync,
+>;
+
+/// Hears log messages.
+pub(super) type Logger = Arc<dyn Fn(LoggingMessageParams) + Send + Sync>;
+
+/// A question of a server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// The server's name for it. Empty where the revision has none.
+    pub key: String,
+    /// What is asked: a form or a link for the user, something for the model, or the folders that the client works in.
+    pub question: InputRequest,
+}
+
+impl Asked {
+    /// A question, by its key.
+    pub fn new(key: String, question: InputRequest) -> Self {
+        Self { key, question }
+    }
+
+    /// The values that a form suggests: what it is answered with where the user changes nothing.
+    pub fn defaults(&self) -> Object {
+        let InputRequest::Elicit(form) = &self.question else {
+            return Object::new();
+        };
+        let schema = form.requested_schema.as_ref();
+        let fields = schema.and_then(|schema| schema["properties"].as_object());
+        let suggested = fields.into_iter().flatten();
+        suggested
+            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())))
+            .collect()
+    }
+}
+
+/// Who a client is, and how it answers.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it can be asked for.
+    pub capabilities: ClientCapabilities,
+    /// The only revision that may be spoken.
+    pub version: Option<ProtocolVersion>,
+    /// Answers questions.
+    pub answer: Option<Answerer>,
+    /// Calls as somebody: for servers in the same process.
+    pub(super) caller: Caller,
+    pub(super) log_level: Option<LoggingLevel>,
+    pub(super) logger: Option<Logger>,
+    /// How long a request may take.
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Settings {
+    /// Passes a log message on to whoever wants to hear it.
+    pub fn log(&self, message: LoggingMessageParams) {
+        if let Some(logger) = &self.logger {
+            logger(message);
+        }
+    }
+
+    pub(super) fn answer_with(
+        &mut self,
+        answer: impl Fn(&str, &InputRequest) -> Value + Send + Sync + 'static,
+    ) {
+        let answer = move |asked: Asked| {
+            let answer = answer(&asked.key, &asked.question);
+            std::future::ready(Ok(answer))
+        };
+        self.answer_later_with(answer);
+    }
+
+    pub(super) fn answer_later_with<F>(
+        &mut self,
+        answer: impl Fn(Asked) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
+        let extensions = self.capabilities.extensions.take();
+        self.capabilities = serde_json::from_value(declared).unwrap_or_default();
+        self.capabilities.extensions = extensions;
+        self.answer = Some(Arc::new(move |asked| Box::pin(answer(asked))));
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            info: Implementation::new("lmcp in-process client", env!("CARGO_PKG_VERSION")),
+            capabilities: ClientCapabilities::default(),
+            version: None,
+            answer: None,
+            caller: Caller::new(Transport::Memory),
+            log_level: None,
+            logger: None,
+            timeout: None,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("info", &self.info)
+            .field("capabilities", &self.capabilities)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! Hearing of changes.
+
+use lmcp_wire::{
+    RpcError,
+    method::{notification, request},
+    subscribe::SubscriptionFilter,
+};
+use serde_json::{Value, json};
+
+use super::{Calling, Client, Error, Event};
+
+/// Changes as they come. Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Subscription(Calling);
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The lists of resources and their templates.
+    Resources,
+    /// The contents of the resource with this address.
+    Resource(String),
+    /// The state of a task, as it is now.
+    Task(Value),
+}
+
+impl Client {
+    /// Hears of every list that changes, and of these resources.
+    ///
+    /// # Errors
+    /// The server cannot be listened to.
+    pub async fn subscribe<U: Into<String>>(
+        &self,
+        resources: impl IntoIterator<Item = U>,
+    ) -> Result<Subscription, Error> {
+        let mut filter = SubscriptionFilter::default();
+        filter.tools_list_changed = Some(true);
+        filter.prompts_list_changed = Some(true);
+        filter.resources_list_changed = Some(true);
+        let resources: Vec<_> = resources.into_iter().map(Into::into).collect();
+        filter.resource_subscriptions = Some(resources).filter(|all| !all.is_empty());
+        self.listen(&filter).await
+    }
+
+    /// Hears of what the filter names.
+    ///
+    /// # Errors
+    /// The server cannot be listened to.
+    pub async fn listen(&self, filter: &SubscriptionFilter) -> Result<Subscription, Error> {
+        let mut calling = self.start(request::LISTEN, json!({ "notifications": filter }));
+        match calling.next().await {
+            Some(Event::Done(Err(error))) => Err(error),
+            Some(Event::Done(Ok(_))) | None => {
+                Err(RpcError::internal("the server ended the subscription at once").into())
+            }
+            Some(_) => Ok(Subscription(calling)),
+        }
+    }
+}
+
+impl Subscription {
+    /// The next change; `None` once the server has ended the subscription.
+    pub async fn next(&mut self) -> Option<Change> {
+        loop {
+            let (method, mut params) = match self.0.next().await? {
+                Event::Other(method, params) => (method, params),
+                Event::Done(_) => return None,
+                Event::Progress(_) | Event::Log(_) => continue,
+            };
+            return Some(match &*method {
+                notification::TOOLS_CHANGED => Change::Tools,
+                notification::PROMPTS_CHANGED => Change::Prompts,
+                notification::RESOURCES_CHANGED => Change::Resources,
+                notification::RESOURCE_UPDATED => match params["uri"].take() {
+                    Value::String(uri) => Change::Resource(uri),
+                    _ => continue,
+                },
+                notification::TASKS => Change::Task(params),
+                _ => continue,
+            });
+        }
+    }
+}

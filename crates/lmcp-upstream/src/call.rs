@@ -1,0 +1,315 @@
+//! One call, from its beginning to its end.
+
+use std::sync::Arc;
+
+use lmcp_client::conversation;
+use lmcp_core::{Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
+use lmcp_wire::{
+    RpcError, error,
+    input::{InputRequest, InputRequiredResult},
+    logging::LoggingMessageParams,
+    method::{notification, request},
+    params::Params,
+};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{
+    cross::{self, Answers},
+    slot::{Question, Said, Slot},
+    state::{Shared, read},
+};
+
+/// A call that the server has, or will have. Dropping it cancels.
+pub(crate) struct Call {
+    id: i64,
+    slot: Arc<Slot>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.shared.cancel(self.id);
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn answer(
+    shared: Arc<Shared>,
+    request: Request,
+    say: Say,
+) -> Result<Outcome, RpcError> {
+    let peer = shared.peer().await?;
+    shared.held.expire();
+    if let Some(held) = shared.held.take(&request) {
+        let mut open = Vec::new();
+        let params: Params<'_> = request.params()?;
+        let responses = params.input_responses.map_or("{}", RawValue::get);
+        let responses: lmcp_wire::input::InputResponses =
+            serde_json::from_str(responses).unwrap_or_default();
+        for (key, question) in held.questions {
+            match responses.get(&key) {
+                Some(answer) => shared.answer(question.number, Ok(answer)),
+                None => open.push((key, question)),
+            }
+        }
+        if !open.is_empty() {
+            return hold(held.call, open, &request);
+        }
+        return Turn {
+            shared,
+            request,
+            say,
+        }
+        .follow(held.call)
+        .await;
+    }
+    if let Some(level) = request.log_level() {
+        shared.wish_level(level);
+    }
+    let has_sessions = peer.version.has_handshake();
+    let turn = Turn {
+        shared,
+        request,
+        say,
+    };
+    let call = turn.begin(&peer, None)?;
+    if has_sessions {
+        return turn.follow(call).await;
+    }
+    turn.rounds(&peer, call).await
+}
+
+/// A request and whom to tell how it goes.
+struct Turn {
+    shared: Arc<Shared>,
+    request: Request,
+    say: Say,
+}
+
+impl Turn {
+    fn begin(
+        &self,
+        peer: &conversation::Peer,
+        answers: Option<&Answers>,
+    ) -> Result<Call, RpcError> {
+        let (shared, request) = (&self.shared, &self.request);
+        let id = shared.ids.next();
+        let params = cross::params(request, peer, &shared.profile, id, answers)?;
+        let call = conversation::Call::new(id, request.method(), &params, peer);
+        let may_ask = matches!(
+            request.method(),
+            request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
+        );
+        let slot = shared.begin(call, may_ask && request.asks() != Asks::Never)?;
+        let shared = Arc::clone(shared);
+        Ok(Call { id, slot, shared })
+    }
+
+    /// A call of a server that asks by its answer, for a caller that may have to be asked while it goes on.
+    async fn rounds(self, peer: &conversation::Peer, mut call: Call) -> Result<Outcome, RpcError> {
+        let mut has_listed = false;
+        for _ in 0..MOST_ROUNDS {
+            let result = match self.end(&call).await {
+                Ok(result) => result,
+                // The tool wants headers that nobody knew of: they are in its schema. It was not called.
+                Err(error)
+                    if error.code == error::HEADER_MISMATCH
+                        && self.request.method() == request::TOOLS_CALL
+                        && !has_listed =>
+                {
+                    has_listed = true;
+                    self.list_tools(peer).await?;
+                    call = self.begin(peer, None)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let asks = cross::result_type(&result).is_some_and(|kind| kind == "input_required");
+            match (asks, self.request.asks()) {
+                (false, _) | (true, Asks::ByRetry) => return Ok(result.into()),
+                (true, Asks::Inline) => {
+                    let answers = self.ask_all(&result).await?;
+                    call = self.begin(peer, Some(&answers))?;
+                }
+                (true, _) => {
+                    let words = "the server asks for something, and this client cannot be asked";
+                    return Err(RpcError::invalid_request(words));
+                }
+            }
+        }
+        let words = format!("the server still asks after {MOST_ROUNDS} answers");
+        Err(RpcError::internal(words))
+    }
+
+    /// Has the link learn which arguments of which tools are repeated in headers.
+    async fn list_tools(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let id = self.shared.ids.next();
+            let whole = cross::params(&self.request, peer, &self.shared.profile, id, None)?;
+            let whole: Value = serde_json::from_slice(&whole).unwrap_or_default();
+            let mut params = json!({ "_meta": whole["_meta"] });
+            if let Some(cursor) = cursor {
+                params["cursor"] = cursor;
+            }
+            let text = params.to_string();
+            let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
+            let slot = self.shared.begin(call, false)?;
+            let shared = Arc::clone(&self.shared);
+            let page = self.end(&Call { id, slot, shared }).await?;
+            let page: Value = serde_json::from_str(page.get()).unwrap_or_default();
+            if page["nextCursor"].is_null() {
+                break;
+            }
+            cursor = Some(page["nextCursor"].clone());
+        }
+        Ok(())
+    }
+
+    /// How a call ends, where the server asks nothing on the way.
+    async fn end(&self, call: &Call) -> Result<Box<RawValue>, RpcError> {
+        loop {
+            match call.slot.next().await {
+                Said::Done(result) => return result,
+                Said::Question(_) => {}
+                other => self.pass(other).await,
+            }
+        }
+    }
+
+    /// A call of a server that asks while it works.
+    async fn follow(self, call: Call) -> Result<Outcome, RpcError> {
+        loop {
+            let question = match call.slot.next().await {
+                Said::Done(result) => return Ok(result?.into()),
+                Said::Question(question) => question,
+                other => {
+                    self.pass(other).await;
+                    continue;
+                }
+            };
+            let Some(asked) = self.askable(&question) else {
+                continue;
+            };
+            match self.request.asks() {
+                Asks::ByRetry => {
+                    let mut questions = vec![(key(1), question)];
+                    while let Some(more) = call.slot.next_question() {
+                        if self.askable(&more).is_some() {
+                            questions.push((key(questions.len() + 1), more));
+                        }
+                    }
+                    return hold(call, questions, &self.request);
+                }
+                _ => self.ask(&call, question.number, asked).await,
+            }
+        }
+    }
+
+    /// The question, if the caller can be asked it. If not, the server is told.
+    fn askable(&self, question: &Question) -> Option<InputRequest> {
+        let asked = read(&question.method, &question.params);
+        let asked = asked.filter(|asked| cross::can_be_asked(&self.request, asked));
+        if asked.is_none() {
+            let words = format!("the client cannot be asked for `{}`", question.method);
+            let error = RpcError::invalid_request(words);
+            self.shared.answer(question.number, Err(&error));
+        }
+        asked
+    }
+
+    /// Asks while the call goes on, and hands the answer to the server.
+    async fn ask(&self, call: &Call, number: u64, asked: InputRequest) {
+        let (reply, mut answer) = match self.request.ask(asked) {
+            Ok(asked) => asked,
+            Err(error) => return self.shared.answer(number, Err(&error)),
+        };
+        self.say.say(reply).await;
+        let answered = tokio::select! {
+            answered = &mut answer => Some(answered),
+            () = call.slot.moot(number) => None,
+        };
+        match answered {
+            Some(answered) => {
+                let answered = answered.as_deref();
+                self.shared.answer(number, answered);
+            }
+            None => self.say.say(answer.take_back()).await,
+        }
+    }
+
+    /// Asks everything that a server of 2026-07-28 wants to know, one after the other.
+    async fn ask_all(&self, result: &RawValue) -> Result<Answers, RpcError> {
+        let wrong = |err| RpcError::internal(format!("the server's questions do not fit: {err}"));
+        let asked: InputRequiredResult = serde_json::from_str(result.get()).map_err(wrong)?;
+        let mut answers = Answers {
+            state: asked.request_state,
+            ..Answers::default()
+        };
+        for (key, question) in asked.input_requests.unwrap_or_default() {
+            let (reply, answer) = self.request.ask(question)?;
+            self.say.say(reply).await;
+            answers.responses.push((key, answer.await?));
+        }
+        Ok(answers)
+    }
+
+    async fn pass(&self, said: Said) {
+        let reply = match said {
+            Said::Progress(params) => {
+                let mut report = ProgressReport::new(params.progress);
+                report.total = params.total;
+                report.message = params.message;
+                Reply::Progress(report)
+            }
+            Said::Notice(method, params) if &*method == notification::MESSAGE => {
+                match serde_json::from_str::<LoggingMessageParams>(params.get()) {
+                    Ok(params) => Reply::Log(params),
+                    Err(_) => return,
+                }
+            }
+            Said::Notice(method, params) => {
+                Reply::Notify(lmcp_core::Notice::new(String::from(method), params))
+            }
+            Said::Question(_) | Said::Done(_) => return,
+        };
+        self.say.say(reply).await;
+    }
+}
+
+/// Ends the request with questions; the call goes on when it comes back.
+fn hold(
+    call: Call,
+    questions: Vec<(String, Question)>,
+    request: &Request,
+) -> Result<Outcome, RpcError> {
+    let asked: serde_json::Map<_, _> = questions
+        .iter()
+        .map(|(key, question)| {
+            let asked = json!({ "method": question.method, "params": question.params });
+            (key.clone(), asked)
+        })
+        .collect();
+    let shared = Arc::clone(&call.shared);
+    let state = shared.held.hold(call, questions, request)?;
+    let result = json!({
+        "resultType": "input_required",
+        "inputRequests": asked,
+        "requestState": state,
+    });
+    let result = to_raw_value(&result).map_err(|err| RpcError::internal(err.to_string()))?;
+    Ok(result.into())
+}
+
+fn key(number: usize) -> String {
+    format!("question {number}")
+}
+
+/// How often a server may ask before it answers one request.
+const MOST_ROUNDS: usize = 32;
+
+/// Pages of a list of tools that are read for their headers.
+const MOST_PAGES: usize = 100;

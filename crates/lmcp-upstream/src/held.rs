@@ -1,0 +1,101 @@
+//! Calls of servers that ask while they work, for callers that are asked by the answer to their request: the call is held
+//! until the caller comes back with its answers.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use lmcp_core::Request;
+use lmcp_wire::{RpcError, params::Params};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{call::Call, slot::Question};
+
+/// A call that waits.
+pub(crate) struct Held {
+    pub(crate) call: Call,
+    /// What was asked, by the keys that the caller was given.
+    pub(crate) questions: Vec<(String, Question)>,
+    owner: String,
+    method: String,
+    until: Instant,
+}
+
+/// All of them, by the state that callers bring back.
+#[derive(Default)]
+pub(crate) struct HeldCalls(Mutex<HashMap<String, Held>>);
+
+impl HeldCalls {
+    /// Holds a call, and returns the state to come back with.
+    pub(crate) fn hold(
+        &self,
+        call: Call,
+        questions: Vec<(String, Question)>,
+        request: &Request,
+    ) -> Result<String, RpcError> {
+        let mut all = self.lock();
+        let now = Instant::now();
+        all.retain(|_, held| now < held.until);
+        if all.len() >= MOST_HELD {
+            let words = format!("{MOST_HELD} calls wait for answers already; try again later");
+            let data = json!({ "retriable": true, "limit": "held_calls", "value": MOST_HELD });
+            return Err(RpcError::internal(words).with_data(data));
+        }
+        let state = random()?;
+        let held = Held {
+            call,
+            questions,
+            owner: request.caller().owner().into_owned(),
+            method: request.method().to_owned(),
+            until: now + LONGEST_HELD,
+        };
+        all.insert(state.clone(), held);
+        Ok(state)
+    }
+
+    /// The call that a request comes back for.
+    pub(crate) fn take(&self, request: &Request) -> Option<Held> {
+        let params: Params<'_> = request.params().ok()?;
+        let state: String = serde_json::from_str(params.request_state?.get()).ok()?;
+        let mut all = self.lock();
+        let held = all.get(&state)?;
+        let is_its = held.owner == request.caller().owner() && held.method == request.method();
+        let is_good = is_its && Instant::now() < held.until;
+        is_good.then(|| all.remove(&state)).flatten()
+    }
+
+    /// Lets go of those whose callers did not come back in time.
+    pub(crate) fn expire(&self) {
+        let now = Instant::now();
+        let (old, kept) = std::mem::take(&mut *self.lock())
+            .into_iter()
+            .partition::<HashMap<_, _>, _>(|(_, held)| held.until <= now);
+        self.lock().extend(kept);
+        // Dropping one cancels its call, which locks what is shared.
+        drop(old);
+    }
+
+    pub(crate) fn clear(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        drop(all);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 128 bits that nobody guesses.
+fn random() -> Result<String, RpcError> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|err| RpcError::internal(format!("no random numbers: {err}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Calls that wait for their callers, and for how long.
+const MOST_HELD: usize = 256;
+const LONGEST_HELD: Duration = Duration::from_secs(600);

@@ -1,0 +1,40 @@
+//! An MCP server elsewhere, of any revision, as a [`Service`](lmcp_core::Service) like any other.
+//!
+//! An [`Upstream`] is a conversation and a way to a server, on a task of its own. Many callers share it, each in its own
+//! revision; what the server's revision lacks is made up for on the way. A [`Client`](lmcp_core::Client) is connected to
+//! one by [`url`], [`socket`] or [`command`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), lmcp_core::client::Error> {
+//! use lmcp_core::Client;
+//!
+//! let client = Client::connect(lmcp_upstream::command("npx").args(["-y", "some-server"])).await?;
+//! for tool in client.list_tools().await? {
+//!     let _ = tool.name;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `target` | what a client connects to |
+//! | `upstream` | the handle that callers share |
+//! | `pump` | the task: opens the way, carries lines, opens it again |
+//! | `state`, `slot` | what goes on, and what waits for each caller |
+//! | `call`, `held` | one call from its beginning to its end; calls that wait for their caller to come back |
+//! | `cross` | from the revision of a caller to that of the server, and back |
+//! | `listen` | who wants to hear of what |
+
+mod call;
+mod cross;
+mod held;
+mod listen;
+mod pump;
+mod slot;
+mod state;
+mod target;
+mod upstream;
+
+pub use target::{CommandTarget, SocketTarget, UrlTarget, command, socket, url};
+pub use upstream::{Builder, Upstream};

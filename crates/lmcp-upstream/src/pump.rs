@@ -1,0 +1,186 @@
+//! The task of an upstream: it opens the way to the server when somebody wants it, carries lines both ways, and opens it
+//! again when it is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_client::{Channel, Error, Event, conversation::PROBE_WAIT};
+use lmcp_wire::RpcError;
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::state::Shared;
+
+/// How a conversation ended.
+enum Ended {
+    /// Whoever held the upstream closes it.
+    Closed,
+    /// The server had opened, and went.
+    Lost,
+    /// It went before, or could not be reached: why, and whether it may help to try again.
+    Failed(String, bool),
+    /// It is to be opened in another way.
+    Again,
+    /// It cannot be spoken with, and everybody knows.
+    Unfit,
+}
+
+pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>) {
+    let mut failures = 0;
+    while wanted(&shared, &mut closing).await {
+        let began = Instant::now();
+        if !attempts(&shared, &mut closing).await {
+            break;
+        }
+        // A server that does not last is looked for ever more seldom.
+        failures = if began.elapsed() < LASTING {
+            failures + 1
+        } else {
+            0
+        };
+        if failures > 1 && is_closed_within(&mut closing, pause(failures)).await {
+            break;
+        }
+    }
+    shared.close();
+}
+
+/// Waits until whoever holds the upstream closes it.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    // An error means that the upstream is gone.
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+async fn is_closed_within(closing: &mut watch::Receiver<bool>, time: Duration) -> bool {
+    timeout(time, closed(closing)).await.is_ok()
+}
+
+/// Waits until somebody wants a server. `false`: nobody ever will.
+async fn wanted(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bool {
+    loop {
+        let woken = shared.woken.notified();
+        if shared.is_wanted() {
+            return true;
+        }
+        tokio::select! {
+            biased;
+            () = closed(closing) => return false,
+            () = woken => {}
+        }
+    }
+}
+
+/// Connects, as often as makes sense. `false`: it is closed.
+async fn attempts(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bool {
+    let (began, mut failures) = (Instant::now(), 0);
+    loop {
+        let opened = tokio::select! {
+            biased;
+            () = closed(closing) => return false,
+            opened = shared.route.open() => opened,
+        };
+        let ended = match opened {
+            Ok(channel) => converse(shared, channel, closing).await,
+            Err(Error::Unreachable(why)) => Ended::Failed(why, true),
+            Err(err) => Ended::Failed(err.to_string(), false),
+        };
+        match ended {
+            Ended::Closed => return false,
+            Ended::Lost | Ended::Unfit => return true,
+            Ended::Again => {}
+            Ended::Failed(why, retriable) => {
+                failures += 1;
+                let is_late = began.elapsed() >= PATIENCE;
+                // A process that ends at once does so the next time, too.
+                if !retriable || is_late || !shared.route.is_shared() {
+                    give_up(shared, &why, retriable);
+                    return true;
+                }
+                if is_closed_within(closing, pause(failures)).await {
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+fn give_up(shared: &Arc<Shared>, why: &str, retriable: bool) {
+    let error = RpcError::internal(why.to_owned())
+        .with_data(json!({ "retriable": retriable, "fault": "transport" }));
+    shared.lock().conversation.give_up(&error);
+    shared.settle();
+    shared.failed(error);
+}
+
+/// Carries lines until the way is lost.
+async fn converse(
+    shared: &Arc<Shared>,
+    mut channel: Channel,
+    closing: &mut watch::Receiver<bool>,
+) -> Ended {
+    shared.lock().conversation.opened();
+    let deadline = Instant::now() + PROBE_WAIT;
+    loop {
+        let settled = shared.settle();
+        settled
+            .lines
+            .into_iter()
+            .for_each(|line| channel.send(line));
+        if settled.is_over {
+            channel.close().await;
+            return Ended::Unfit;
+        }
+        let is_probing = shared.lock().conversation.is_probing();
+        let event = tokio::select! {
+            biased;
+            () = closed(closing) => {
+                channel.close().await;
+                return Ended::Closed;
+            }
+            event = channel.next() => event,
+            () = shared.woken.notified() => continue,
+            () = sleep_until(deadline), if is_probing && !shared.route.is_http() => {
+                shared.lock().conversation.probe_expired();
+                continue;
+            }
+        };
+        match event {
+            Event::Line(line) => shared.lock().conversation.line(&line),
+            Event::Unsent(line) => shared.lock().conversation.unsent(&line),
+            Event::Lost(why) => return lost(shared, why, true),
+            Event::Refused(why) => return lost(shared, why, false),
+            _ => {}
+        }
+    }
+}
+
+fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
+    let mut state = shared.lock();
+    let reopens = state.conversation.reopens();
+    let was_open = state.conversation.is_open();
+    state.conversation.lost(&why);
+    drop(state);
+    shared.is_there(None);
+    shared.settle();
+    match (was_open, reopens) {
+        (true, _) if retriable => Ended::Lost,
+        (true, _) => Ended::Failed(why, false),
+        (false, true) => Ended::Again,
+        (false, false) => Ended::Failed(why, retriable),
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    (FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10))).min(LONGEST_PAUSE)
+}
+
+/// How long a server that is not there is looked for before callers are told.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that is there for less is as good as none.
+const LASTING: Duration = Duration::from_secs(1);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);

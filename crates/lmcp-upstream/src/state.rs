@@ -1,0 +1,350 @@
+//! What goes on with one server, between its callers and the task that speaks with it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use lmcp_client::{
+    Route,
+    conversation::{Call, Conversation, Ids, Output, Peer, Profile},
+};
+use lmcp_core::{
+    Tasks,
+    client::{Answerer, Asked},
+};
+use lmcp_wire::{
+    RpcError,
+    input::InputRequest,
+    method::{input, notification},
+};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    held::HeldCalls,
+    listen::Listeners,
+    slot::{Question, Slot},
+};
+
+/// Everything that callers and the task share.
+pub(crate) struct Shared {
+    pub(crate) route: Route,
+    pub(crate) profile: Profile,
+    pub(crate) ids: Ids,
+    pub(crate) answer: Option<Answerer>,
+    pub(crate) hear: Option<Hear>,
+    pub(crate) held: HeldCalls,
+    state: Mutex<State>,
+    /// Something is to be sent.
+    pub(crate) woken: Notify,
+    pub(crate) status: watch::Sender<Status>,
+    /// How many wait for a server.
+    wanting: AtomicUsize,
+    /// Questions that are being answered.
+    answering: Tasks,
+}
+
+/// Hears log messages that belong to no call.
+pub(crate) type Hear = Arc<dyn Fn(&RawValue) + Send + Sync>;
+
+/// How it stands with the server.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    /// The server, while it is there.
+    peer: Option<Arc<Peer>>,
+    /// How often it could not be reached: whoever waits is told of the next time, whatever comes after it.
+    failures: u64,
+    /// Why it could not the last time.
+    error: Option<RpcError>,
+}
+
+pub(crate) struct State {
+    pub(crate) conversation: Conversation,
+    pub(crate) slots: BTreeMap<i64, Taker>,
+    /// Who was asked what.
+    asked: HashMap<u64, i64>,
+    pub(crate) listeners: Listeners,
+    is_closed: bool,
+}
+
+/// Who waits for an answer.
+pub(crate) struct Taker {
+    pub(crate) slot: Arc<Slot>,
+    /// Can it be asked something?
+    pub(crate) is_askable: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        route: Route,
+        profile: Profile,
+        answer: Option<Answerer>,
+        hear: Option<Hear>,
+    ) -> Self {
+        let ids = Ids::default();
+        let state = State {
+            conversation: Conversation::new(profile.clone(), ids.clone()),
+            slots: BTreeMap::new(),
+            asked: HashMap::new(),
+            listeners: Listeners::default(),
+            is_closed: false,
+        };
+        Self {
+            route,
+            profile,
+            ids,
+            answer,
+            hear,
+            held: HeldCalls::default(),
+            state: Mutex::new(state),
+            woken: Notify::new(),
+            status: watch::Sender::new(Status::default()),
+            wanting: AtomicUsize::new(0),
+            answering: Tasks::default(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a call.
+    pub(crate) fn begin(&self, call: Call, is_askable: bool) -> Result<Arc<Slot>, RpcError> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        if state.slots.len() >= MOST_CALLS {
+            let words = format!("{MOST_CALLS} calls wait for the server already; try again later");
+            let data = json!({ "retriable": true, "limit": "upstream_calls", "value": MOST_CALLS });
+            return Err(RpcError::internal(words).with_data(data));
+        }
+        let slot = Arc::<Slot>::default();
+        let taker = Taker {
+            slot: Arc::clone(&slot),
+            is_askable,
+        };
+        state.slots.insert(call.id, taker);
+        state.conversation.call(call);
+        drop(state);
+        self.woken.notify_one();
+        Ok(slot)
+    }
+
+    pub(crate) fn cancel(&self, id: i64) {
+        let mut state = self.lock();
+        if state.slots.remove(&id).is_some() {
+            state.conversation.cancel(id);
+            drop(state);
+            self.woken.notify_one();
+        }
+    }
+
+    pub(crate) fn answer(&self, question: u64, answer: Result<&RawValue, &RpcError>) {
+        self.lock().conversation.answer(question, answer);
+        self.woken.notify_one();
+    }
+
+    /// The server, once it is there.
+    pub(crate) async fn peer(&self) -> Result<Arc<Peer>, RpcError> {
+        let mut status = self.status.subscribe();
+        let failures = {
+            let now = status.borrow_and_update();
+            if let Some(peer) = &now.peer {
+                return Ok(Arc::clone(peer));
+            }
+            now.failures
+        };
+        if self.lock().is_closed {
+            return Err(closed());
+        }
+        let _wanting = Wanting::new(self);
+        self.woken.notify_one();
+        loop {
+            if status.changed().await.is_err() {
+                return Err(closed());
+            }
+            let now = status.borrow_and_update();
+            if let Some(peer) = &now.peer {
+                return Ok(Arc::clone(peer));
+            }
+            if now.failures > failures {
+                return Err(now.error.clone().unwrap_or_else(closed));
+            }
+        }
+    }
+
+    /// The server cannot be reached, or is none.
+    pub(crate) fn failed(&self, error: RpcError) {
+        self.status.send_modify(|status| {
+            status.peer = None;
+            status.failures += 1;
+            status.error = Some(error);
+        });
+    }
+
+    /// The server is there, or it is not any more.
+    pub(crate) fn is_there(&self, peer: Option<Arc<Peer>>) {
+        self.status.send_modify(|status| status.peer = peer);
+    }
+
+    /// Does anybody want a server?
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanting.load(Ordering::Acquire) > 0 || self.lock().conversation.wants_server()
+    }
+
+    /// Does what the conversation says, and returns the lines that are to be sent.
+    pub(crate) fn settle(self: &Arc<Self>) -> Settled {
+        let mut settled = Settled::default();
+        let mut state = self.lock();
+        while let Some(output) = state.conversation.output() {
+            match output {
+                Output::Send(line) => settled.lines.push(line),
+                Output::Ready(peer) => self.is_there(Some(peer)),
+                Output::Unfit(error) => {
+                    self.failed(error);
+                    settled.is_over = true;
+                }
+                Output::Progress(id, params) => {
+                    if let Some(taker) = state.slots.get(&id) {
+                        taker.slot.progress(params);
+                    }
+                }
+                Output::Done(id, result) => {
+                    if let Some(taker) = state.slots.remove(&id) {
+                        taker.slot.done(result);
+                    }
+                }
+                Output::Heard(method, params) => self.heard(&mut state, method, params),
+                Output::Asked(number, method, params) => {
+                    let question = Question {
+                        number,
+                        method,
+                        params,
+                    };
+                    self.asked(&mut state, question);
+                }
+                Output::TakenBack(number) => {
+                    let asked = state.asked.remove(&number);
+                    if let Some(taker) = asked.and_then(|id| state.slots.get(&id)) {
+                        taker.slot.take_back(number);
+                    }
+                }
+                _ => {}
+            }
+        }
+        settled
+    }
+
+    fn heard(&self, state: &mut State, method: Box<str>, params: Box<RawValue>) {
+        if state.listeners.hear(&method, &params) {
+            return;
+        }
+        if &*method == notification::MESSAGE
+            && let Some(hear) = &self.hear
+        {
+            return hear(&params);
+        }
+        // Where several calls run nobody can tell which one it is about, and it may be for one caller alone.
+        let mut slots = state.slots.values();
+        if let (Some(only), None) = (slots.next(), slots.next()) {
+            only.slot.notice(method, params);
+        }
+    }
+
+    /// Hands a question to whoever answers it: one for all, or the call that began last, for servers ask at once.
+    fn asked(self: &Arc<Self>, state: &mut State, question: Question) {
+        if let Some(answer) = &self.answer {
+            return self.answer_with(Arc::clone(answer), &question);
+        }
+        let mut takers = state.slots.iter().rev();
+        match takers.find(|(_, taker)| taker.is_askable) {
+            Some((id, taker)) => {
+                state.asked.insert(question.number, *id);
+                taker.slot.question(question);
+            }
+            None => {
+                let words = "no call goes on whose client could be asked";
+                let error = RpcError::invalid_request(words);
+                state.conversation.answer(question.number, Err(&error));
+            }
+        }
+    }
+
+    fn answer_with(self: &Arc<Self>, answer: Answerer, question: &Question) {
+        let asked = read(&question.method, &question.params);
+        let (number, shared) = (question.number, Arc::downgrade(self));
+        // On a task of its own: people think long, and the state is locked here.
+        self.answering.spawn(async move {
+            let answered = match asked {
+                Some(asked) => answer(Asked::new(String::new(), asked)).await,
+                None => Err(RpcError::invalid_params("the question cannot be read")),
+            };
+            let answered = answered.and_then(|answer| {
+                to_raw_value(&answer).map_err(|err| RpcError::internal(err.to_string()))
+            });
+            if let Some(shared) = shared.upgrade() {
+                shared.answer(number, answered.as_deref());
+            }
+        });
+    }
+
+    /// The task has ended: nobody gets an answer any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        for taker in std::mem::take(&mut state.slots).into_values() {
+            taker.slot.done(Err(closed()));
+        }
+        state.listeners.close();
+        drop(state);
+        self.held.clear();
+        self.failed(closed());
+    }
+}
+
+/// What came of a turn.
+#[derive(Default)]
+pub(crate) struct Settled {
+    pub(crate) lines: Vec<bytes::Bytes>,
+    /// The server cannot be spoken with.
+    pub(crate) is_over: bool,
+}
+
+/// A question, as far as it is one that is known.
+pub(crate) fn read(method: &str, params: &RawValue) -> Option<InputRequest> {
+    let known = matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS);
+    let whole = json!({ "method": method, "params": params });
+    known.then(|| serde_json::from_value(whole).ok()).flatten()
+}
+
+/// Somebody who waits for a server.
+struct Wanting<'a>(&'a Shared);
+
+impl<'a> Wanting<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.wanting.fetch_add(1, Ordering::AcqRel);
+        Self(shared)
+    }
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.wanting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn closed() -> RpcError {
+    RpcError::internal("the client is closed")
+        .with_data(json!({ "retriable": false, "fault": "transport" }))
+}
+
+/// Calls that wait for answers of one server.
+const MOST_CALLS: usize = 4096;

@@ -1,0 +1,249 @@
+//! The handle that callers of a server share.
+
+use std::{fmt, sync::Arc};
+
+use lmcp_client::{
+    Route,
+    conversation::{Call, Profile},
+};
+use lmcp_core::{
+    Payload, Replies, Request, Service, Tasks,
+    client::{Answerer, Settings},
+};
+use lmcp_wire::{
+    ClientCapabilities, Implementation, ProtocolVersion, RpcError, legacy::SetLevelParams,
+    method::request,
+};
+use serde_json::{json, value::RawValue};
+use tokio::sync::watch;
+
+use crate::{
+    call, cross, pump,
+    state::{Hear, Shared},
+};
+
+/// A server elsewhere, as a [`Service`]: callers of every revision share it, whatever revision it speaks.
+///
+/// It connects when it is first needed, and again whenever the server is lost: what the server may have begun gets an error
+/// that says so, everything else waits for the next one. Dropping the last clone hangs up, and ends the process that was
+/// started for it.
+#[derive(Clone)]
+pub struct Upstream(Arc<Owner>);
+
+struct Owner {
+    shared: Arc<Shared>,
+    closing: watch::Sender<bool>,
+    /// Ends with the owner.
+    pump: Tasks,
+}
+
+impl Upstream {
+    /// A server that is reached so. Questions that it asks while it works go to the client of the call.
+    pub fn new(route: Route) -> Self {
+        Self::builder(route).build()
+    }
+
+    /// The same, with more to be said.
+    pub fn builder(route: Route) -> Builder {
+        let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
+        let mut profile = Profile::new(Implementation::new("lmcp", env!("CARGO_PKG_VERSION")));
+        profile.capabilities = serde_json::from_value(declared).unwrap_or_default();
+        Builder {
+            route,
+            profile,
+            answer: None,
+            hear: None,
+        }
+    }
+
+    /// Waits until the server is there.
+    ///
+    /// # Errors
+    /// It is not, or it cannot be spoken with.
+    pub async fn ready(&self) -> Result<ProtocolVersion, RpcError> {
+        Ok(self.0.shared.peer().await?.version)
+    }
+
+    /// Says good-bye to the server, and waits until it has ended.
+    pub async fn close(&self) {
+        let _ = self.0.closing.send(true);
+        let mut status = self.0.shared.status.subscribe();
+        while !self.0.pump.is_empty() {
+            if status.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Tells the server that the client works in other folders now.
+    pub fn roots_changed(&self) {
+        let method = lmcp_wire::method::notification::ROOTS_CHANGED;
+        self.0.shared.lock().conversation.notify(method);
+        self.0.shared.woken.notify_one();
+    }
+}
+
+/// What is to be known of a server before it is spoken with.
+#[must_use = "`build` makes the upstream"]
+pub struct Builder {
+    route: Route,
+    profile: Profile,
+    answer: Option<Answerer>,
+    hear: Option<Hear>,
+}
+
+impl Builder {
+    /// Who calls, as servers with sessions are told.
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.profile.info = info;
+        self
+    }
+
+    /// What callers can be asked for, as servers with sessions are told: everything, unless it is said here.
+    pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.profile.capabilities = capabilities;
+        self
+    }
+
+    /// Speaks this revision and no other.
+    pub fn version(mut self, version: ProtocolVersion) -> Self {
+        self.profile.pinned = Some(version);
+        self
+    }
+
+    /// Answers for all callers what a server with sessions asks.
+    pub fn answer(mut self, answer: Answerer) -> Self {
+        self.answer = Some(answer);
+        self
+    }
+
+    /// Is so what a client says of itself.
+    pub(crate) fn settings(mut self, settings: &Settings) -> Self {
+        self.profile.info = settings.info.clone();
+        self.profile.capabilities = settings.capabilities.clone();
+        self.profile.pinned = settings.version;
+        self.answer.clone_from(&settings.answer);
+        let logs = settings.clone();
+        self.hear = Some(Arc::new(move |params: &RawValue| {
+            if let Ok(message) = serde_json::from_str(params.get()) {
+                logs.log(message);
+            }
+        }));
+        self
+    }
+
+    /// Nothing is connected to before somebody calls.
+    pub fn build(self) -> Upstream {
+        let shared = Arc::new(Shared::new(
+            self.route,
+            self.profile,
+            self.answer,
+            self.hear,
+        ));
+        let (closing, closed) = watch::channel(false);
+        let pump = Tasks::default();
+        pump.spawn(pump::run(Arc::clone(&shared), closed));
+        Upstream(Arc::new(Owner {
+            shared,
+            closing,
+            pump,
+        }))
+    }
+}
+
+impl Service for Upstream {
+    fn call(&self, request: Request) -> Replies {
+        let shared = Arc::clone(&self.0.shared);
+        match request.method() {
+            request::INITIALIZE | request::DISCOVER => Replies::later(async move {
+                match shared.peer().await {
+                    Ok(peer) => Replies::done(cross::opening(&peer)),
+                    Err(error) => Replies::error(error),
+                }
+            }),
+            request::PING => Replies::later(ping(shared)),
+            request::SET_LEVEL => match set_level(&shared, &request) {
+                Ok(()) => Replies::done(Payload::Acknowledged),
+                Err(error) => Replies::error(error),
+            },
+            request::LISTEN => Replies::speaking(|say| shared.listen(request, say)),
+            request::SUBSCRIBE | request::UNSUBSCRIBE => Replies::later(async move {
+                match shared.watch(&request).await {
+                    Ok(outcome) => Replies::done(outcome),
+                    Err(error) => Replies::error(error),
+                }
+            }),
+            _ => Replies::speaking(|say| call::answer(shared, request, say)),
+        }
+    }
+
+    fn close(&self) {
+        self.0.shared.lock().listeners.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.shared.lock().slots.is_empty()
+    }
+}
+
+/// Asks the server whether it is there, in whatever words it knows.
+async fn ping(shared: Arc<Shared>) -> Replies {
+    let pinged = async {
+        let peer = shared.peer().await?;
+        let id = shared.ids.next();
+        let (method, params) = if peer.version.has_handshake() {
+            (request::PING, json!({}))
+        } else {
+            let head = json!({
+                lmcp_wire::meta::PROTOCOL_VERSION: peer.version.as_str(),
+                lmcp_wire::meta::CLIENT_INFO: shared.profile.info,
+                lmcp_wire::meta::CLIENT_CAPABILITIES: {},
+            });
+            (request::DISCOVER, json!({ "_meta": head }))
+        };
+        let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
+        let slot = shared.begin(call, false)?;
+        loop {
+            if let crate::slot::Said::Done(result) = slot.next().await {
+                return result.map(drop);
+            }
+        }
+    };
+    match pinged.await {
+        Ok(()) => Replies::done(Payload::Acknowledged),
+        Err(error) => Replies::error(error),
+    }
+}
+
+fn set_level(shared: &Shared, request: &Request) -> Result<(), RpcError> {
+    let SetLevelParams { level, .. } = request.params()?;
+    let Some(session) = request.session() else {
+        return Err(RpcError::method_not_found(request.method()));
+    };
+    session.live()?.set_level(level);
+    shared.wish_level(level);
+    Ok(())
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.pump.abort();
+        self.shared.close();
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Upstream")
+            .field(&self.0.shared.route.to_string())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("route", &self.route)
+            .finish_non_exhaustive()
+    }
+}

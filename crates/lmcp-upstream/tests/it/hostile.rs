@@ -1,0 +1,125 @@
+//! Servers that are odd, old or hostile.
+
+use lmcp_core::{Client, client::Fault};
+use lmcp_upstream::command;
+use serde_json::json;
+
+use crate::support::{builder, soon, text};
+use lmcp_wire::ProtocolVersion;
+
+/// A server in Python: it answers line by line as the function `answer` of the script says.
+fn scripted(answer: &str) -> lmcp_upstream::CommandTarget {
+    let script = format!(
+        r#"
+import json, sys
+def say(message): print(json.dumps(message), flush=True)
+def ok(id, result): say({{"jsonrpc": "2.0", "id": id, "result": result}})
+def hello(id): ok(id, {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "odd", "version": "1"}}}})
+def content(text): return {{"content": [{{"type": "text", "text": text}}]}}
+print("starting up ...", flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method = message.get("id"), message.get("method")
+{answer}
+"#
+    );
+    command("python3").args(["-c", &script])
+}
+
+#[tokio::test]
+async fn an_old_server_that_is_silent_about_what_it_does_not_know() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call": ok(id, content("old"))
+"#,
+    );
+    let client = soon(Client::connect(target)).await.unwrap();
+    assert_eq!(text(&client, "any", json!({})).await, "old");
+}
+
+#[tokio::test]
+async fn an_old_server_that_ends_when_it_is_asked_what_it_is() {
+    let target = scripted(
+        r#"
+    if method == "server/discover": sys.exit("unknown method")
+    if method == "initialize": hello(id)
+    if method == "tools/call": ok(id, content("old"))
+"#,
+    );
+    let client = soon(Client::connect(target)).await.unwrap();
+    assert_eq!(text(&client, "any", json!({})).await, "old");
+}
+
+#[tokio::test]
+async fn garbage_answers_to_nothing_and_second_answers_harm_nobody() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "server/discover": say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
+    if method == "tools/call":
+        print("}{ garbage \u0000", flush=True)
+        print("[1, 2, {}]", flush=True)
+        say({"jsonrpc": "2.0", "id": 99999, "result": {}})
+        say({"jsonrpc": "2.0", "id": "what", "error": {"code": 1, "message": "?"}})
+        say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 77, "progress": 1}})
+        say({"jsonrpc": "2.0", "id": 7, "method": "roots/list"})
+        say({"jsonrpc": "2.0", "id": 8, "method": "no/such"})
+        ok(id, content("first")); ok(id, content("second"))
+"#,
+    );
+    let client = soon(builder(ProtocolVersion::V2025_06_18).connect(target))
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        assert_eq!(text(&client, "any", json!({})).await, "first");
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_an_end_is_not_read_for_ever() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        while True: sys.stdout.write("x" * 65536)
+"#,
+    );
+    let client = soon(builder(ProtocolVersion::V2025_06_18).connect(target))
+        .await
+        .unwrap();
+    let error = soon(client.call_tool("any", json!({}))).await.unwrap_err();
+    assert_eq!(error.fault(), Fault::Transport, "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_where_a_time_is_set() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "notifications/cancelled": print("cancelled", file=sys.stderr)
+"#,
+    );
+    let builder = builder(ProtocolVersion::V2025_06_18);
+    let client = builder
+        .timeout(std::time::Duration::from_millis(50))
+        .connect(target);
+    let client = soon(client).await.unwrap();
+    let error = soon(client.call_tool("any", json!({}))).await.unwrap_err();
+    assert!(
+        error.is_retriable() && error.message.contains("within"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_of_a_revision_that_nobody_knows_is_refused_in_words() {
+    let target = scripted(
+        r#"
+    if method == "initialize": ok(id, {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {}})
+    else: say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
+"#,
+    );
+    let error = soon(Client::connect(target)).await.unwrap_err();
+    assert!(error.message.contains("1999-01-01"), "{error}");
+}

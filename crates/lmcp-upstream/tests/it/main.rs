@@ -1,0 +1,9 @@
+//! A client and an upstream against servers of every kind, over every link.
+
+mod client;
+mod crossing;
+mod hostile;
+mod process;
+#[path = "../probe/server.rs"]
+mod server;
+mod support;

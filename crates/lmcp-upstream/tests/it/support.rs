@@ -1,0 +1,139 @@
+//! What the tests share: servers on every link, and a stop for tests that would hang.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use lmcp_core::{
+    Client, Endpoint, Error,
+    client::{Builder, Calling, Event},
+    unix,
+};
+use lmcp_upstream::{command, socket, url};
+use lmcp_wire::{ProtocolVersion, input::InputRequest};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+use crate::server::server;
+
+/// Stops a test that would hang. Not a threshold: nothing here takes a tenth of it.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future)
+        .await
+        .expect("nothing hangs")
+}
+
+/// How the server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Url,
+    Socket,
+    Command,
+}
+
+pub(crate) const EVERY: [By; 3] = [By::Url, By::Socket, By::Command];
+
+/// A server that runs, if it is not started by its client.
+pub(crate) struct Place {
+    pub(crate) folder: TempDir,
+    url: String,
+    serving: JoinSet<Result<(), Error>>,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        Self::serving(server().start().expect("the server is sound").endpoint()).await
+    }
+
+    pub(crate) async fn serving(endpoint: Endpoint) -> Self {
+        let folder = TempDir::new().expect("a folder can be made");
+        let http = lmcp_http::bind("127.0.0.1:0")
+            .await
+            .expect("a port is free");
+        let url = format!("http://{}/mcp", http.address());
+        let mut place = Self {
+            folder,
+            url,
+            serving: JoinSet::new(),
+        };
+        place.serve_socket(&endpoint);
+        place
+            .serving
+            .spawn(async move { endpoint.serve(http).await });
+        place
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub(crate) fn serve_socket(&mut self, endpoint: &Endpoint) {
+        let unix = unix(self.path()).expect("the socket can be made");
+        let endpoint = endpoint.clone();
+        self.serving
+            .spawn(async move { endpoint.serve(unix).await });
+    }
+
+    /// Ends it as a power cut does.
+    pub(crate) async fn kill(&mut self) {
+        self.serving.shutdown().await;
+    }
+
+    pub(crate) async fn connect(&self, by: By, builder: Builder) -> Client {
+        let client = match by {
+            By::Url => soon(builder.connect(url(&self.url))).await,
+            By::Socket => soon(builder.connect(socket(self.path()))).await,
+            By::Command => soon(builder.connect(command(probe()))).await,
+        };
+        client.expect("the server is there")
+    }
+}
+
+pub(crate) fn probe() -> PathBuf {
+    let tests = std::env::current_exe().expect("tests are programs");
+    let folder = tests.parent().and_then(Path::parent);
+    let probe = folder
+        .expect("tests lie in `deps`")
+        .join("examples/upstream-probe");
+    assert!(
+        probe.exists(),
+        "build it first: cargo build -p lmcp-upstream --examples"
+    );
+    probe
+}
+
+/// Answers whatever is asked.
+pub(crate) fn answer(_: &str, asked: &InputRequest) -> Value {
+    match asked {
+        InputRequest::Elicit(_) => json!({ "action": "accept", "content": { "name": "Ann" } }),
+        InputRequest::Sample(_) => {
+            let content = json!({ "type": "text", "text": "word" });
+            json!({ "role": "assistant", "content": content, "model": "parrot" })
+        }
+        _ => json!({ "roots": [{ "uri": "file:///here" }] }),
+    }
+}
+
+pub(crate) fn builder(version: ProtocolVersion) -> Builder {
+    Client::builder()
+        .named("test", "1")
+        .answering(answer)
+        .version(version)
+}
+
+pub(crate) async fn text(client: &Client, tool: &str, arguments: Value) -> String {
+    let result = soon(client.call_tool(tool, arguments)).await;
+    let result = result.expect("the call is answered with a result");
+    let text = result.content.first().and_then(|content| content.as_text());
+    text.expect("the result is text").to_owned()
+}
+
+/// Waits until a call has begun.
+pub(crate) async fn begun(calling: &mut Calling) {
+    match soon(calling.next()).await {
+        Some(Event::Progress(_)) => {}
+        event => panic!("{event:?}"),
+    }
+}
