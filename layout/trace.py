@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -28,6 +29,12 @@ LISTS = [("server/discover", {}, None), ("tools/list", {}, None)]
 ECHO = ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo")
 READ = ("tools/call", {"name": "read_file", "arguments": {"path": __file__, "limit": 20}}, "read_file")
 SHELL = ("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}}, "shell")
+
+# So many calls fill every pipe and queue.
+FLOOD = 3000
+
+# What runs only when two threads meet, or a pipe is full at the wrong moment: a trace sees it by chance.
+MEETINGS = ("14lock_contended", "5waker11wake_by_ref", "7context5defer", "17decode_error_kind", "6Notify14notify_waiters")
 
 # The same of a client that opens with a handshake.
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trace", "version": "1"}}
@@ -71,6 +78,8 @@ def main():
             # A guard of a command is the same program, traced beside its server.
             for trace in glob.glob(os.path.join(folder, "*.[0-9]*")):
                 functions |= {symbols.at(address) for address in executed(trace)}
+        if tier == CALLED:
+            functions |= {name for _, name in symbols.rows if any(part in name for part in MEETINGS)}
         # Apart, so that a server that nobody has asked anything yet has mapped only what it ran.
         order += sorted(functions - {None} - set(order))
         counts.append(len(order))
@@ -80,6 +89,7 @@ def main():
 
 def start(program, arguments, trace, **streams):
     command = ["valgrind", "--tool=callgrind", "--dump-instr=yes", f"--callgrind-out-file={trace}.%p", "-q"]
+    command += ["--fair-sched=yes"]
     # The guards of commands are this program; the commands themselves are not.
     command += ["--trace-children=yes", "--trace-children-skip=*/bash,*/sh", program]
     # What the program keeps between two runs goes where the trace goes. A server that finds settings of the allocator does
@@ -108,8 +118,23 @@ def trace_stdio(program, trace, tier):
     for message in everything:
         if "id" in message:
             child.stdout.readline()
+    if tier == CALLED and is_echo(program):
+        flood(child)
     child.stdin.close()
     child.wait(timeout=60)
+
+
+def flood(child):
+    """More calls than pipes hold, from a client that reads late: what waits for it runs, too."""
+    method, params, _ = ECHO
+    call = {"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": META}}
+    lines = "".join(json.dumps({**call, "id": 100 + number}) + "\n" for number in range(FLOOD))
+    writer = threading.Thread(target=lambda: (child.stdin.write(lines.encode()), child.stdin.flush()))
+    writer.start()
+    writer.join(timeout=5)
+    for _ in range(FLOOD):
+        child.stdout.readline()
+    writer.join()
 
 
 def trace_http(program, trace, tier):

@@ -10,15 +10,16 @@ from pathlib import Path
 from side_by_side.report import section_in
 
 from . import wire
+from .client_load import clients, measure_clients
 from .host_load import measure_host
 from .http_load import measure_idle, measure_load
-from .programs import BENCH, TARGET, command_line, ensure, programs, sessionless
+from .programs import BENCH, TARGET, command_line, ensure, lmcp_alone, programs, sessionless
 from .proxy_load import measure_proxy
 from .report import render
 from .session_load import measure_sessions
 from .stdio_load import measure_floods, measure_starts
 
-SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start", "host", "proxy")
+SECTIONS = ("memory", "http", "legacy", "sessions", "stdio", "start", "host", "proxy", "client")
 
 
 @dataclass
@@ -39,7 +40,9 @@ def main():
         ensure("wrk", "wrk")
     if "host" in sections:
         ensure("rg", "ripgrep")
-    everyone = programs(not args.no_build, args.lmcp)
+    find = lmcp_alone if sections == ("client",) else programs
+    everyone = find(not args.no_build, args.lmcp)
+    callers = clients(not args.no_build) if "client" in sections else []
     binary = command_line(not args.no_build and {"sessions", "host", "proxy"} & set(sections))
     settings = Settings(
         rounds=args.rounds or (3 if args.quick else 5),
@@ -47,8 +50,8 @@ def main():
         load_before=os.getloadavg()[0],
     )
 
-    results = measure(sections, everyone, binary, settings)
-    report = render(everyone, results, settings)
+    results = measure(sections, everyone, callers, binary, settings)
+    report = render(everyone, [client for client, _ in callers], results, settings)
     out = args.out or destination(args.only)
     # The section of bench/tasks stays as it is.
     tasks = section_in(out)
@@ -65,10 +68,11 @@ def main():
     return 1 if failures else 0
 
 
-def measure(sections, everyone, binary, settings):
+def measure(sections, everyone, callers, binary, settings):
     present = [program for program in everyone if not program.missing]
-    rmcp = next(program for program in everyone if program.name == "rmcp")
+    rmcp = next((program for program in everyone if program.name == "rmcp"), None)
     mcp = [program for program in present if program.speaks_mcp]
+    echo = next(program for program in everyone if program.name == "lmcp")
     ways = {
         "memory": lambda: measure_idle(present, settings),
         "http": lambda: measure_load(present, wire.MODERN, settings),
@@ -78,6 +82,7 @@ def measure(sections, everyone, binary, settings):
         "start": lambda: measure_starts(mcp),
         "host": lambda: measure_host(binary, settings),
         "proxy": lambda: measure_proxy(binary, settings),
+        "client": lambda: measure_clients(callers, echo, settings),
     }
     skipped = {program.name: f"skipped: {program.missing}" for program in everyone if program.missing}
     return {section: skipped | ways[section]() for section in sections}

@@ -32,12 +32,26 @@ class Program:
 
 def programs(build, lmcp_path):
     """Bare hyper, rmcp and lmcp, built unless told not to; a missing lmcp is no error."""
-    host = host_triple()
-    peers = TARGET / host / "release"
-    versions = locked_versions()
-    bare = Program("bare-hyper", f"bare hyper {versions['hyper']}", peers / "bare-hyper", speaks_mcp=False)
-    rmcp = Program("rmcp", f"rmcp {versions['rmcp']}", peers / "rmcp-echo")
+    return [*peers(build), *lmcp_alone(build, lmcp_path)]
+
+
+def lmcp_alone(build, lmcp_path):
+    """For what needs no server of somebody else's."""
     lmcp = Program("lmcp", "lmcp", lmcp_path or shipped() / "examples" / "echo")
+    lmcp.missing = build_lmcp(lmcp.path, build and lmcp_path is None)
+    if lmcp.missing:
+        print(f"bench: lmcp is skipped: {lmcp.missing}", file=sys.stderr)
+    else:
+        lmcp.crates = crate_count(["--manifest-path", ROOT / "Cargo.toml", "-p", "lmcp"])
+    return [lmcp]
+
+
+def peers(build):
+    host = host_triple()
+    built = TARGET / host / "release"
+    versions = locked_versions()
+    bare = Program("bare-hyper", f"bare hyper {versions['hyper']}", built / "bare-hyper", speaks_mcp=False)
+    rmcp = Program("rmcp", f"rmcp {versions['rmcp']}", built / "rmcp-echo")
 
     for peer in (bare, rmcp):
         package = peer.path.name
@@ -52,13 +66,7 @@ def programs(build, lmcp_path):
         # A peer's own crate is the program, not something it links.
         linked = crate_count(["--manifest-path", PEERS, "-p", package])
         peer.crates = linked and linked - 1
-
-    lmcp.missing = build_lmcp(lmcp.path, host, build and lmcp_path is None)
-    if lmcp.missing:
-        print(f"bench: lmcp is skipped: {lmcp.missing}", file=sys.stderr)
-    else:
-        lmcp.crates = crate_count(["--manifest-path", ROOT / "Cargo.toml", "-p", "lmcp"])
-    return [bare, rmcp, lmcp]
+    return [bare, rmcp]
 
 
 def sessionless(rmcp):
@@ -85,7 +93,7 @@ def shipped():
     return ROOT / "target" / "shipped"
 
 
-def build_lmcp(path, host, build):
+def build_lmcp(path, build):
     """Why there is no lmcp to measure, or None."""
     if build:
         if not (ROOT / "Cargo.toml").exists():

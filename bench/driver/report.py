@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 from statistics import median
 
-from . import wire
+from . import client_load, wire
 from .http_load import SHAPES
 from .programs import sessionless
 from .stdio_load import CALLS, PAUSE, STARTS
 
 
-def render(programs, results, settings):
+def render(programs, clients, results, settings):
     """The whole report; `results` holds the sections that were measured."""
     parts = [opening(settings)]
     if "http" in results:
@@ -35,6 +35,8 @@ def render(programs, results, settings):
         parts.append(host_table(results["host"]["lmcp"]))
     if "proxy" in results:
         parts.append(proxy_table(results["proxy"]["lmcp"]))
+    if "client" in results:
+        parts.append(client_table(clients, results["client"]))
     parts.append(size_table(programs))
     lines = verdicts(results)
     if lines:
@@ -176,6 +178,31 @@ def proxy_table(seen):
     return title + "\n".join("| " + " | ".join(row) + " |" for row in head + rows)
 
 
+def client_table(clients, results):
+    tables = []
+    for way in client_load.WAYS:
+        for at_once in client_load.SHAPES:
+            shape = (way, at_once)
+
+            def cells(called):
+                rates = f"{median(called.rate[shape]):,.0f}"
+                return [rates, spread(called.cpu_micros[shape]), megabytes(median(called.rss_kb[shape]))]
+
+            name = f"{way}, {at_once} at once"
+            tables.append(table([name, "calls/s", "CPU µs/call", "RSS after"], clients, results, cells))
+    note = f"{client_load.CALLS:,} calls of echo to the same server, lmcp's; the figures are of the client alone.\n\n"
+    return f"## Clients, {wire.MODERN}\n\n" + note + "\n\n".join(tables)
+
+
+def client_verdicts(results):
+    for way in client_load.WAYS:
+        for at_once in client_load.SHAPES:
+            cpu = numbers(results, lambda called: called.cpu_micros[way, at_once])
+            peers = {name: value for name, value in cpu.items() if name != "lmcp" and not isinstance(value, str)}
+            best = min(peers, key=peers.get, default="rmcp")
+            yield ratio(f"CPU/call of the client, {way}, {at_once} at once", cpu, best, "≤", 0.25)
+
+
 def size_table(programs):
     head = ["server", "static binary", "crates linked"]
     present = {program.name: f"skipped: {program.missing}" if program.missing else program for program in programs}
@@ -214,6 +241,8 @@ def verdicts(results):
         lines += host_verdicts(results["host"]["lmcp"])
     if "proxy" in results:
         lines.append(at_most("private memory of a proxy", results["proxy"]["lmcp"], lambda seen: median(seen.private_kb), 1))
+    if "client" in results:
+        lines += client_verdicts(results["client"])
     if "start" in results:
         lines.append(ratio("exec to list", numbers(results["start"], list), "rmcp", "≤", 1))
     return lines

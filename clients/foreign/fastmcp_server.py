@@ -1,4 +1,4 @@
-"""A server of FastMCP with a tool for each feature: on stdio, or with a port as its argument over HTTP."""
+"""A server of FastMCP with a tool for each feature: on stdio, or with a port as its argument over HTTP; then `sse` is HTTP+SSE."""
 
 import sys
 from dataclasses import dataclass
@@ -44,6 +44,6 @@ def hello() -> str:
 
 
 if len(sys.argv) > 1:
-    server.run("http", port=int(sys.argv[1]), show_banner=False)
+    server.run("sse" if "sse" in sys.argv else "http", port=int(sys.argv[1]), show_banner=False)
 else:
     server.run("stdio", show_banner=False)

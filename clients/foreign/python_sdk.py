@@ -1,4 +1,4 @@
-"""A server of the Python SDK with a tool for each feature: on stdio, or with a port as its argument over HTTP."""
+"""A server of the Python SDK with a tool for each feature: on stdio, or with a port as its argument over HTTP; then `sse` is HTTP+SSE."""
 
 import sys
 
@@ -94,6 +94,6 @@ def hello() -> str:
 
 
 if len(sys.argv) > 1:
-    server.run("streamable-http", port=int(sys.argv[1]))
+    server.run("sse" if "sse" in sys.argv else "streamable-http", port=int(sys.argv[1]))
 else:
     server.run("stdio")

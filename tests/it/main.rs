@@ -9,6 +9,7 @@ mod http;
 mod inbox;
 mod limits;
 mod link;
+mod modules;
 mod play;
 mod print;
 mod runner;

@@ -13,7 +13,7 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
@@ -27,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "lmcp-core",
             "lmcp-embed",
             "lmcp-http",
+            "lmcp-hub",
             "lmcp-upstream",
         ],
     ),
@@ -40,6 +41,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
         &["lmcp-outbound", "lmcp-private", "lmcp-wire"],
     ),
     ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
+    (
+        "lmcp-hub",
+        &["lmcp-client", "lmcp-core", "lmcp-upstream", "lmcp-wire"],
+    ),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-cli",
@@ -219,7 +224,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|err| panic!("{}: {err}", path.display()))
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -228,7 +233,7 @@ fn is_compile_error_case(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "ui")
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     files(folder, ".rs")
 }
 

@@ -2,7 +2,7 @@
 //!
 //!     drive REVISION stdio PROGRAM
 //!     drive REVISION http URL CUT_URL     (CUT_URL leads through a proxy that cuts the stream of `slow`)
-// What the newest revision deprecates is what the older ones are made of.
+// The older revisions consist of features that the newest one deprecates.
 #![allow(deprecated)]
 
 use std::{error::Error, fmt::Debug, time::Duration};

@@ -14,7 +14,7 @@ use lmcp::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the suite says beside the scenario.
+/// The context that the suite gives beside the name of a scenario.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Context {

@@ -7,7 +7,12 @@ use std::{
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::{child::STEP, commands::proxy, options::Options};
+use crate::{
+    child::STEP,
+    client::{self, CallOptions, PingOptions, PromptOptions, ReadOptions, ToolsOptions},
+    commands::{bridge, hub, proxy},
+    options::Options,
+};
 
 /// A light Model Context Protocol server.
 #[derive(Debug, Parser)]
@@ -44,6 +49,40 @@ pub(crate) enum Command {
     /// for it are gone.
     #[command(after_help = AFTER_RUN, verbatim_doc_comment)]
     Run(RunOptions),
+
+    /// Serve any MCP server on another transport and in every revision.
+    ///
+    /// All clients share the server. The bridge starts it, or connects to it, with
+    /// the first call, and again when it is lost.
+    #[command(after_help = bridge::AFTER, verbatim_doc_comment)]
+    Bridge(bridge::Options),
+
+    /// Serve many MCP servers as one.
+    ///
+    /// They are started when they are called, stopped when nobody needs them, and
+    /// shared by all clients; one that fails is in nobody's way.
+    #[command(after_help = hub::AFTER, verbatim_doc_comment)]
+    Hub(Box<hub::HubOptions>),
+
+    /// List the tools of a server, or tell all about one.
+    #[command(after_help = client::AFTER)]
+    Tools(ToolsOptions),
+
+    /// Call a tool of a server.
+    #[command(after_help = client::AFTER_CALL)]
+    Call(CallOptions),
+
+    /// Read a resource of a server, or list them all.
+    #[command(after_help = client::AFTER)]
+    Read(ReadOptions),
+
+    /// Fill in a prompt of a server, or list them all.
+    #[command(after_help = client::AFTER)]
+    Prompt(PromptOptions),
+
+    /// Ask a server whether it is there.
+    #[command(after_help = client::AFTER)]
+    Ping(PingOptions),
 
     /// What `run` starts, to become the command.
     #[command(name = STEP, hide = true)]

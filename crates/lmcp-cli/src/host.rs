@@ -49,6 +49,12 @@ pub(crate) fn settings(
     }
     settings.web = web(options)?;
     settings.state_dir = state_dir;
+    if let Some(most) = options.changes_kept {
+        settings.changes_kept = most.0;
+    }
+    if let Some(most) = options.change_bytes_kept {
+        settings.change_bytes_kept = most.0 as u64;
+    }
     Ok(settings)
 }
 

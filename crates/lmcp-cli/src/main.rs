@@ -3,6 +3,7 @@
 mod allocator;
 mod child;
 mod cli;
+mod client;
 mod commands;
 mod daemon;
 mod demo;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         Some(options) => proxy::run(&options),
         None => {
             let cli = cli::Cli::parse();
-            let is_quiet = matches!(cli.command, cli::Command::Run(_));
+            let is_quiet = !matches!(cli.command, cli::Command::Serve(_));
             logging::start(cli.verbose, is_quiet);
             commands::run(cli.command, helper)
         }

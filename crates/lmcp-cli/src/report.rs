@@ -51,6 +51,11 @@ impl Failure {
         self
     }
 
+    /// Does it stand for the answer of a server, and not for a mistake on the command line or a signal?
+    pub(crate) fn is_answer(&self) -> bool {
+        !self.words.is_empty() && self.code != MISUSED
+    }
+
     /// Ends with its code, and says nothing.
     pub(crate) fn silent(mut self) -> Self {
         self.words.clear();

@@ -48,6 +48,15 @@ pub(crate) fn find(options: &Options) -> Result<Asked, Failure> {
         (None, Some(path)) if path.as_os_str() == OWN_SOCKET => Asked::Own(own()?),
         (None, Some(path)) => Asked::At(path.clone()),
     };
+    // The demo tools start no commands.
+    if options.demo != Some(true) {
+        let socket = match &asked {
+            Asked::Nowhere | Asked::PassedOn(_) => None,
+            Asked::Own(own) => Some(own.path()),
+            Asked::At(path) => Some(path.clone()),
+        };
+        socket.map_or(Ok(()), |socket| options.expect_socket_outside(&socket))?;
+    }
     let is_alone = options.http.is_none() && !matches!(asked, Asked::Nowhere);
     if options.idle_exit.is_some() && !is_alone {
         let words = "--idle-exit is for a server on a unix socket and nothing else";

@@ -1,15 +1,16 @@
 //! Who may be at the other end of a connection that carries a secret without encryption.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use lmcp_outbound::{Guard, Lookup, Url};
+use lmcp_outbound::{AudienceCheck, Guard, Lookup, Url};
 
 /// Who may read what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Nothing secret is sent, or the server proves who it is, or the program said that it does not matter.
     Anybody,
-    /// A server on this machine, of this user or root. A port that a server has left is free for every user.
+    /// A server on this machine, of this user or root, and not of a confined command. A port that a server has left is free
+    /// for every user, and for every command.
     OwnServer,
 }
 
@@ -23,13 +24,10 @@ impl Guard for Audience {
         Lookup::Skip
     }
 
-    fn connected(&self, local: SocketAddr, server: SocketAddr) -> Result<(), String> {
+    fn audience(&self) -> Option<AudienceCheck> {
         match self {
-            Self::Anybody => Ok(()),
-            Self::OwnServer => {
-                let own = lmcp_private::expect_own_server(local, server);
-                own.map_err(|err| err.to_string())
-            }
+            Self::Anybody => None,
+            Self::OwnServer => Some(lmcp_private::expect_own_server),
         }
     }
 }

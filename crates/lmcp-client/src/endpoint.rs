@@ -14,7 +14,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, uri
 use lmcp_outbound::{Connection, Outbound, Scheme, Url};
 use tokio::time::Instant;
 
-use crate::{audience::Audience, error::Error, link::Link, mirror::Mirrors, settings::Settings};
+use crate::{
+    audience::Audience, error::Error, link::Link, mirror::Mirrors, pair::Pair, settings::Settings,
+};
 
 /// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct Server {
     mirrors: Mutex<Mirrors>,
     /// It has spoken MCP to us: what does not look like it is a failure, and not its nature.
     is_proven: AtomicBool,
+    /// By HTTP+SSE.
+    is_paired: AtomicBool,
 }
 
 impl Endpoint {
@@ -73,6 +77,7 @@ impl Endpoint {
             message_bytes: settings.message_bytes,
             mirrors: Mutex::default(),
             is_proven: AtomicBool::new(false),
+            is_paired: AtomicBool::new(false),
         })))
     }
 
@@ -81,8 +86,16 @@ impl Endpoint {
     /// # Errors
     /// It is not there, or it is not who it should be.
     pub async fn open(&self) -> Result<Link, Error> {
-        let connection = self.0.connect().await?;
-        Ok(Link::new(Arc::clone(&self.0), connection))
+        let server = Arc::clone(&self.0);
+        if server.is_paired() {
+            if let Some(pair) = Pair::open(&server).await? {
+                return Ok(Link::paired(server, pair));
+            }
+            // It speaks something else by now.
+            server.is_paired.store(false, Ordering::Relaxed);
+        }
+        let connection = server.connect().await?;
+        Ok(Link::new(server).with(connection))
     }
 }
 
@@ -98,6 +111,26 @@ impl Server {
 
     pub(crate) fn prove(&self) {
         self.is_proven.store(true, Ordering::Relaxed);
+    }
+
+    /// Did it last speak HTTP+SSE?
+    pub(crate) fn is_paired(&self) -> bool {
+        self.is_paired.load(Ordering::Relaxed)
+    }
+
+    /// Where it wants messages, by what it says itself: at its own address, and nowhere else.
+    pub(crate) fn inlet(&self, reference: &str) -> Option<PathAndQuery> {
+        let url = self.url.join(reference).ok()?;
+        let is_own = url.origin() == self.url.origin();
+        let inlet = PathAndQuery::try_from(&*url.target()).ok();
+        let inlet = inlet.filter(|_| is_own)?;
+        self.is_paired.store(true, Ordering::Relaxed);
+        Some(inlet)
+    }
+
+    /// How long it may take to be there.
+    pub(crate) fn connect_wait(&self) -> Duration {
+        self.connect_wait
     }
 
     pub(crate) fn mirrors(&self) -> MutexGuard<'_, Mirrors> {

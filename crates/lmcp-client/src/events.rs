@@ -22,6 +22,8 @@ pub(crate) struct Events {
     has_data: bool,
     kind: Vec<u8>,
     id: Option<Vec<u8>>,
+    /// What the first event of this kind held: where HTTP+SSE wants messages.
+    endpoint: Option<Vec<u8>>,
     /// Of the last event that ended.
     last_id: Vec<u8>,
     retry: Option<Duration>,
@@ -42,6 +44,7 @@ impl Events {
             has_data: false,
             kind: Vec::new(),
             id: None,
+            endpoint: None,
             last_id: Vec::new(),
             retry: None,
         }
@@ -87,6 +90,11 @@ impl Events {
     /// How long to wait before coming back, if the server said so.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
+    }
+
+    /// Where the server wants messages, if it said so: HTTP+SSE.
+    pub(crate) fn endpoint(&self) -> Option<&[u8]> {
+        self.endpoint.as_deref()
     }
 
     fn add(&mut self, part: &[u8]) -> Result<(), TooLong> {
@@ -138,6 +146,10 @@ impl Events {
         self.has_data = false;
         let kind = std::mem::take(&mut self.kind);
         let data = std::mem::take(&mut self.data);
+        if kind == b"endpoint" && self.endpoint.is_none() {
+            self.endpoint = Some(data);
+            return None;
+        }
         let is_message = kind.is_empty() || kind == b"message";
         (is_message && !data.trim_ascii().is_empty()).then_some(data)
     }

@@ -27,8 +27,9 @@
 //! | `route` | sockets and processes; all ways as one |
 //! | `settings`, `endpoint` | where the server is, what every request to it carries |
 //! | `audience` | who may be at the other end where a secret is not encrypted |
-//! | `link` | what is sent when, and what is told |
+//! | `link`, `doing` | what is sent when, and what is told |
 //! | `post` | one message of the client and what comes back |
+//! | `pair` | HTTP+SSE, the transport of 2024-11-05 |
 //! | `verdict` | what an answer that is no answer means |
 //! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
 //! | `message`, `answer`, `mirror` | as much of a message as must be known, and the headers that repeat parts of it |
@@ -37,6 +38,7 @@
 mod answer;
 mod audience;
 pub mod conversation;
+mod doing;
 mod endpoint;
 mod error;
 mod events;
@@ -46,6 +48,7 @@ pub mod fuzz;
 mod link;
 mod message;
 mod mirror;
+mod pair;
 mod post;
 mod route;
 mod settings;

@@ -14,19 +14,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, uri::PathAndQuery};
 use lmcp_outbound::Connection;
-use lmcp_wire::{RequestId, header as wire, jsonrpc};
+use lmcp_wire::{RequestId, RpcError, header as wire, jsonrpc};
 use tokio::{
     sync::mpsc,
-    task::{AbortHandle, JoinError, JoinSet},
+    task::{JoinError, JoinSet},
     time::{Instant, sleep_until, timeout},
 };
 
 use crate::{
+    doing::{Doing, Running, Session},
     endpoint::Server,
     failures,
     message::{Kind, Message},
+    pair::Pair,
     post::{Outcome, Post, Signal},
     standing::Standing,
 };
@@ -59,6 +61,8 @@ pub enum Event {
 pub struct Link {
     server: Arc<Server>,
     session: Session,
+    /// Where messages go, if that is elsewhere: HTTP+SSE.
+    inlet: Option<PathAndQuery>,
     /// What is still to be sent, and how much that is.
     queue: VecDeque<Message>,
     queue_bytes: usize,
@@ -81,50 +85,20 @@ pub struct Link {
     ended: Option<Event>,
 }
 
-/// What a handshake agreed on.
-#[derive(Default)]
-struct Session {
-    id: Option<HeaderValue>,
-    version: Option<HeaderValue>,
-    standing: Option<u64>,
-}
-
-/// One exchange.
-struct Running {
-    ids: Vec<RequestId>,
-    kind: Doing,
-    cancelled: Arc<AtomicBool>,
-    abort: AbortHandle,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    /// It ends with an answer.
-    Request,
-    /// The same, and hanging up is cancelling.
-    Modern,
-    /// A stream without an end.
-    Listen,
-    Standing,
-    Initialized,
-    /// It stops another one, which need not be waited for then.
-    Cancel(Option<u64>),
-    Other,
-}
-
 impl Link {
-    pub(crate) fn new(server: Arc<Server>, connection: Connection) -> Self {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
         let (signal, signals) = mpsc::channel(SIGNALS);
         Self {
             server,
             session: Session::default(),
+            inlet: None,
             queue: VecDeque::new(),
             queue_bytes: 0,
             was_full: false,
             blocked: None,
             running: HashMap::new(),
             next_key: 0,
-            idle: vec![connection],
+            idle: Vec::new(),
             tasks: JoinSet::new(),
             signals,
             signal,
@@ -133,6 +107,19 @@ impl Link {
             unsent: BTreeMap::new(),
             ended: None,
         }
+    }
+
+    /// A connection that is there already.
+    pub(crate) fn with(mut self, connection: Connection) -> Self {
+        self.idle.push(connection);
+        self
+    }
+
+    /// The same, with a server of 2024-11-05.
+    pub(crate) fn paired(server: Arc<Server>, pair: Pair) -> Self {
+        let mut link = Self::new(server);
+        link.pair(pair);
+        link
     }
 
     /// Sends one message of the client, or a batch of 2025-03-26, once [`next`](Self::next) is waited for.
@@ -266,6 +253,12 @@ impl Link {
     }
 
     fn start(&mut self, message: Message) {
+        if let (Some(_), Some(id)) = (&self.inlet, message.discovery()) {
+            // HTTP+SSE is of a revision with a handshake; not every server of that time survives the question.
+            let error = RpcError::method_not_found(message.method());
+            let line = jsonrpc::error(Some(id), &error);
+            return self.ready.push_back(Event::Line(line.into()));
+        }
         let kind = match &message.kind {
             Kind::Cancelled(id) => match self.cancel(id) {
                 Some(kind) => kind,
@@ -275,8 +268,9 @@ impl Link {
                 self.end_session();
                 Doing::Request
             }
-            _ if message.is_listen() => Doing::Listen,
-            Kind::Modern(..) => Doing::Modern,
+            _ if message.is_listen() && self.inlet.is_none() => Doing::Listen,
+            Kind::Modern(..) if self.inlet.is_none() => Doing::Modern,
+            Kind::Modern(..) => Doing::Request,
             Kind::Request(..) | Kind::Batch(_) | Kind::Unreadable => Doing::Request,
             Kind::Initialized => Doing::Initialized,
             Kind::Other => Doing::Other,
@@ -295,6 +289,7 @@ impl Link {
             pending: ids.clone(),
             message,
             headers,
+            inlet: self.inlet.clone(),
             connection: self.reusable(),
             cancelled: Arc::clone(&cancelled),
             failures: 0,
@@ -378,6 +373,8 @@ impl Link {
                     self.clear(key);
                 }
             }
+            Signal::TooLong => self.fail_all(&failures::too_long(self.server.message_bytes)),
+            Signal::Rested(connection) => self.keep(connection),
             Signal::Done(key, outcome) => self.done(key, outcome),
         }
     }
@@ -387,8 +384,19 @@ impl Link {
         let mut running = self.running.iter();
         let asked = running.find(|(_, running)| running.ids == [id.clone()]);
         if let Some(key) = asked.map(|(key, _)| *key) {
+            self.server.prove();
             self.stop(key);
             self.ready.push_back(Event::Line(line));
+        }
+    }
+
+    /// Answers everything that waits.
+    fn fail_all(&mut self, error: &RpcError) {
+        for running in self.running.values_mut() {
+            let ids = std::mem::take(&mut running.ids).into_iter();
+            let lines = ids.map(|id| jsonrpc::error(Some(&id), error));
+            self.ready
+                .extend(lines.map(|line| Event::Line(line.into())));
         }
     }
 
@@ -407,14 +415,24 @@ impl Link {
         };
         match outcome {
             Outcome::Over(connection) => {
-                self.idle
-                    .extend(connection.filter(|_| self.idle.len() < MOST_IDLE));
+                self.keep(connection);
                 self.follow_up(running.kind);
+            }
+            Outcome::Paired(pair, line) => {
+                if self.inlet.is_none() {
+                    self.pair(*pair);
+                }
+                self.queue_bytes += line.len();
+                self.queue.push_front(Message::read(line));
             }
             Outcome::Lost { why, unsent } => {
                 let unsent = unsent.filter(|_| !running.cancelled.load(Ordering::Relaxed));
                 self.unsent.extend(unsent.map(|line| (key, line)));
                 self.lose(Event::Lost(why));
+                if running.kind == Doing::Pair {
+                    // Nothing can come from anywhere else.
+                    self.end();
+                }
             }
             Outcome::Refused(why) => self.lose(Event::Refused(why)),
         }
@@ -432,6 +450,7 @@ impl Link {
             | Doing::Modern
             | Doing::Listen
             | Doing::Standing
+            | Doing::Pair
             | Doing::Other => {}
         }
     }
@@ -448,16 +467,34 @@ impl Link {
             headers: self.session.headers(),
             signals: self.signal.clone(),
         };
-        let abort = self.tasks.spawn(standing.run());
+        self.run_beside(key, Doing::Standing, standing.run());
+        self.session.standing = Some(key);
+        self.blocked = Some(key);
+    }
+
+    /// Speaks HTTP+SSE from now on.
+    fn pair(&mut self, pair: Pair) {
+        let key = self.new_key();
+        self.inlet = Some(pair.inlet.clone());
+        let reading = pair.run(key, Arc::clone(&self.server), self.signal.clone());
+        self.run_beside(key, Doing::Pair, reading);
+    }
+
+    /// Runs a stream that no request opened.
+    fn run_beside(
+        &mut self,
+        key: u64,
+        kind: Doing,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let abort = self.tasks.spawn(task);
         let running = Running {
             ids: Vec::new(),
-            kind: Doing::Standing,
+            kind,
             cancelled: Arc::default(),
             abort,
         };
         self.running.insert(key, running);
-        self.session.standing = Some(key);
-        self.blocked = Some(key);
     }
 
     /// The client begins anew.
@@ -502,6 +539,11 @@ impl Link {
         self.ended = Some(event);
     }
 
+    fn keep(&mut self, connection: Option<Connection>) {
+        self.idle
+            .extend(connection.filter(|_| self.idle.len() < MOST_IDLE));
+    }
+
     /// A connection that can be used once more.
     fn reusable(&mut self) -> Option<Connection> {
         self.idle.retain(Connection::is_usable);
@@ -511,35 +553,6 @@ impl Link {
     fn new_key(&mut self) -> u64 {
         self.next_key += 1;
         self.next_key
-    }
-}
-
-impl Session {
-    fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if let Some(id) = &self.id {
-            headers.insert(wire::SESSION_ID, id.clone());
-        }
-        if let Some(version) = &self.version {
-            headers.insert(wire::PROTOCOL_VERSION, version.clone());
-        }
-        headers
-    }
-}
-
-impl Doing {
-    /// Does it take one of the places that there are for requests?
-    fn is_asking(self) -> bool {
-        matches!(self, Self::Request | Self::Modern | Self::Listen)
-    }
-
-    /// Is it worth waiting a moment for, when nothing else will come?
-    fn is_waited_for(self) -> bool {
-        matches!(self, Self::Request | Self::Modern)
-    }
-
-    fn is_telling(self) -> bool {
-        matches!(self, Self::Initialized | Self::Cancel(_) | Self::Other)
     }
 }
 
@@ -562,8 +575,9 @@ const MOST_BYTES: usize = 64 << 20;
 /// What tasks may tell before they wait for somebody to hear it.
 const SIGNALS: usize = 16;
 
-/// Connections that are kept for what comes next.
-const MOST_IDLE: usize = 4;
+/// Connections that are kept for what comes next: as many as requests are made at once, for another one costs more than an
+/// answer.
+const MOST_IDLE: usize = 16;
 
 /// How long answers that are on their way may take once the server is known to be gone. It may only be closing.
 const LAST_WAIT: Duration = Duration::from_secs(2);

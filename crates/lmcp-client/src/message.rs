@@ -78,6 +78,14 @@ impl Message {
         self.is_modern() && self.method() == request::LISTEN
     }
 
+    /// Its id, if it asks what the server is (2026-07-28).
+    pub(crate) fn discovery(&self) -> Option<&RequestId> {
+        match &self.kind {
+            Kind::Modern(id, method) if &**method == request::DISCOVER => Some(id),
+            _ => None,
+        }
+    }
+
     /// What is wanted, for programs and people.
     pub(crate) fn method(&self) -> &str {
         match &self.kind {

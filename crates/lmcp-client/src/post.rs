@@ -12,7 +12,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, response};
+use http::{
+    HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header, response, uri::PathAndQuery,
+};
 use lmcp_outbound::{Connection, Failed, Incoming, Unread, whole};
 use lmcp_wire::{RequestId, RpcError, header as wire, jsonrpc, method::request};
 use tokio::{
@@ -26,6 +28,7 @@ use crate::{
     error::Error,
     failures,
     message::{Kind, Message},
+    pair::Pair,
     stream::{ATTEMPTS, Next, Opened, Reader, backoff, is_events},
     verdict::{Case, Verdict},
 };
@@ -43,6 +46,10 @@ pub(crate) enum Signal {
         session: Option<HeaderValue>,
         version: String,
     },
+    /// HTTP+SSE: some request has an answer that is too long, and nothing can be read behind it.
+    TooLong,
+    /// A connection may be of use to others.
+    Rested(Option<Connection>),
     /// What comes after this one may be sent.
     Clear(u64),
     /// Nothing more comes of it.
@@ -53,6 +60,8 @@ pub(crate) enum Signal {
 pub(crate) enum Outcome {
     /// All is said. The connection may be of use to others.
     Over(Option<Connection>),
+    /// The server speaks HTTP+SSE, and has not looked at this message.
+    Paired(Box<Pair>, Bytes),
     /// The server or the session is gone. A message that nobody has looked at is handed back.
     Lost { why: String, unsent: Option<Bytes> },
     /// There is no use in trying again.
@@ -65,6 +74,8 @@ pub(crate) struct Post {
     pub(crate) message: Message,
     /// Those of this message.
     pub(crate) headers: HeaderMap,
+    /// Where it goes, if that is elsewhere: HTTP+SSE, where answers come on another stream.
+    pub(crate) inlet: Option<PathAndQuery>,
     /// One that can be used once more.
     pub(crate) connection: Option<Connection>,
     /// The requests without an answer.
@@ -131,7 +142,10 @@ impl Post {
                 Err(err) => return unsent(&err),
             };
             let line = self.message.line.clone();
-            let request = self.server.request(Method::POST, &self.headers, line);
+            let mut request = self.server.request(Method::POST, &self.headers, line);
+            if let Some(inlet) = &self.inlet {
+                *request.uri_mut() = Uri::from(inlet.clone());
+            }
             match connection.send(request, self.written()).await {
                 Ok(response) => return Ok((response, connection)),
                 Err(Failed::Unsent(_)) if is_reused => {}
@@ -153,7 +167,7 @@ impl Post {
         if self.message.is_handshake() {
             return std::future::pending().await;
         }
-        if !self.message.wants_answer() {
+        if !self.message.wants_answer() || self.inlet.is_some() {
             sleep(TURN).await;
         }
         self.tell(Signal::Clear(self.key)).await;
@@ -164,6 +178,9 @@ impl Post {
             self.tell(Signal::Clear(self.key)).await;
         }
         let (parts, body) = response.into_parts();
+        if self.inlet.is_some() && parts.status.is_success() {
+            return self.leave(body, connection).await;
+        }
         let is_stream = parts.status == StatusCode::OK && is_events(&parts.headers);
         let session = parts.headers.get(wire::SESSION_ID);
         if is_stream && self.message.wants_answer() {
@@ -185,7 +202,16 @@ impl Post {
             }
             Err(_) => return Step::Broken,
         };
+        if self.is_settled(&parts, &body).await {
+            return Step::Over(rested(connection).await);
+        }
         let verdict = self.judge(&parts, &body);
+        if self.may_be_paired(parts.status, &verdict)
+            && let Ok(Some(pair)) = Pair::open(&self.server).await
+        {
+            let line = self.message.line.clone();
+            return Step::Over(Outcome::Paired(Box::new(pair), line));
+        }
         if let Some(end) = self.act(verdict).await {
             return Step::Over(end);
         }
@@ -202,6 +228,50 @@ impl Post {
         Step::Over(rested(connection).await)
     }
 
+    /// What is nearly always there: one answer to the one request, and nothing else.
+    async fn is_settled(&mut self, parts: &response::Parts, body: &Bytes) -> bool {
+        if parts.status != StatusCode::OK || parts.headers.contains_key(header::CONTENT_ENCODING) {
+            return false;
+        }
+        let line = answer::one_line(body);
+        match (answer::read(&line), &*self.pending) {
+            (Some(Said::Answer(Some(id))), [pending]) if id == *pending => {}
+            _ => return false,
+        }
+        self.pending.clear();
+        let line = self.learn(parts.headers.get(wire::SESSION_ID), line).await;
+        self.tell(Signal::Line(line)).await;
+        true
+    }
+
+    /// HTTP+SSE: the server has it, and answers on the other stream. Who hears that ends this task.
+    async fn leave(&mut self, body: Incoming, connection: Connection) -> Step {
+        let read = timeout(LINGER, whole(body, WORDS_BYTES)).await;
+        let rested = match read {
+            Ok(Ok(_)) => connection.rest().await,
+            _ => None,
+        };
+        if !self.message.wants_answer() {
+            return Step::Over(Outcome::Over(rested));
+        }
+        self.tell(Signal::Rested(rested)).await;
+        std::future::pending().await
+    }
+
+    /// Is this how a server of 2024-11-05 says that it speaks HTTP+SSE? (Specification, transports, backwards
+    /// compatibility.)
+    fn may_be_paired(&self, status: StatusCode, verdict: &Verdict) -> bool {
+        let is_answer = matches!(verdict, Verdict::Fine);
+        let is_no = match status {
+            StatusCode::METHOD_NOT_ALLOWED => true,
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => {
+                !is_answer || self.message.is_handshake()
+            }
+            _ => false,
+        };
+        is_no && self.inlet.is_none() && self.message.wants_answer() && !self.server.is_proven()
+    }
+
     fn judge(&self, parts: &response::Parts, body: &Bytes) -> Verdict {
         let is_plain = !parts.headers.contains_key(header::CONTENT_ENCODING);
         let case = Case {
@@ -210,7 +280,7 @@ impl Post {
             pending: &self.pending,
             wants_answer: self.message.wants_answer(),
             is_handshake: self.message.is_handshake(),
-            has_session: self.headers.contains_key(wire::SESSION_ID),
+            has_session: self.headers.contains_key(wire::SESSION_ID) || self.inlet.is_some(),
             is_proven: self.server.is_proven(),
             status: parts.status,
             headers: &parts.headers,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tokio::{sync::mpsc, time::timeout};
 
@@ -37,7 +38,7 @@ impl Standing {
                     was_open = true;
                     loop {
                         match reader.next(&mut body).await {
-                            Next::Message(message) => self.pass(message).await,
+                            Next::Message(message) => pass(&self.signals, message).await,
                             Next::Ended => break,
                             // It would only come again.
                             Next::TooLong => return Outcome::Over(None),
@@ -74,18 +75,19 @@ impl Standing {
             Err(_) => opening.await,
         }
     }
+}
 
-    /// Passes on what is said. Answers should come where they were asked for, and do not always.
-    async fn pass(&self, message: bytes::Bytes) {
-        let line = answer::one_line(&message);
-        for message in answer::messages(&line) {
-            let signal = match answer::read(&message) {
-                Some(Said::Own) => Signal::Line(message),
-                Some(Said::Answer(Some(id))) => Signal::Elsewhere(id, message),
-                Some(Said::Answer(None)) | None => continue,
-            };
-            let _ = self.signals.send(signal).await;
-        }
+/// Passes on what is said on a stream that no request opened. Answers should come where they were asked for, and do not
+/// always.
+pub(crate) async fn pass(signals: &mpsc::Sender<Signal>, message: Bytes) {
+    let line = answer::one_line(&message);
+    for message in answer::messages(&line) {
+        let signal = match answer::read(&message) {
+            Some(Said::Own) => Signal::Line(message),
+            Some(Said::Answer(Some(id))) => Signal::Elsewhere(id, message),
+            Some(Said::Answer(None)) | None => continue,
+        };
+        let _ = signals.send(signal).await;
     }
 }
 

@@ -54,16 +54,33 @@ impl Reader {
             if self.is_too_long {
                 return Next::TooLong;
             }
-            let Some(Ok(frame)) = body.frame().await else {
+            if !self.read(body).await {
                 return Next::Ended;
-            };
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
+            }
+        }
+    }
+
+    /// Where the server wants messages, if that is what it says first: HTTP+SSE.
+    pub(crate) async fn endpoint(&mut self, body: &mut Incoming) -> Option<&[u8]> {
+        while self.events.endpoint().is_none() {
+            if self.is_too_long || !self.ready.is_empty() || !self.read(body).await {
+                return None;
+            }
+        }
+        self.events.endpoint()
+    }
+
+    /// Reads one more piece. `false`: there is none.
+    async fn read(&mut self, body: &mut Incoming) -> bool {
+        let Some(Ok(frame)) = body.frame().await else {
+            return false;
+        };
+        if let Ok(data) = frame.into_data() {
             let mut messages = Vec::new();
             self.is_too_long = self.events.read(&data, &mut messages).is_err();
             self.ready.extend(messages);
         }
+        true
     }
 
     /// Can the rest be asked for?

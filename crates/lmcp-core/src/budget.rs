@@ -151,11 +151,11 @@ impl Account {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Has the caller taken more than its share, with answers that it does not read? A caller that holds little has not,
-    /// whatever others hold.
+    /// Has the caller taken clearly more than its share, with answers that it does not read? A caller that holds little has
+    /// not, whatever others hold; nor has one whose share became a little smaller since it took it.
     pub fn is_over(&self) -> bool {
         let (mine, shared) = (self.used(), &self.0.budget.0);
-        mine > MODEST && !is_fair(mine, self.0.budget.used(), shared.usable)
+        mine > MODEST && !is_fair(mine - mine / 8, self.0.budget.used(), shared.usable)
     }
 
     /// Waits until the caller has not taken more than its share.
@@ -426,6 +426,19 @@ mod tests {
         assert!(budget.account("fifth").try_reserve(60).is_ok());
         drop(held);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn who_took_its_share_is_not_over_because_others_came() {
+        let budget = Budget::new(96 << 20);
+        let (first, others) = (budget.account("first"), budget.account("others"));
+        let _held: Vec<_> = std::iter::from_fn(|| first.try_reserve(2 << 20).ok()).collect();
+        assert!(!first.is_over());
+        let _few = others.take(3 << 20);
+        assert!(!first.is_over() && !others.is_over());
+        // Answers are taken, and never refused; who does not read them is told to wait.
+        let _answers = first.take(16 << 20);
+        assert!(first.is_over() && !others.is_over());
     }
 
     #[test]

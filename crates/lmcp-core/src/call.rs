@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    ask::Asking,
+    asking::Asking,
     budget::Reservation,
     error::{Failure, ToolError},
     layer::incident,
@@ -118,7 +118,7 @@ impl Call {
     fn settle_failure(&self, failure: ToolError) -> Result<Payload, RpcError> {
         let text = shortened(failure.to_string());
         match failure.into_failure() {
-            Failure::NeedsInput => self.input_required().map(Payload::InputRequired),
+            Failure::NeedsInput => self.input_required(),
             Failure::MissingCapability(needed) => Err(RpcError::missing_capability(&needed)),
             Failure::Rpc(error) => Err(error),
             Failure::NotFound => Err(RpcError::invalid_params("there is no such resource")),
@@ -129,6 +129,15 @@ impl Call {
             }
             Failure::Message { .. } => Err(RpcError::internal(text)),
         }
+    }
+
+    /// The answer that asks for what is missing. Whom and what it is for is sealed into it.
+    fn input_required(&self) -> Result<Payload, RpcError> {
+        let Engine { sealer, limits, .. } = &*self.engine;
+        let subject = || self.engine.subject(&self.request);
+        let seal = |carried: &_| sealer.seal(carried, &subject(), limits);
+        let required = self.asking.required(limits, seal)?;
+        Ok(Payload::InputRequired(required))
     }
 
     /// What the handler put into the `_meta` of its result.

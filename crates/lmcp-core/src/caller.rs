@@ -1,10 +1,21 @@
 //! Who sent a request.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{
+    any::{Any, TypeId},
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    path::Path,
+    sync::Arc,
+};
 
+use lmcp_wire::header;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use crate::{random, workplace::Workplace};
+use crate::{
+    extensions::Extensions, peer::Process, principal::Principal, random, workplace::Workplace,
+};
 
 /// Who sent a request, as far as the transport knows.
 #[derive(Clone)]
@@ -13,8 +24,9 @@ pub struct Caller(Arc<Inner<dyn Headers>>);
 /// The headers come last and may be of any kind, so that a caller is one allocation.
 struct Inner<H: ?Sized> {
     transport: Transport,
-    principal: Option<Box<str>>,
+    principal: Option<Arc<Principal>>,
     identity: Option<Arc<Identity>>,
+    extensions: Extensions,
     /// True once it is gone for good.
     gone: Option<watch::Receiver<bool>>,
     process: Option<Process>,
@@ -97,27 +109,16 @@ impl Connection {
     }
 }
 
-/// The process at the other end of a unix socket, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Process {
-    /// Its user.
-    pub uid: u32,
-    /// Its id, where the platform tells.
-    pub pid: Option<i32>,
-}
-
-impl Process {
-    /// A process of a user.
-    pub fn new(uid: u32, pid: Option<i32>) -> Self {
-        Self { uid, pid }
-    }
-}
-
 /// Header fields, for transports that have them. Names are given in lower case.
 pub trait Headers: Send + Sync {
     /// The value of a field, if there is exactly one and it is text.
     fn get(&self, name: &str) -> HeaderValue<'_>;
+
+    /// The value of this type that came along with them, put there by whoever stands before the transport.
+    fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        let _ = of;
+        None
+    }
 }
 
 /// What a look-up of a header finds.
@@ -157,6 +158,7 @@ impl Caller {
             transport,
             principal: None,
             identity: None,
+            extensions: Extensions::default(),
             gone: None,
             process,
             connection: transport.has_connections().then(Connection::new),
@@ -169,54 +171,67 @@ impl Caller {
     /// the kernel, where it tells.
     #[must_use]
     pub fn working_at(self, workplace: Workplace) -> Self {
-        Self(Arc::new(Inner {
-            transport: self.0.transport,
-            principal: self.0.principal.clone(),
-            identity: self.0.identity.clone(),
-            gone: self.0.gone.clone(),
-            process: self.0.process,
-            connection: self.0.connection.clone(),
-            workplace: Some(Arc::new(workplace)),
-            headers: Same(self),
-        }))
+        self.changed(|caller| caller.workplace = Some(Arc::new(workplace)))
     }
 
     /// The same caller, now known by name.
     #[must_use]
-    pub fn known_as(self, principal: &str) -> Self {
-        self.known(principal.into(), None, None)
+    pub fn known_as(self, name: &str) -> Self {
+        self.authenticated(Principal::new(name))
+    }
+
+    /// The same caller, now known by its credentials.
+    #[must_use]
+    pub fn authenticated(self, principal: Principal) -> Self {
+        self.changed(|caller| {
+            caller.principal = Some(Arc::new(principal));
+            caller.identity = None;
+            caller.gone = None;
+        })
     }
 
     /// The same caller, now known in person. What it starts and is asked belongs to it alone.
     #[must_use]
     pub fn identified(self, identity: Identity) -> Self {
-        let principal = format!("identity {}", identity.id);
-        self.known(principal.into(), Some(Arc::new(identity)), None)
+        self.known(identity, None)
     }
 
     /// The same, for as long as this is not true: then it is gone for good, and so is what belongs to it.
     #[must_use]
     pub fn identified_until(self, identity: Identity, gone: watch::Receiver<bool>) -> Self {
-        let principal = format!("identity {}", identity.id);
-        self.known(principal.into(), Some(Arc::new(identity)), Some(gone))
+        self.known(identity, Some(gone))
     }
 
-    fn known(
-        self,
-        principal: Box<str>,
-        identity: Option<Arc<Identity>>,
-        gone: Option<watch::Receiver<bool>>,
-    ) -> Self {
-        Self(Arc::new(Inner {
+    fn known(self, identity: Identity, gone: Option<watch::Receiver<bool>>) -> Self {
+        let principal = Principal::new(format!("identity {}", identity.id)).role(&identity.role);
+        self.changed(|caller| {
+            caller.principal = Some(Arc::new(principal));
+            caller.identity = Some(Arc::new(identity));
+            caller.gone = gone;
+        })
+    }
+
+    /// The same caller with a value that handlers find by its type ([`Cx::extension`](crate::Cx::extension)), on every
+    /// request of it. A layer adds one to a single request: [`Request::extend`](crate::Request::extend).
+    #[must_use]
+    pub fn extended<T: Any + Send + Sync>(self, value: T) -> Self {
+        self.changed(|caller| caller.extensions.insert(value))
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Inner<Same>)) -> Self {
+        let mut inner = Inner {
             transport: self.0.transport,
-            principal: Some(principal),
-            identity,
-            gone,
+            principal: self.0.principal.clone(),
+            identity: self.0.identity.clone(),
+            extensions: self.0.extensions.clone(),
+            gone: self.0.gone.clone(),
             process: self.0.process,
             connection: self.0.connection.clone(),
             workplace: self.0.workplace.clone(),
             headers: Same(self),
-        }))
+        };
+        change(&mut inner);
+        Self(Arc::new(inner))
     }
 
     /// How the request came.
@@ -224,8 +239,37 @@ impl Caller {
         self.0.transport
     }
 
-    /// Who it is, by credentials. What a caller says of itself (`clientInfo`) is never here.
+    /// The name that belongs to its credentials. What a caller says of itself (`clientInfo`) is never here.
     pub fn principal(&self) -> Option<&str> {
+        self.credentials()?.name.as_deref()
+    }
+
+    /// The role that it acts in, by its credentials or its identity.
+    pub fn role(&self) -> Option<&str> {
+        self.credentials()?.role.as_deref()
+    }
+
+    /// What its credentials allow, in the words of whoever issued them.
+    pub fn scopes(&self) -> &[String] {
+        self.credentials().map_or(&[], |found| &found.scopes)
+    }
+
+    /// Do its credentials allow this?
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.scopes().iter().any(|known| known == scope)
+    }
+
+    /// A claim of its credentials.
+    pub fn claim(&self, name: &str) -> Option<&Value> {
+        self.claims()?.get(name)
+    }
+
+    /// Everything that its credentials say besides name, role and scopes. `None`: it has shown none.
+    pub fn claims(&self) -> Option<&Map<String, Value>> {
+        self.credentials().map(|found| &found.claims)
+    }
+
+    fn credentials(&self) -> Option<&Principal> {
         self.0.principal.as_deref()
     }
 
@@ -267,11 +311,6 @@ impl Caller {
         }
     }
 
-    /// The role of its identity.
-    pub fn role(&self) -> Option<&str> {
-        self.identity().map(|identity| identity.role.as_str())
-    }
-
     /// The process at the other end of a unix socket.
     pub fn peer(&self) -> Option<Process> {
         self.0.process
@@ -303,21 +342,60 @@ impl Caller {
         self.0.headers.get(name)
     }
 
+    /// The token that it shows: of `Authorization: Bearer …` over HTTP, of the greeting on a unix socket where the program
+    /// [asks](crate::Authenticate) who calls. `None` where there is no token, another scheme, or more than one
+    /// `Authorization`, of which others might read another.
+    pub fn bearer(&self) -> Option<&str> {
+        match self.header("authorization") {
+            Some(value) => header::bearer(value),
+            None => self.extension::<Shown>().map(|Shown(token)| &**token),
+        }
+    }
+
+    /// The same caller with the token that it shows besides any header.
+    pub(crate) fn showing(self, token: &str) -> Self {
+        self.extended(Shown(token.into()))
+    }
+
+    /// The value of this type that came along with it: given by [`Caller::extended`], or by whoever stands before the
+    /// transport.
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
+        let carried = || self.0.headers.extension(TypeId::of::<T>());
+        let own = self.0.extensions.get::<T>();
+        own.or_else(|| carried()?.downcast_ref())
+    }
+
     /// The fields themselves, on transports that have them.
     pub(crate) fn headers(&self) -> Option<&dyn Headers> {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
 
-    /// What belongs to a caller (jobs, tasks, sealed answers) is recorded under this name: that of the person, else that of
-    /// the user at the other end of the socket, else one that all strangers share.
+    /// Whose something is: jobs, tasks, sessions, subscriptions, sealed answers, shares of what is bounded. All of them are
+    /// recorded under this text, and under no other: the name that belongs to the credentials, else the user at the other
+    /// end of the socket, else one name that all strangers share; each apart for every role.
+    ///
+    /// Records on disk hold it, so the text of a caller without a role never changes.
     pub fn owner(&self) -> Cow<'static, str> {
-        match (&self.0.principal, &self.0.process) {
-            (Some(principal), _) => format!("principal:{principal}").into(),
+        let who = match (self.principal(), &self.0.process) {
+            (Some(name), _) => Cow::from(format!("principal:{name}")),
             (None, Some(process)) => format!("uid:{}", process.uid).into(),
             (None, None) => "anyone".into(),
+        };
+        match self.role() {
+            // The length keeps the two apart, whatever they are.
+            Some(role) => format!("role:{}:{role}/{who}", role.len()).into(),
+            None => who,
         }
     }
+
+    /// Is nothing known that would tell it from other callers? Then they all own the same.
+    pub fn is_stranger(&self) -> bool {
+        self.principal().is_none() && self.role().is_none() && self.0.process.is_none()
+    }
 }
+
+/// A token that came without any header.
+struct Shown(Box<str>);
 
 struct NoHeaders;
 
@@ -334,13 +412,18 @@ impl Headers for Same {
     fn get(&self, name: &str) -> HeaderValue<'_> {
         self.0.0.headers.get(name)
     }
+
+    fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        self.0.0.headers.extension(of)
+    }
 }
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Caller")
             .field("transport", &self.0.transport)
-            .field("principal", &self.0.principal)
+            .field("principal", &self.principal())
+            .field("role", &self.role())
             .field("process", &self.0.process)
             .finish_non_exhaustive()
     }
@@ -361,5 +444,56 @@ mod tests {
         let hung_up = known.hung_up();
         drop((caller, known));
         hung_up.await;
+    }
+
+    #[test]
+    fn nobody_owns_what_is_anothers() {
+        let http = || Caller::new(Transport::Http);
+        let known = |principal| http().authenticated(principal);
+        let owners = [
+            http(),
+            known(Principal::new("ann")),
+            known(Principal::new("ann").role("admin")),
+            known(Principal::new("ann").role("reader")),
+            known(Principal::new("bob").role("admin")),
+            known(Principal::anyone().role("admin")),
+            known(Principal::new("b/principal:c").role("a")),
+            known(Principal::new("c").role("a/principal:b")),
+            known(Principal::new("1000")),
+            Caller::process(1000, None),
+            Caller::process(1000, None).authenticated(Principal::anyone().role("admin")),
+            http().identified(Identity::new("1", "ann", "admin")),
+        ]
+        .map(|caller| caller.owner());
+        let apart: std::collections::BTreeSet<_> = owners.iter().collect();
+        assert_eq!(apart.len(), owners.len(), "{owners:?}");
+    }
+
+    // Jobs and changes of files are found by these words, by servers of later versions, too.
+    #[test]
+    fn owners_without_a_role_are_written_as_they_always_were() {
+        let http = || Caller::new(Transport::Http);
+        assert_eq!(http().owner(), "anyone");
+        assert_eq!(http().known_as("ann").owner(), "principal:ann");
+        assert_eq!(Caller::process(7, None).owner(), "uid:7");
+        let scoped = Principal::new("ann").scopes(["a"]).claim("b", 1);
+        assert_eq!(http().authenticated(scoped).owner(), "principal:ann");
+        let nobody = http().authenticated(Principal::anyone());
+        assert_eq!(
+            (nobody.owner(), nobody.is_stranger()),
+            ("anyone".into(), true)
+        );
+    }
+
+    #[test]
+    fn values_stay_with_a_caller_that_becomes_known() {
+        let caller = Caller::new(Transport::Memory)
+            .extended(1_u8)
+            .extended(2_u16);
+        let known = caller.clone().extended(3_u8).known_as("ann");
+        assert_eq!(known.extension::<u8>(), Some(&3));
+        assert_eq!(known.extension::<u16>(), Some(&2));
+        assert_eq!(known.extension::<u32>(), None);
+        assert_eq!(caller.extension::<u8>(), Some(&1));
     }
 }

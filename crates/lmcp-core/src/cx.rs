@@ -8,7 +8,7 @@ use std::{
 
 use lmcp_wire::{self as wire, LoggingLevel, RequestId, logging::LoggingMessageParams, task};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     budget::{NoRoom, Reservation},
@@ -43,6 +43,32 @@ impl Cx {
     /// Who asks.
     pub fn caller(&self) -> &Caller {
         self.0.request.caller()
+    }
+
+    /// The name that belongs to the caller's credentials. `None`: nobody in particular.
+    pub fn principal(&self) -> Option<&str> {
+        self.caller().principal()
+    }
+
+    /// The role that the caller acts in.
+    pub fn role(&self) -> Option<&str> {
+        self.caller().role()
+    }
+
+    /// What the caller's credentials allow.
+    pub fn scopes(&self) -> &[String] {
+        self.caller().scopes()
+    }
+
+    /// What else the caller's credentials say. `None`: it has shown none.
+    pub fn claims(&self) -> Option<&Map<String, Value>> {
+        self.caller().claims()
+    }
+
+    /// The value of this type that came with the request: added by a layer ([`Request::extend`](crate::Request::extend)),
+    /// else given to its [`Caller`] ([`Caller::extended`]), else put there by middleware around the transport.
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.0.request.extension()
     }
 
     /// The conversation this request belongs to, by a name that no other has: that of its connection, else of its session.

@@ -13,7 +13,7 @@ use lmcp_wire::{
 use serde_json::{Value, json};
 
 use crate::{
-    ask::Asking,
+    asking::Asking,
     call::{Call, Running, Work},
     completion::Completing,
     cx::Cx,
@@ -137,7 +137,7 @@ impl Engine {
         };
         // What depends on the caller is for it alone.
         let mut cache = self.list_cache;
-        let is_common = wanted.structured && wanted.sight.is_common(&catalog);
+        let is_common = wanted.structured && catalog.is_common(wanted.sight);
         if request.method() == request::TOOLS_LIST && !is_common {
             cache = CacheHint::private(cache.ttl_ms);
         }
@@ -383,7 +383,12 @@ fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 fn absent(kind: &str, name: &str, near: Option<&str>) -> RpcError {
+    // A name of any length is not told twice.
+    let name = &name[..name.floor_char_boundary(SHOWN_NAME)];
     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let error = RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}"));
     error.with_data(json!({ "name": name, "near": near }))
 }
+
+/// Bytes of a name that errors repeat.
+const SHOWN_NAME: usize = 1024;

@@ -1,8 +1,11 @@
-//! [`Endpoint`]: a service with what transports need to serve it, and the one place where they call it.
+//! [`Endpoint`]: a service with what transports need to serve it. [`Endpoint::start`] is the one place where a request meets the
+//! service, and its replies meet the encoder: they come out as [`Messages`].
 
 use std::{
     fmt,
+    future::poll_fn,
     sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
 };
 
 use lmcp_wire::RpcError;
@@ -12,12 +15,13 @@ use crate::{
     era::Encoder,
     error::Error,
     limits::Limits,
-    messages::Messages,
+    message::Message,
+    peer::{LocalPeer, Peer},
     premises::{Premises, Terms},
+    reply::Reply,
     request::Request,
-    service::Service,
+    service::{Replies, Service},
     session::SessionKey,
-    transport::{LocalPeer, Peer},
 };
 
 /// Somewhere a service can be reached.
@@ -69,6 +73,11 @@ impl Endpoint {
             request.premises = Some(Arc::clone(&self.premises));
         }
         Messages::new(self.service.call(request), encoder)
+    }
+
+    /// Says good-bye to a server elsewhere that the service stands for, and waits for its end.
+    pub async fn hang_up(&self) {
+        self.service.hang_up().await;
     }
 
     /// A transport that stops says so while its connections still can be written to: if it is the last one, the service
@@ -136,5 +145,168 @@ struct Serving<'a>(&'a Premises);
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         self.0.serving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The answer to one request, encoded: any number of notifications and questions, then one response.
+///
+/// Whoever holds it drives the work, and dropping it stops the work at its next `.await`.
+pub struct Messages(Inner);
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be one more allocation for every call that is not answered at once"
+)]
+enum Inner {
+    /// The response alone, or nothing.
+    Ready(Option<Message>),
+    Running(Running),
+}
+
+/// Work that is not done, or has more to say than its response.
+struct Running {
+    /// Taken out to be looked at.
+    next: Option<Message>,
+    replies: Replies,
+    encoder: Encoder,
+    /// The response has been given: nothing may follow it.
+    ended: bool,
+}
+
+impl Messages {
+    /// A response that is there already.
+    pub fn ready(message: Message) -> Self {
+        Self(Inner::Ready(Some(message)))
+    }
+
+    /// The replies of a service, as this encoder writes them.
+    fn new(mut replies: Replies, mut encoder: Encoder) -> Self {
+        let done = replies.take_ready();
+        let next = done.and_then(|done| encoder.encode(done));
+        match next {
+            Some(response) if response.is_response() => Self::ready(response),
+            next => Self(Inner::Running(Running {
+                next,
+                replies,
+                encoder,
+                ended: false,
+            })),
+        }
+    }
+
+    /// The next message; `None` after the response.
+    pub async fn next(&mut self) -> Option<Message> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// As [`Messages::next`], for hand-written futures.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        match &mut self.0 {
+            Inner::Ready(message) => Poll::Ready(message.take()),
+            Inner::Running(running) => running.poll(cx),
+        }
+    }
+
+    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    pub fn is_harmless(&self) -> bool {
+        match &self.0 {
+            Inner::Ready(_) => true,
+            Inner::Running(running) => running.replies.is_harmless(),
+        }
+    }
+
+    /// Waits for something else, for room to put a message say, while the time of the work goes on.
+    pub async fn hold<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = std::pin::pin!(other);
+        poll_fn(|cx| {
+            let done = other.as_mut().poll(cx);
+            if done.is_pending() {
+                let _ = self.poll_deadline(cx);
+            }
+            done
+        })
+        .await
+    }
+
+    /// Waits until the time of the work is over; for ever where it has ended.
+    pub async fn expired(&mut self) {
+        poll_fn(|cx| self.poll_deadline(cx)).await;
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Inner::Running(running) => running.replies.poll_deadline(cx),
+            Inner::Ready(_) => Poll::Pending,
+        }
+    }
+
+    /// The response, if the first turn of the work brings it and nothing is said before.
+    pub(crate) fn at_once(&mut self, cx: &mut Context<'_>) -> Option<Message> {
+        match self.poll_next(cx) {
+            Poll::Ready(Some(message)) if message.is_response() => Some(message),
+            Poll::Ready(Some(message)) => {
+                self.put_back(message);
+                None
+            }
+            Poll::Ready(None) | Poll::Pending => None,
+        }
+    }
+
+    /// Puts back what was taken out and is to come again.
+    pub fn put_back(&mut self, message: Message) {
+        match &mut self.0 {
+            Inner::Ready(next) | Inner::Running(Running { next, .. }) => *next = Some(message),
+        }
+    }
+
+    /// The response, if it needs no waiting for.
+    pub fn take_ready(&mut self) -> Option<Message> {
+        match &mut self.0 {
+            Inner::Ready(message) => message.take(),
+            Inner::Running(_) => None,
+        }
+    }
+
+    /// The response, without what comes before it.
+    pub async fn response(mut self) -> Option<Message> {
+        loop {
+            match self.next().await {
+                Some(message) if message.is_response() => return Some(message),
+                Some(_) => {}
+                None => return None,
+            }
+        }
+    }
+}
+
+impl Running {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        let next = self.next.take().or_else(|| self.encoder.held());
+        let message = match next {
+            Some(message) => message,
+            None if self.ended => return Poll::Ready(None),
+            None => ready!(self.poll_replies(cx)),
+        };
+        self.ended |= message.is_response();
+        Poll::Ready(Some(message))
+    }
+
+    fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<Message> {
+        loop {
+            let reply = ready!(self.replies.poll_next(cx)).unwrap_or_else(|| {
+                // A request gets one response, whatever a service does.
+                Reply::Done(Err(RpcError::internal("the service gave no answer")))
+            });
+            // What this client cannot be told is left out.
+            if let Some(message) = self.encoder.encode(reply) {
+                return Poll::Ready(message);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Messages")
     }
 }

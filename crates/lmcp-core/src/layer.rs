@@ -4,6 +4,7 @@ use std::{
     any::Any,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -91,6 +92,10 @@ impl<S: Service> Service for Layered<S> {
 
     fn close(&self) {
         self.service.close();
+    }
+
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.service.hang_up()
     }
 
     fn is_idle(&self) -> bool {

@@ -5,21 +5,24 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
-//! | `caller`, [`workplace`] | who is at the other end, and where it works |
+//! | `caller`, `peer`, [`workplace`] | who is at the other end, and where it works |
+//! | `authenticate`, `principal`, `extensions` | who that is by its credentials; values that come along |
 //! | `era` | the message becomes a valid [`Request`] of some revision; replies become messages of it |
 //! | `mirror` | headers that repeat parts of a request |
 //! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
-//! | `endpoint`, `premises`, `messages` | a service with what transports need: they start a request, and get [`Messages`] |
+//! | `endpoint`, `premises` | a service with what transports need: they start a request, and get [`Messages`] |
 //! | [`service`], `reply`, `outcome` | **the seam**: a request goes in, [`Replies`] come out, free of revisions |
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
-//! | `cx`, [`ask`], [`roots`], `folders`, `outbox` | what a handler may say and ask before it is done |
+//! | `cx`, [`ask`], `asking`, `seal`, [`roots`], `folders`, `outbox` | what a handler may say and ask before it is done |
 //! | `present` | what each client is shown of a result |
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
 pub mod ask;
+mod asking;
+mod authenticate;
 mod budget;
 mod call;
 mod caller;
@@ -31,18 +34,20 @@ mod dispatch;
 mod endpoint;
 mod era;
 pub mod error;
+mod extensions;
 mod folders;
 mod handler;
 mod layer;
 pub mod limits;
 mod message;
-mod messages;
 mod mirror;
 mod outbox;
 mod outcome;
 mod paging;
+mod peer;
 mod premises;
 mod present;
+mod principal;
 pub mod prompt;
 mod random;
 mod reply;
@@ -50,6 +55,7 @@ mod request;
 pub mod resource;
 pub mod roots;
 mod schema;
+mod seal;
 mod server;
 pub mod service;
 pub mod session;
@@ -67,23 +73,25 @@ pub mod transport;
 mod weight;
 pub mod workplace;
 
+pub use authenticate::{Authenticate, Authenticating, Authenticator, Challenge};
 pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share};
 pub use bytes;
-pub use caller::{Caller, HeaderValue, Headers, Identity, Process, Transport as CallerTransport};
+pub use caller::{Caller, HeaderValue, Headers, Identity, Transport as CallerTransport};
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
-pub use endpoint::{Endpoint, Transport};
+pub use endpoint::{Endpoint, Messages, Transport};
 pub use era::{admit, handshake, is_handshake};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::{Layered, Next};
 pub use limits::Limits;
 pub use message::{Message, MessageKind};
-pub use messages::Messages;
 pub use outcome::{Discovery, Outcome, Page, Payload};
+pub use peer::Process;
 pub use premises::Terms;
 pub use present::Presentation;
+pub use principal::Principal;
 pub use prompt::Prompt;
 pub use reply::{Notice, ProgressReport, Reply};
 pub use request::Request;

@@ -54,6 +54,9 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a client may take to send its HTTP headers. 10 s: they are one packet.
     pub header_wait: Duration,
+    /// How long it may take to find out who calls, by an `Authenticate` of the program's own. 10 s: it may ask another
+    /// machine, once. Then the caller is told to try again (503 over HTTP).
+    pub auth_wait: Duration,
     /// How long a client may take to send its HTTP body. 30 s: 8 MiB over a slow line.
     pub body_wait: Duration,
     /// How long answers in flight may still take when the lines of a connection end. 30 ms: quick ones arrive, and a
@@ -149,6 +152,7 @@ impl Default for Limits {
             progress_interval: Duration::from_millis(25),
             keep_alive: Duration::from_secs(15),
             header_wait: Duration::from_secs(10),
+            auth_wait: Duration::from_secs(10),
             body_wait: Duration::from_secs(30),
             drain_wait: Duration::from_millis(30),
             stall_wait: Duration::from_secs(1),

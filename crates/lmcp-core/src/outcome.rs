@@ -207,7 +207,8 @@ fn resource_bytes(contents: &wire::ResourceContents) -> usize {
     length(&contents.text) + length(&contents.blob)
 }
 
-fn value_bytes(value: &Value) -> usize {
+/// The memory that JSON takes, roughly.
+pub(crate) fn value_bytes(value: &Value) -> usize {
     let own = match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(value_bytes).sum(),

@@ -7,9 +7,9 @@ use lmcp_wire::RpcError;
 use crate::{
     budget::Budget,
     limits::Limits,
+    peer::{CheckingLocalPeer, LocalPeer, Peer},
     random,
     session::SessionKey,
-    transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
 
 /// Refuses a process that connects, or does not.

@@ -1,18 +1,21 @@
 //! One valid request.
 
-use std::{borrow::Cow, num::NonZeroU32, ops::Range, sync::Arc};
+use std::{any::Any, borrow::Cow, num::NonZeroU32, ops::Range, sync::Arc};
 
 use bytes::Bytes;
+use lmcp_schema::Schema;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
-    RpcError, jsonrpc, method::request, task,
+    RpcError, jsonrpc, method::request, params::Params, task,
 };
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     budget::Reservation,
     caller::Caller,
+    extensions::Extensions,
+    mirror,
     premises::Premises,
     session::{self, Session},
 };
@@ -38,6 +41,8 @@ pub struct Request {
     /// The conversation it belongs to; none where every request stands alone.
     pub(crate) session: Option<Session>,
     pub(crate) caller: Caller,
+    /// What layers added for those behind them.
+    pub(crate) extensions: Extensions,
     /// The memory that is reserved for what a large message becomes.
     pub(crate) weight: Option<Arc<Reservation>>,
     /// Where questions find their places, in sessions.
@@ -56,6 +61,22 @@ pub(crate) struct Members {
     pub(crate) client_capabilities: Option<Part>,
     /// Of `_meta`.
     pub(crate) client_info: Option<Part>,
+}
+
+impl Members {
+    /// Finds them in the message that the parameters were read from.
+    pub(crate) fn cut(message: &[u8], method: &str, params: &Params<'_>) -> Self {
+        let meta = params.meta.unwrap_or_default();
+        let part = |raw: &RawValue| Part::of(message, raw.get());
+        Self {
+            target: target(method, params).and_then(part),
+            arguments: params.arguments.and_then(part),
+            input_responses: params.input_responses.and_then(part),
+            request_state: params.request_state.and_then(part),
+            client_capabilities: meta.client_capabilities.and_then(part),
+            client_info: meta.client_info.and_then(part),
+        }
+    }
 }
 
 /// A text within a message. Small, because requests are moved around.
@@ -97,6 +118,7 @@ impl Request {
             flaw: None,
             session: Some(session.clone()),
             caller,
+            extensions: Extensions::default(),
             weight: None,
             premises: None,
         }
@@ -122,9 +144,46 @@ impl Request {
         &self.caller
     }
 
+    /// Adds a value that those behind this layer find by its type: [`Cx::extension`](crate::Cx::extension). It stands
+    /// before one of the same type that the caller brought.
+    ///
+    /// ```
+    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+    /// struct Tenant(String);
+    ///
+    /// let mine = Tool::new("mine", async |_: NoArgs, cx: Cx| {
+    ///     cx.extension::<Tenant>().map_or(String::new(), |Tenant(name)| name.clone())
+    /// });
+    /// let server = Server::new("tenants", "1.0.0").tool(mine.read_only()).layer(|mut request, next| {
+    ///     let tenant = request.caller().header("x-tenant").unwrap_or("nobody").to_owned();
+    ///     request.extend(Tenant(tenant));
+    ///     next.call(request)
+    /// });
+    /// ```
+    pub fn extend<T: Any + Send + Sync>(&mut self, value: T) {
+        self.extensions.insert(value);
+    }
+
+    /// The value of this type that a layer added, else the one that came with its caller.
+    pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
+        let added = self.extensions.get();
+        added.or_else(|| self.caller.extension())
+    }
+
     /// The conversation it belongs to, in revisions that have a handshake.
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
+    }
+
+    /// Tells conversations apart: by the connection, by the session over HTTP, else by who calls. Requests that stand alone
+    /// over HTTP have no more in common than that.
+    pub fn conversation(&self) -> String {
+        let session = self.session().and_then(Session::id);
+        match (self.caller.connection(), session) {
+            (Some(connection), _) => format!("connection:{connection}"),
+            (None, Some(id)) => format!("session:{id}"),
+            (None, None) => self.caller.owner().into_owned(),
+        }
     }
 
     /// The parameters, decoded as one type.
@@ -135,6 +194,40 @@ impl Request {
         let text = std::str::from_utf8(&self.message).unwrap_or_default();
         let fit = |err| format!("the params of `{}` do not fit: {err}", self.method);
         jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
+    }
+
+    /// The same request with other parameters: another name of a tool, say. Who asks, in which revision and for what kind of
+    /// thing stays as it was checked; `_meta` is to be among the parameters again.
+    ///
+    /// # Errors
+    /// They are no object.
+    pub fn with_params(mut self, params: &impl Serialize) -> Result<Self, RpcError> {
+        let mut message = Vec::with_capacity(self.message.len());
+        message.extend_from_slice(b"{\"params\":");
+        jsonrpc::append(&mut message, params);
+        message.push(b'}');
+        self.message = message.into();
+        let members = Members::cut(&self.message, &self.method, &self.params()?);
+        self.members = members;
+        Ok(self)
+    }
+
+    /// Checks the headers that repeat arguments of a call, as the schema of the tool asks for them. For services that pass
+    /// calls on; a server of this crate checks by itself.
+    ///
+    /// # Errors
+    /// *Header mismatch*: a header is absent, malformed, or says something else than the arguments.
+    pub fn check_headers(&self, schema: &Value) -> Result<(), RpcError> {
+        let alone = self.session.is_none();
+        let Some(headers) = self.caller.headers().filter(|_| alone) else {
+            return Ok(());
+        };
+        // A schema whose annotations break the rules asks for nothing.
+        let Ok(mirrored) = Schema::header_params_of(schema) else {
+            return Ok(());
+        };
+        let arguments = self.arguments().and_then(|json| decode(json).ok());
+        mirror::check_params(headers, &mirrored, &arguments.unwrap_or(Value::Null))
     }
 
     /// What the client can be asked for. One that cannot be read counts as none.
@@ -252,6 +345,15 @@ impl std::fmt::Debug for Request {
 
 /// What a session listens to: every list. The resources it watches it names one by one, as they come.
 const LISTEN: &[u8] = br#"{"params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}}"#;
+
+/// The tool, prompt, resource or task that a request is about.
+pub(crate) fn target<'a>(method: &str, params: &Params<'a>) -> Option<&'a RawValue> {
+    match target_name(method) {
+        "uri" => params.uri,
+        "taskId" => params.task_id,
+        _ => params.name,
+    }
+}
 
 /// What the target of a method is called in its parameters.
 pub(crate) fn target_name(method: &str) -> &'static str {

@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    future::poll_fn,
+    future::{poll_fn, ready},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -49,6 +49,11 @@ pub trait Service: Send + Sync + 'static {
     /// connections can still be written to.
     fn close(&self) {}
 
+    /// Says good-bye to a server elsewhere that it stands for, and waits for its end.
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(ready(()))
+    }
+
     /// Does nothing go on but what transports know of?
     fn is_idle(&self) -> bool {
         true
@@ -62,6 +67,10 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn close(&self) {
         (**self).close();
+    }
+
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        (**self).hang_up()
     }
 
     fn is_idle(&self) -> bool {

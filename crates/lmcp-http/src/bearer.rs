@@ -17,8 +17,5 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (only, None) = (written.next()?, written.next()) else {
         return None;
     };
-    let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
-    let token = token.trim_matches(' ');
-    let is_token = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
-    is_token.then_some(token)
+    lmcp_wire::header::bearer(only.to_str().ok()?)
 }

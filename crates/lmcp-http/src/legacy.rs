@@ -3,15 +3,20 @@
 //! Here a client that goes away has not cancelled anything: it may come back for the rest. So a call that is not done
 //! at once runs on its own, and what it says stands on a [`Stream`](crate::stream::Stream) that the answer only reads.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode};
-use lmcp_core::{Caller, Message, MessageKind, Messages, Request, Session, admit, handshake};
+use http::{HeaderValue, Response, StatusCode};
+use lmcp_core::{
+    Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, session::SessionId,
+};
 use lmcp_wire::{
-    Incoming, RequestId, RpcError,
-    error::METHOD_NOT_FOUND,
-    header, jsonrpc,
+    Incoming, RequestId, RpcError, jsonrpc,
     legacy::CancelledParams,
     method::{notification, request},
     params::Params,
@@ -20,14 +25,13 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::{
-    body::{Body, Standing},
-    post::{Accept, Refusal, events, json, respond, whole_json},
-    service::{Shared, empty, not_allowed, refuse},
-    session::{Held, Leaving, Member, Started, Stranger},
-    stream::{Answers, EventId, Kept, Opening, Reader, Stream},
+    answer::{Answer, Body, Refusal, SESSION_ID, empty, events, first_turn, json, whole_json},
+    headers::Accept,
+    post::refused,
+    service::Shared,
+    session::{Member, Started, Stranger},
+    stream::{Opening, Reader},
 };
-
-const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 
 /// One request message, as it was read.
 pub(crate) struct Received<'a> {
@@ -59,61 +63,76 @@ pub(crate) fn member(shared: &Shared, caller: &Caller) -> Result<Option<Member>,
 }
 
 /// The handshake: its answer carries the session.
-pub(crate) async fn open(shared: &Shared, message: Received<'_>, caller: Caller) -> Response<Body> {
+pub(crate) fn open(shared: &Shared, message: Received<'_>, caller: &Caller) -> Answer {
     let Received {
         bytes, id, params, ..
     } = message;
     let agreement = match handshake(bytes) {
         Ok(agreement) => agreement,
-        Err(error) => return json(StatusCode::BAD_REQUEST, Message::error(Some(&id), &error)),
+        Err(error) => {
+            let error = Message::error(Some(&id), &error);
+            return Answer::Now(json(StatusCode::BAD_REQUEST, error));
+        }
     };
-    let (held, text) = shared.sessions.open(agreement, &caller);
+    let (held, text) = shared.sessions.open(agreement, caller);
     let session = shared.sessions.session(&held, false);
-    let name = request::INITIALIZE;
-    let reply = match admit(bytes, id.clone(), name, params, caller, Some(&session)) {
-        Ok(request) => shared.endpoint.start(request).response().await,
-        Err(error) => Some(Message::error(Some(&id), &error)),
+    let (name, caller) = (request::INITIALIZE, caller.clone());
+    let mut replies = match admit(bytes, id.clone(), name, params, caller, Some(&session)) {
+        Ok(request) => shared.endpoint.start(request),
+        Err(error) => Messages::ready(Message::error(Some(&id), &error)),
     };
-    let Some(reply) = reply else {
-        return empty(StatusCode::INTERNAL_SERVER_ERROR);
-    };
+    if let Some(reply) = replies.take_ready() {
+        return Answer::Now(opened(reply, &text));
+    }
+    Answer::Later(Box::pin(async move {
+        match replies.response().await {
+            Some(reply) => opened(reply, &text),
+            None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }))
+}
+
+fn opened(reply: Message, session: &str) -> Response<Body> {
     let opened = reply.kind() == MessageKind::Result;
     let mut response = json(StatusCode::OK, reply);
-    if let Some(text) = HeaderValue::from_str(&text).ok().filter(|_| opened) {
-        response.headers_mut().insert(SESSION_ID, text);
+    if let Some(session) = HeaderValue::from_str(session).ok().filter(|_| opened) {
+        response.headers_mut().insert(SESSION_ID, session);
     }
     response
 }
 
-/// A request of a session, or of a client that has none.
-pub(crate) async fn call(
-    shared: &Shared,
+/// A request of a session, or of a client that has none, after its first turn.
+pub(crate) fn call(
+    shared: &Arc<Shared>,
     member: &Member,
     message: Received<'_>,
-    caller: Caller,
+    caller: &Caller,
     accept: Accept,
-) -> Response<Body> {
+    cx: &mut Context<'_>,
+) -> Answer {
     let session = session(shared, member, accept);
     let id = message.id.clone();
+    let refused = |error: &RpcError| {
+        let error = Message::error(Some(&id), error);
+        Answer::Now(json(StatusCode::OK, error))
+    };
     let request = match request_of(message, caller.clone(), &session) {
         Ok(request) => request,
-        Err(error) => return json(StatusCode::OK, Message::error(Some(&id), &error)),
+        Err(error) => return refused(&error),
     };
     let mut replies = shared.endpoint.start(request);
     if let Some(reply) = replies.take_ready() {
-        return json(StatusCode::OK, reply);
+        return Answer::Now(json(StatusCode::OK, reply));
     }
     let Member::Of(held) = member else {
         // Nobody could ever come back for it, nor cancel it: it ends with its connection.
-        let mut response = respond(shared, replies, accept).await;
-        *response.status_mut() = StatusCode::OK;
-        return response;
+        let answer = first_turn(replies, accept, shared.limits.keep_alive, cx);
+        return answer.with_status(StatusCode::OK);
     };
-    let refused = |error: &RpcError| json(StatusCode::OK, Message::error(Some(&id), error));
     if let Err(error) = shared.sessions.expect_free(&held.id, &id) {
         return refused(&error);
     }
-    let find_place = || shared.sessions.find_place(&held.id, &id, &caller, 0);
+    let find_place = || shared.sessions.find_place(&held.id, &id, caller, 0);
     // A refusal is the whole truth: a call that may change something is refused before it begins, or not at all.
     let mut room = None;
     if !replies.is_harmless() {
@@ -122,11 +141,12 @@ pub(crate) async fn call(
             Err(error) => return refused(&error),
         }
     }
-    let first = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await;
-    match first {
-        Poll::Ready(Some(reply)) if reply.is_response() => return json(StatusCode::OK, reply),
+    match replies.poll_next(cx) {
+        Poll::Ready(Some(reply)) if reply.is_response() => {
+            return Answer::Now(json(StatusCode::OK, reply));
+        }
         Poll::Ready(Some(reply)) => replies.put_back(reply),
-        Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
+        Poll::Ready(None) => return Answer::Now(empty(StatusCode::ACCEPTED)),
         Poll::Pending => {}
     }
     let room = match room.map_or_else(find_place, Ok) {
@@ -140,22 +160,35 @@ pub(crate) async fn call(
     };
     let (calls, priming) = (vec![started], session.has_priming());
     match shared.sessions.run(held.id, priming, accept.events, calls) {
-        Ok(reader) => answer(shared, held, reader, accept, Form::One).await,
+        Ok(reader) => {
+            let answer = answer(Arc::clone(shared), held.id, reader, accept, Form::One);
+            Answer::Later(Box::pin(answer))
+        }
         Err(error) => refused(&error),
     }
 }
 
 /// Several messages in one body (2025-03-26).
 pub(crate) async fn batch(
-    shared: &Shared,
-    bytes: &Bytes,
+    shared: Arc<Shared>,
+    bytes: Bytes,
     caller: Caller,
+    accept: Accept,
+) -> Response<Body> {
+    let answered = try_batch(&shared, &bytes, &caller, accept).await;
+    answered.unwrap_or_else(|refusal| refused(&refusal))
+}
+
+async fn try_batch(
+    shared: &Arc<Shared>,
+    bytes: &Bytes,
+    caller: &Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
     let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
     let invalid = |words: String| refusal(RpcError::invalid_request(words));
     let of = |member: Member| (session(shared, &member, accept), member);
-    let member = member(shared, &caller)?.map(of);
+    let member = member(shared, caller)?.map(of);
     let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
         let words = "a message is one object; only 2025-03-26 has batches";
         return Err(invalid(words.into()));
@@ -173,7 +206,7 @@ pub(crate) async fn batch(
         .collect();
     let mut batch = Batch::default();
     for frame in &frames {
-        batch.add(shared, frame, &caller, &session, &member);
+        batch.add(shared, frame, caller, &session, &member);
     }
     let Batch {
         calls,
@@ -202,7 +235,8 @@ pub(crate) async fn batch(
             answers
                 .into_iter()
                 .for_each(|reply| reader.stream().push_now(reply));
-            Ok(answer(shared, held, reader, accept, Form::Many).await)
+            let shared = Arc::clone(shared);
+            Ok(answer(shared, held.id, reader, accept, Form::Many).await)
         }
         Some(Err(error)) => Err((StatusCode::OK, error)),
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
@@ -340,121 +374,6 @@ pub(crate) fn tell(shared: &Shared, member: &Member, message: &Incoming<'_>) {
     }
 }
 
-/// A stream for what the server says outside of any request, or the rest of one that broke off.
-pub(crate) fn listen(shared: &Shared, caller: Caller) -> Response<Body> {
-    let held = match member(shared, &caller) {
-        Ok(Some(Member::Of(held))) => held,
-        Ok(_) => return no_sessions(),
-        Err((status, error)) => return refuse(status, &error),
-    };
-    let came_back = caller
-        .header(header::LAST_EVENT_ID)
-        .and_then(EventId::parse);
-    if let Some(event) = &came_back {
-        match shared.sessions.find_stream(&held.id, event.stream) {
-            Some((stream, true)) => {
-                let session = shared.sessions.session(&held, true);
-                return match news(shared, &session, caller) {
-                    Ok(news) => {
-                        let reader = Reader::resume(&stream, event.number);
-                        standing(shared, &held, reader, news)
-                    }
-                    Err(refusal) => *refusal,
-                };
-            }
-            // The word of server-sent events for "do not come back".
-            Some((stream, false)) if stream.is_over_after(event.number) => {
-                return empty(StatusCode::NO_CONTENT);
-            }
-            Some((stream, false)) => {
-                let reader = Reader::resume(&stream, event.number);
-                return events(Body::log(reader, shared.limits.keep_alive));
-            }
-            None => {}
-        }
-        match &event.answers {
-            // It has its answer.
-            _ if event.last => return empty(StatusCode::NO_CONTENT),
-            Answers::Request(id) => return lost(shared, id),
-            Answers::Something => return empty(StatusCode::NO_CONTENT),
-            Answers::Nothing => {}
-        }
-    }
-    let session = shared.sessions.session(&held, true);
-    // First the news, so that the stream before takes none of them any more; then its place.
-    let news = match news(shared, &session, caller) {
-        Ok(news) => news,
-        Err(refusal) => return *refusal,
-    };
-    match shared.sessions.stand(&held.id, session.has_priming()) {
-        Ok(stream) => {
-            let reader = Reader::open(&stream);
-            standing(shared, &held, reader, news)
-        }
-        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
-    }
-}
-
-/// The stream of a session, for as long as its client reads it.
-fn standing(shared: &Shared, held: &Held, reader: Reader, news: Messages) -> Response<Body> {
-    let leaving = Leaving {
-        sessions: Arc::downgrade(&shared.sessions),
-        session: held.id,
-        stream: reader.stream().number,
-    };
-    let standing = Standing {
-        reader,
-        news,
-        _leaving: leaving,
-    };
-    events(Body::standing(standing, shared.limits.keep_alive))
-}
-
-/// What changes in a session, as it changes.
-fn news(
-    shared: &Shared,
-    session: &Session,
-    caller: Caller,
-) -> Result<Messages, Box<Response<Body>>> {
-    let mut news = shared.endpoint.start(Request::to_listen(session, caller));
-    match news.take_ready() {
-        Some(refusal) if refusal.kind() == MessageKind::Error(METHOD_NOT_FOUND) => {
-            let words = "this server does not tell what changes, so there is no stream to open";
-            Err(Box::new(not_allowed(words)))
-        }
-        Some(refusal) => Err(Box::new(json(StatusCode::SERVICE_UNAVAILABLE, refusal))),
-        None => Ok(news),
-    }
-}
-
-/// The answer that a client comes back for is gone, with the server that had it or with time. It should not wait.
-fn lost(shared: &Shared, id: &RequestId) -> Response<Body> {
-    let words = "the answer to this request was lost, but it may have been carried out: look before you repeat it";
-    // Its name is that of nothing: some clients come back even after an error, and are then told not to.
-    let kept = Kept::Events(shared.limits.replay_bytes);
-    let stream = Stream::answer(0, std::iter::empty(), false, kept);
-    stream.push_now(Message::error(Some(id), &RpcError::internal(words)));
-    stream.end();
-    events(Body::log(Reader::open(&stream), shared.limits.keep_alive))
-}
-
-/// The client ends its session.
-pub(crate) fn end(shared: &Shared, caller: &Caller) -> Response<Body> {
-    match member(shared, caller) {
-        Ok(Some(Member::Of(held))) => {
-            shared.sessions.end(held.id);
-            empty(StatusCode::NO_CONTENT)
-        }
-        Ok(_) => no_sessions(),
-        Err((status, error)) => refuse(status, &error),
-    }
-}
-
-/// The header names a revision without sessions.
-fn no_sessions() -> Response<Body> {
-    not_allowed("this takes POST; 2026-07-28 has no GET stream and no sessions")
-}
-
 /// The session as the engine sees it. Without events there is no way to ask anything back.
 fn session(shared: &Shared, member: &Member, accept: Accept) -> Session {
     match member {
@@ -486,8 +405,8 @@ enum Form {
 
 /// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
 async fn answer(
-    shared: &Shared,
-    held: &Held,
+    shared: Arc<Shared>,
+    session: SessionId,
     reader: Reader,
     accept: Accept,
     form: Form,
@@ -505,7 +424,7 @@ async fn answer(
             return events(Body::log(reader, limits.keep_alive));
         }
     };
-    shared.sessions.forget(&held.id, reader.stream().number);
+    shared.sessions.forget(&session, reader.stream().number);
     let whole = match (form, &*answers) {
         // Cancelled: it gets no answer.
         (_, []) => return empty(StatusCode::ACCEPTED),

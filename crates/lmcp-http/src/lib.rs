@@ -4,25 +4,24 @@
 //!
 //! | file | what happens there |
 //! |---|---|
-//! | `serve` | connections: accepting, limiting, closing |
-//! | `service` | one request: which verb and path, who may |
-//! | `entry` | whether a connection from this machine is served |
-//! | `local_user` | which user of this machine a connection is of |
-//! | `bearer` | the token that a request carries |
-//! | `guard` | `Host` and `Origin`, against web pages that reach for local servers |
+//! | `bind` | a port of our own: where it listens, and who may call there |
+//! | `serve` | its connections: accepting, limiting, knowing whose they are, closing |
+//! | `service` | one request before its body: which verb and path, who may; a service to be mounted |
+//! | `headers` | the fields that it is judged by: `Host` and `Origin`, against web pages that reach for local servers |
+//! | `who`, `bearer`, `carried` | who sends it: the program is asked; its token; what middleware adds |
 //! | `watched` | a body that is waited for, which makes its connection idle |
-//! | `post` | one POST, from its body to its answer |
-//! | `body` | an answer: one buffer, or a stream of events |
-//! | `legacy`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
+//! | `post` | one POST: its body is read, its message started |
+//! | `answer` | an answer: one buffer, or a stream of events |
+//! | `legacy`, `manage`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
 //! | `pair` | the two endpoints of 2024-11-05 |
 
+mod answer;
 mod bearer;
-mod body;
-mod entry;
-mod guard;
-mod intake;
+mod bind;
+mod carried;
+mod headers;
 mod legacy;
-mod local_user;
+mod manage;
 mod pair;
 mod post;
 mod serve;
@@ -30,10 +29,11 @@ mod service;
 mod session;
 mod stream;
 mod watched;
+mod who;
 
+pub use answer::Body;
 pub use bearer::bearer;
-pub use body::Body;
+pub use bind::{Http, bind};
 /// What [`Http::identify`] is given.
 pub use http::HeaderMap;
-pub use serve::{Http, bind};
-pub use service::{HttpService, service};
+pub use service::{HttpService, Mount, service};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use lmcp_core::{
     Endpoint, Tasks, Transport,
     session::{Agreement, SessionKey},
@@ -25,16 +25,39 @@ use tokio::{
 };
 
 use crate::{
-    body::Body,
-    intake::{read, turn_away},
-    post::{Refusal, check_type, events},
-    service::{Here, empty, refuse},
+    answer::{Body, Refusal, empty, events, not_allowed, refuse},
+    headers::check_type,
+    post::{read, turn_away},
+    service::HttpService,
 };
 
 /// Where the stream is opened.
 pub(crate) const STREAM: &str = "/sse";
 /// Where messages go.
 pub(crate) const MESSAGES: &str = "/messages";
+
+/// Answers a request to one of the two.
+pub(crate) async fn answer<B>(service: HttpService, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    let Some(pair) = &service.shared.pair else {
+        return empty(StatusCode::NOT_FOUND);
+    };
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, STREAM) => pair.listen(&service, request.into_parts().0).await,
+        (&Method::POST, MESSAGES) => pair.take(&service, request).await,
+        (_, path) => {
+            let words = "HTTP+SSE is a GET of /sse, and POSTs to the address it gives";
+            let mut response = not_allowed(words);
+            let allowed = if path == STREAM { "GET" } else { "POST" };
+            let allowed = HeaderValue::from_static(allowed);
+            response.headers_mut().insert(header::ALLOW, allowed);
+            response
+        }
+    }
+}
 
 /// An open stream.
 #[derive(Clone)]
@@ -68,8 +91,13 @@ impl Pair {
     }
 
     /// Opens a stream. Its first event says where to send messages.
-    pub(crate) fn listen(&self, shared: Here<'_>, parts: http::request::Parts) -> Response<Body> {
-        let caller = match shared.caller(parts.headers) {
+    async fn listen(&self, service: &HttpService, parts: http::request::Parts) -> Response<Body> {
+        let shared = &service.shared;
+        let caller = match service
+            .caller(parts.headers, parts.extensions)
+            .settled()
+            .await
+        {
             Ok(caller) => caller,
             Err(response) => return *response,
         };
@@ -105,29 +133,34 @@ impl Pair {
     }
 
     /// Takes one message. What comes of it comes on the stream.
-    pub(crate) async fn take<B>(&self, shared: Here<'_>, request: Request<B>) -> Response<Body>
+    async fn take<B>(&self, service: &HttpService, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body,
+        B: http_body::Body + Unpin,
         B::Data: Buf,
     {
-        let taken = self.try_take(shared, request).await;
+        let taken = self.try_take(service, request).await;
         taken.unwrap_or_else(|(status, error)| refuse(status, &error))
     }
 
     async fn try_take<B>(
         &self,
-        shared: Here<'_>,
+        service: &HttpService,
         request: Request<B>,
     ) -> Result<Response<Body>, Refusal>
     where
-        B: http_body::Body,
+        B: http_body::Body + Unpin,
         B::Data: Buf,
     {
-        let (parts, body) = request.into_parts();
+        let shared = &service.shared;
+        let (parts, mut body) = request.into_parts();
         let typed = check_type(&parts.headers);
-        let caller = match shared.caller(parts.headers) {
+        let caller = match service
+            .caller(parts.headers, parts.extensions)
+            .settled()
+            .await
+        {
             Ok(caller) => caller,
-            Err(response) => return Ok(turn_away(*response, body, &shared).await),
+            Err(response) => return Ok(turn_away(*response, &mut body, shared).await),
         };
         typed?;
         let secret = parts.uri.query().and_then(|query| {
@@ -144,7 +177,7 @@ impl Pair {
         let secret = secret.filter(|secret| key.open(secret, &caller).is_some());
         let open = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
         let Open { inlet, connection } = open.ok_or_else(gone)?;
-        let line = read(body, &shared, &caller).await?;
+        let line = read(&mut body, shared, &caller).await?;
         let writing = async {
             let mut inlet = inlet.lock_owned().await;
             let (done, written) = oneshot::channel();

@@ -1,99 +1,86 @@
-//! One POST, from its body to its answer.
+//! One POST of a caller that was let in: its body is read, its message started, its first turn answered.
+//!
+//! A body has limits of size and time, and counts as memory of its caller as it grows.
 
-use std::{future::poll_fn, task::Poll};
-
-use bytes::{Buf, Bytes};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use lmcp_core::{
-    Caller, HeaderValue as Found, Headers, Message, MessageKind, Messages, NoRoom, is_handshake,
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
 };
-use lmcp_wire::{Incoming, RpcError, error, header as wire, method};
-use tokio::time::timeout;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use lmcp_core::{Caller, Message, NoRoom, Reservation, is_handshake};
+use lmcp_wire::{Incoming, RpcError, method};
+use serde_json::json;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
-    body::Body,
-    intake::{read, turn_away},
+    answer::{
+        Answer, Body, Refusal, after, as_events, close, empty, first_turn, json, refuse, status,
+    },
+    headers::{Accept, Form},
     legacy::{self, Received},
-    service::{Shared, empty, refuse},
+    service::Shared,
     session::Member,
 };
 
-/// A POST that is not even a request, and its status.
-pub(crate) type Refusal = (StatusCode, RpcError);
-
-/// What the headers of a POST say of its body and its answer. A stranger is not told what is wrong with them.
-pub(crate) struct Form {
-    /// In a box: this is moved around with every request, and hardly ever a refusal.
-    accept: Result<Accept, Box<Refusal>>,
-    typed: Result<(), Box<Refusal>>,
+/// A POST of a caller that was let in.
+pub(crate) struct Post<B> {
+    pub(crate) form: Form,
+    pub(crate) caller: Caller,
+    pub(crate) body: B,
 }
 
-impl Form {
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        Self {
-            accept: Accept::of(headers).map_err(Box::new),
-            typed: check_type(headers).map_err(Box::new),
+impl<B> Post<B>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    /// Answers it. Whatever is rare waits in a box: a connection keeps the room that a request of it may need.
+    pub(crate) async fn answer(&mut self, shared: &Arc<Shared>) -> Response<Body> {
+        let accept = match &self.form {
+            Ok(accept) => *accept,
+            Err(refusal) => return refused(refusal),
+        };
+        if shared.endpoint.budget().is_tight()
+            && let Err(no_room) = Box::pin(expect_share(shared, &self.caller)).await
+        {
+            let refusal = refuse(StatusCode::SERVICE_UNAVAILABLE, &no_room.into());
+            return Box::pin(turn_away(refusal, &mut self.body, shared)).await;
+        }
+        let bytes = match read(&mut self.body, shared, &self.caller).await {
+            Ok(bytes) => bytes,
+            Err(refusal) => return refused(&refusal),
+        };
+        let taking = poll_fn(|cx| Poll::Ready(take(shared, &bytes, &self.caller, accept, cx)));
+        let answered = match taking.await {
+            Ok(Answer::Now(answered)) => answered,
+            Ok(Answer::Later(later)) => later.await,
+            Err(refusal) => return refused(&refusal),
+        };
+        if accept.json || answered.status() != StatusCode::OK {
+            answered
+        } else {
+            as_events(answered)
         }
     }
 }
 
-/// Answers a caller that was let in.
-pub(crate) async fn answer<B>(
-    shared: &Shared,
-    form: Form,
-    caller: Caller,
-    body: B,
-) -> Response<Body>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-{
-    let answered = try_answer(shared, form, caller, body).await;
-    answered.unwrap_or_else(|(status, error)| {
-        let mut response = refuse(status, &error);
-        match status {
-            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => close(&mut response),
-            StatusCode::SERVICE_UNAVAILABLE => {
-                let soon = HeaderValue::from_static("1");
-                response.headers_mut().insert(header::RETRY_AFTER, soon);
-            }
-            _ => {}
+/// The answer to a POST that is not even a request.
+pub(crate) fn refused((status, error): &Refusal) -> Response<Body> {
+    let mut response = refuse(*status, error);
+    match *status {
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => close(&mut response),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            let soon = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, soon);
         }
-        response
-    })
-}
-
-/// The rest of the body is not read, so nothing can follow it.
-pub(crate) fn close(response: &mut Response<Body>) {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(header::CONNECTION, close);
-}
-
-async fn try_answer<B>(
-    shared: &Shared,
-    form: Form,
-    caller: Caller,
-    body: B,
-) -> Result<Response<Body>, Refusal>
-where
-    B: http_body::Body,
-    B::Data: Buf,
-{
-    let accept = form.accept.map_err(|refusal| *refusal)?;
-    form.typed.map_err(|refusal| *refusal)?;
-    if shared.endpoint.budget().is_tight()
-        && let Err(no_room) = expect_share(shared, &caller).await
-    {
-        let refusal = refuse(StatusCode::SERVICE_UNAVAILABLE, &no_room.into());
-        return Ok(Box::pin(turn_away(refusal, body, shared)).await);
+        _ => {}
     }
-    let bytes = read(body, shared, &caller).await?;
-    let answered = take(shared, bytes, caller, accept).await?;
-    Ok(if accept.json || answered.status() != StatusCode::OK {
-        answered
-    } else {
-        as_events(answered)
-    })
+    response
 }
 
 /// A caller that has more than its share of the memory, in answers that it does not read, gets no more of them.
@@ -102,60 +89,255 @@ async fn expect_share(shared: &Shared, caller: &Caller) -> Result<(), NoRoom> {
     account.expect_share(shared.limits.admission_wait).await
 }
 
-/// One message, or several.
-async fn take(
+/// The whole body. A large one holds the memory that was reserved for it.
+pub(crate) async fn read<B>(
+    body: &mut B,
     shared: &Shared,
-    bytes: Bytes,
-    caller: Caller,
+    caller: &Caller,
+) -> Result<Bytes, Refusal>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    let most = shared.limits.body_bytes;
+    let size = body.size_hint();
+    if size.lower() > most as u64 {
+        return Err(too_large(most));
+    }
+    let most = size
+        .exact()
+        .map_or(most, |size| usize::try_from(size).unwrap_or(most));
+    let deadline = after(shared.limits.body_wait);
+    let Ok(first) = timeout_at(deadline, poll_fn(|cx| poll_data(body, cx))).await else {
+        return Err(late(shared));
+    };
+    match first {
+        None => Ok(Bytes::new()),
+        Some(Err(_)) => Err(broken()),
+        // Nearly every body is one small piece, which is not copied.
+        Some(Ok(first)) if first.len() <= SMALL && body.is_end_stream() => Ok(first),
+        Some(Ok(first)) => {
+            let reading = Reading {
+                shared,
+                caller,
+                most,
+                room: None,
+            };
+            Box::pin(reading.rest(body, first, deadline)).await
+        }
+    }
+}
+
+/// The next piece of a body.
+fn poll_data<B>(body: &mut B, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, B::Error>>>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    loop {
+        let frame = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            Some(Err(err)) => return Poll::Ready(Some(Err(err))),
+            None => return Poll::Ready(None),
+        };
+        if let Ok(mut data) = frame.into_data() {
+            return Poll::Ready(Some(Ok(data.copy_to_bytes(data.remaining()))));
+        }
+    }
+}
+
+/// A body that is not one small piece.
+struct Reading<'a> {
+    shared: &'a Shared,
+    caller: &'a Caller,
+    /// The most it can become.
+    most: usize,
+    /// What is reserved for it.
+    room: Option<Reservation>,
+}
+
+impl Reading<'_> {
+    async fn rest<B>(
+        mut self,
+        body: &mut B,
+        first: Bytes,
+        deadline: Instant,
+    ) -> Result<Bytes, Refusal>
+    where
+        B: http_body::Body + Unpin,
+        B::Data: Buf,
+    {
+        match timeout_at(deadline, self.collect(body, first)).await {
+            Ok(Ok(whole)) => Ok(match self.room {
+                Some(mut reserved) => {
+                    reserved.shrink_to(whole.len());
+                    reserved.hold(whole)
+                }
+                None => whole,
+            }),
+            Ok(Err(Unread::TooLarge)) => Err(too_large(self.shared.limits.body_bytes)),
+            Ok(Err(Unread::Broken)) => Err(broken()),
+            Ok(Err(Unread::NoRoom(no_room))) => {
+                // The rest is read and thrown away: then the connection can go on.
+                let skipped = skip(body, self.shared).await;
+                let status = if no_room.retriable && skipped {
+                    StatusCode::SERVICE_UNAVAILABLE
+                } else {
+                    StatusCode::PAYLOAD_TOO_LARGE
+                };
+                Err((status, no_room.into()))
+            }
+            Err(_) => Err(late(self.shared)),
+        }
+    }
+
+    async fn collect<B>(&mut self, body: &mut B, first: Bytes) -> Result<Bytes, Unread>
+    where
+        B: http_body::Body + Unpin,
+        B::Data: Buf,
+    {
+        self.make_room(first.len()).await?;
+        let mut whole = first;
+        let mut rest = BytesMut::new();
+        while let Some(data) = poll_fn(|cx| poll_data(body, cx)).await {
+            let data = data.map_err(|_| Unread::Broken)?;
+            self.make_room(whole.len() + rest.len() + data.len())
+                .await?;
+            if rest.is_empty() {
+                rest.extend_from_slice(&std::mem::take(&mut whole));
+            }
+            rest.extend_from_slice(&data);
+        }
+        Ok(if rest.is_empty() {
+            whole
+        } else {
+            rest.freeze()
+        })
+    }
+
+    /// Reserves memory for so much of the body, and ahead of it: twice as much each time, but never more than it can
+    /// become. Somebody who announces much and sends little holds little.
+    async fn make_room(&mut self, length: usize) -> Result<(), Unread> {
+        if length > self.most {
+            return Err(Unread::TooLarge);
+        }
+        if length <= SMALL {
+            return Ok(());
+        }
+        let wait = self.shared.limits.admission_wait;
+        let wanted = length.next_power_of_two().max(FIRST).min(self.most);
+        let room = self.room.get_or_insert_with(|| {
+            let account = self.shared.endpoint.budget().account(&self.caller.owner());
+            account.take(0)
+        });
+        if room.bytes() >= length {
+            return Ok(());
+        }
+        let grown = room.grow_within(wanted - room.bytes(), wait).await;
+        grown.map_err(Unread::NoRoom)
+    }
+}
+
+enum Unread {
+    TooLarge,
+    Broken,
+    NoRoom(NoRoom),
+}
+
+/// Answers somebody who may not. The body is read, for a client that is still writing may not see an answer, but
+/// nothing of it is kept.
+pub(crate) async fn turn_away<B>(
+    mut response: Response<Body>,
+    body: &mut B,
+    shared: &Shared,
+) -> Response<Body>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    if !skip(body, shared).await {
+        close(&mut response);
+    }
+    response
+}
+
+/// Reads a body to its end and keeps nothing. False: it is too long, or takes too long.
+async fn skip<B>(body: &mut B, shared: &Shared) -> bool
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    let skipping = async {
+        let mut left = shared.limits.body_bytes;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Buf::remaining);
+            left = left.checked_sub(length)?;
+        }
+        Some(())
+    };
+    let skipped = timeout(shared.limits.body_wait, skipping).await;
+    matches!(skipped, Ok(Some(())))
+}
+
+/// One message, or several: what it says is done, as far as the first turn gets.
+fn take(
+    shared: &Arc<Shared>,
+    bytes: &Bytes,
+    caller: &Caller,
     accept: Accept,
-) -> Result<Response<Body>, Refusal> {
-    let (id, method, params) = match Incoming::parse(&bytes) {
+    cx: &mut Context<'_>,
+) -> Result<Answer, Refusal> {
+    let (id, method, params) = match Incoming::parse(bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
-        Ok(other) => return told(shared, &other, &caller),
+        Ok(other) => return told(shared, &other, caller).map(Answer::Now),
         Err(rejected) => {
             if bytes.trim_ascii_start().starts_with(b"[") {
-                // In a box, as all that is rare: what is not running takes no room in every connection.
-                return Box::pin(legacy::batch(shared, &bytes, caller, accept)).await;
+                let (shared, bytes, caller) = (Arc::clone(shared), bytes.clone(), caller.clone());
+                let batch = legacy::batch(shared, bytes, caller, accept);
+                return Ok(Answer::Later(Box::pin(batch)));
             }
-            return Ok(json(
-                StatusCode::BAD_REQUEST,
-                Message::error(rejected.id.as_ref(), &rejected.error),
-            ));
+            let error = Message::error(rejected.id.as_ref(), &rejected.error);
+            return Ok(Answer::Now(json(StatusCode::BAD_REQUEST, error)));
         }
     };
     if !params.meta.is_some_and(|meta| meta.is_modern()) {
         let message = Received {
-            bytes: &bytes,
+            bytes,
             id: id.clone(),
             method: &method,
             params,
         };
         if is_handshake(&method, &params) {
-            return Ok(Box::pin(legacy::open(shared, message, caller)).await);
+            return Ok(legacy::open(shared, message, caller));
         }
-        match legacy::member(shared, &caller) {
+        match legacy::member(shared, caller) {
             Ok(None) => {}
             Ok(Some(member)) => {
-                // In a box, or every call of the other era would carry the room for it, too.
-                let call = legacy::call(shared, &member, message, caller, accept);
-                return Ok(Box::pin(call).await);
+                return Ok(legacy::call(shared, &member, message, caller, accept, cx));
             }
-            Err((status, error)) => return Ok(json(status, Message::error(Some(&id), &error))),
+            Err((status, error)) => {
+                let error = Message::error(Some(&id), &error);
+                return Ok(Answer::Now(json(status, error)));
+            }
         }
     }
     if method == method::request::LISTEN && !accept.events {
         let error = RpcError::invalid_request(format!(
             "`{method}` is answered with `text/event-stream` only"
         ));
-        return Ok(json(
-            StatusCode::NOT_ACCEPTABLE,
-            Message::error(Some(&id), &error),
-        ));
+        let error = Message::error(Some(&id), &error);
+        return Ok(Answer::Now(json(StatusCode::NOT_ACCEPTABLE, error)));
     }
     Ok(
-        match lmcp_core::admit(&bytes, id.clone(), &method, params, caller, None) {
-            Ok(request) => respond(shared, shared.endpoint.start(request), accept).await,
-            Err(error) => json(status(error.code), Message::error(Some(&id), &error)),
+        match lmcp_core::admit(bytes, id.clone(), &method, params, caller.clone(), None) {
+            Ok(request) => {
+                let messages = shared.endpoint.start(request);
+                first_turn(messages, accept, shared.limits.keep_alive, cx)
+            }
+            Err(error) => {
+                let status = status(error.code);
+                Answer::Now(json(status, Message::error(Some(&id), &error)))
+            }
         },
     )
 }
@@ -179,201 +361,25 @@ fn told(
     Ok(empty(StatusCode::ACCEPTED))
 }
 
-/// Plain JSON if the response comes first; else a stream, as soon as something else does or it takes long.
-pub(crate) async fn respond(
-    shared: &Shared,
-    mut replies: Messages,
-    accept: Accept,
-) -> Response<Body> {
-    let first = if let Some(reply) = replies.take_ready() {
-        Some(reply)
-    } else if accept.events {
-        match first(&mut replies, shared).await {
-            First::Reply(reply) => reply,
-            First::Silence => return events(Body::events(None, replies, shared.limits.keep_alive)),
-        }
-    } else {
-        return match replies.response().await {
-            Some(reply) => json(reply_status(&reply), reply),
-            None => empty(StatusCode::INTERNAL_SERVER_ERROR),
-        };
-    };
-    match first {
-        Some(reply) if reply.is_response() => json(reply_status(&reply), reply),
-        Some(reply) => events(Body::events(Some(reply), replies, shared.limits.keep_alive)),
-        None => empty(StatusCode::INTERNAL_SERVER_ERROR),
-    }
+fn too_large(most: usize) -> Refusal {
+    let error = RpcError::invalid_request(format!("a body has at most {most} bytes"))
+        .with_data(json!({ "limit": "body_bytes", "value": most }));
+    (StatusCode::PAYLOAD_TOO_LARGE, error)
 }
 
-enum First {
-    Reply(Option<Message>),
-    Silence,
+fn broken() -> Refusal {
+    let error = RpcError::parse("the body broke off");
+    (StatusCode::BAD_REQUEST, error)
 }
 
-/// The first reply, or silence for so long that the client should see something. No timer is made for quick answers.
-async fn first(replies: &mut Messages, shared: &Shared) -> First {
-    if let Poll::Ready(reply) = poll_fn(|cx| Poll::Ready(replies.poll_next(cx))).await {
-        return First::Reply(reply);
-    }
-    match timeout(shared.limits.keep_alive, replies.next()).await {
-        Ok(reply) => First::Reply(reply),
-        Err(_) => First::Silence,
-    }
+fn late(shared: &Shared) -> Refusal {
+    let seconds = shared.limits.body_wait.as_secs();
+    let error = RpcError::parse(format!("the body did not arrive within {seconds} s"));
+    (StatusCode::REQUEST_TIMEOUT, error)
 }
 
-fn reply_status(reply: &Message) -> StatusCode {
-    match reply.kind() {
-        MessageKind::Error(code) => status(code),
-        _ => StatusCode::OK,
-    }
-}
+/// Up to this size a body is not counted: there is no more than one for each connection.
+const SMALL: usize = 4096;
 
-/// The statuses that the specification fixes, and 400 for what else the client did wrong.
-fn status(code: i64) -> StatusCode {
-    match code {
-        error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
-        error::PARSE_ERROR
-        | error::INVALID_REQUEST
-        | error::INVALID_PARAMS
-        | error::HEADER_MISMATCH
-        | error::MISSING_CLIENT_CAPABILITY
-        | error::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
-        // The answer to a request that was understood: clients give up on 5xx without reading it.
-        _ => StatusCode::OK,
-    }
-}
-
-pub(crate) fn json(status: StatusCode, reply: Message) -> Response<Body> {
-    let mut response = whole_json(reply.into_json());
-    *response.status_mut() = status;
-    response
-}
-
-pub(crate) fn whole_json(json: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(json));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    response
-}
-
-/// A whole answer as the only event of a stream, for a client that takes nothing else.
-fn as_events(response: Response<Body>) -> Response<Body> {
-    let (parts, body) = response.into_parts();
-    let mut response = events(body.into_events());
-    if let Some(session) = parts.headers.get(SESSION_ID) {
-        response.headers_mut().insert(SESSION_ID, session.clone());
-    }
-    response
-}
-
-pub(crate) fn events(body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(
-        HeaderName::from_static("x-accel-buffering"),
-        HeaderValue::from_static("no"),
-    );
-    response
-}
-
-/// What nearly every client writes.
-const USUAL_ACCEPT: &str = "application/json, text/event-stream";
-
-/// What kinds of answer the client takes.
-#[derive(Clone, Copy)]
-pub(crate) struct Accept {
-    json: bool,
-    pub(crate) events: bool,
-}
-
-impl Accept {
-    /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
-        if headers
-            .get(header::ACCEPT)
-            .is_some_and(|value| value == USUAL_ACCEPT)
-        {
-            return Ok(Self {
-                json: true,
-                events: true,
-            });
-        }
-        let mut kinds = headers.get_all(header::ACCEPT).iter().peekable();
-        if kinds.peek().is_none() {
-            return Ok(Self {
-                json: true,
-                events: false,
-            });
-        }
-        let (mut json, mut events) = (false, false);
-        let kinds = kinds
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','));
-        for kind in kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()) {
-            json |= ["application/json", "application/*", "*/*"]
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(kind));
-            events |= ["text/event-stream", "text/*", "*/*"]
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(kind));
-        }
-        if json || events {
-            return Ok(Self { json, events });
-        }
-        let words = "answers are `application/json` or `text/event-stream`; `Accept` takes neither";
-        Err((StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(words)))
-    }
-}
-
-/// JSON is all we read. A page may send a form to any server without asking; it cannot send this type so.
-pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    let words = match kind {
-        "" => "`Content-Type` is missing; it must be `application/json`".to_owned(),
-        kind => format!("`Content-Type` must be `application/json`, not `{kind}`"),
-    };
-    Err((
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        RpcError::invalid_request(words),
-    ))
-}
-
-/// The header fields of a request, as the engine looks at them.
-pub(crate) struct Fields(pub(crate) HeaderMap);
-
-impl Headers for Fields {
-    fn get(&self, name: &str) -> Found<'_> {
-        let mut values = match name {
-            // Those of every request, without making a name of text first.
-            wire::PROTOCOL_VERSION => self.0.get_all(PROTOCOL_VERSION).iter(),
-            wire::METHOD => self.0.get_all(METHOD).iter(),
-            wire::NAME => self.0.get_all(NAME).iter(),
-            wire::SESSION_ID => self.0.get_all(SESSION_ID).iter(),
-            _ => self.0.get_all(name).iter(),
-        };
-        match (values.next().map(HeaderValue::to_str), values.next()) {
-            (None, _) => Found::Absent,
-            (Some(Ok(text)), None) => Found::Text(text),
-            _ => Found::Malformed,
-        }
-    }
-}
-
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(wire::PROTOCOL_VERSION);
-const SESSION_ID: HeaderName = HeaderName::from_static(wire::SESSION_ID);
-const METHOD: HeaderName = HeaderName::from_static(wire::METHOD);
-const NAME: HeaderName = HeaderName::from_static(wire::NAME);
+/// What is reserved at first for a body that is not small.
+const FIRST: usize = 64 << 10;

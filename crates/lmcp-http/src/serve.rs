@@ -1,196 +1,31 @@
-//! A port of our own: accepting connections, limiting them, closing them.
+//! A port of our own at work: accepting connections, limiting them, knowing whose they are, closing them.
 
 use std::{
-    net::SocketAddr,
-    pin::Pin,
-    sync::{Arc, Mutex},
+    io,
+    net::{SocketAddr, UdpSocket},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lmcp_core::{
-    Endpoint, Error, Limits, Tasks, Throttle, Transport,
-    transport::connections::{Connection, Connections},
+    Endpoint, Error, Tasks, Throttle, Transport,
+    transport::{
+        LocalPeer, LocalSocket,
+        connections::{Connections, Place},
+    },
 };
+use lmcp_private::{Whose, tcp_socket};
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
-use tokio::{
-    net::{TcpListener, TcpStream, ToSocketAddrs},
-    sync::watch,
-    time::timeout,
-};
+use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
-    body::Body,
-    entry::{Door, Entry},
-    guard::Guard,
-    service::{self, HttpService, Settings},
+    answer::{Body, close, refuse},
+    bind::Http,
+    service::HttpService,
+    who::Who,
 };
-
-/// Listens for HTTP on an address of this machine, at the path `/mcp`.
-///
-/// # Errors
-/// The address cannot be bound, or others could reach it: see [`Http::allow_remote`].
-pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http, Error> {
-    let failed = format!("cannot listen on {address:?}");
-    let listener = match TcpListener::bind(address).await {
-        Ok(listener) => listener,
-        Err(err) => return Err(Error::io(failed, err)),
-    };
-    let local = listener
-        .local_addr()
-        .map_err(|err| Error::io(failed, err))?;
-    let guard = Guard {
-        port: Some(local.port()),
-        address: Some(local.ip()),
-        ..Guard::default()
-    };
-    let settings = Settings {
-        guard,
-        identify: None,
-        path: "/mcp".into(),
-        pair: false,
-    };
-    Ok(Http {
-        listener,
-        local,
-        settings,
-        remote: false,
-        any_local_user: false,
-        stop: Box::pin(std::future::pending()),
-    })
-}
-
-/// See [`bind`].
-pub struct Http {
-    listener: TcpListener,
-    local: SocketAddr,
-    settings: Settings,
-    remote: bool,
-    any_local_user: bool,
-    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-impl Http {
-    /// Where it listens; useful with port 0.
-    pub fn address(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Where clients send their requests.
-    pub fn url(&self) -> String {
-        format!(
-            "http://{}{}",
-            self.local,
-            if self.settings.path.is_empty() {
-                "/"
-            } else {
-                &self.settings.path
-            }
-        )
-    }
-
-    /// Another path than `/mcp`.
-    #[must_use]
-    pub fn path(mut self, path: &str) -> Self {
-        let path = path.trim_matches('/');
-        self.settings.path = if path.is_empty() {
-            String::new()
-        } else {
-            format!("/{path}")
-        };
-        self
-    }
-
-    /// Also serves HTTP+SSE, the transport of 2024-11-05, at `/sse` and `/messages`. Deprecated for long; for clients
-    /// that know nothing else.
-    #[must_use]
-    pub fn legacy_sse(mut self) -> Self {
-        self.settings.pair = true;
-        self
-    }
-
-    /// Also goes by this name: `host` or `host:port`, as clients write it.
-    #[must_use]
-    pub fn allow_host(mut self, host: &str) -> Self {
-        self.settings.guard.hosts.push(host.into());
-        self
-    }
-
-    /// Also takes requests from this page: `scheme://host[:port]`.
-    #[must_use]
-    pub fn allow_origin(mut self, origin: &str) -> Self {
-        self.settings.guard.origins.push(origin.into());
-        self
-    }
-
-    /// Says who sends a request, by its headers: tasks, sessions and what is carried between two rounds of questions then
-    /// belong to that name, and [`Cx::caller`](lmcp_core::Cx::caller) has it. `None` is nobody in particular; an error
-    /// refuses the request, with 401 and these words, before anything of it is looked at but its path. A token is found
-    /// with [`bearer`](crate::bearer).
-    ///
-    /// ```no_run
-    /// # async fn demo() -> Result<(), lmcp_core::Error> {
-    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.identify(|headers| {
-    ///     let name = headers.get("x-user").and_then(|name| name.to_str().ok());
-    ///     name.map(|name| Some(name.to_owned())).ok_or_else(|| "the proxy says who you are".into())
-    /// });
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn identify(
-        mut self,
-        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
-    ) -> Self {
-        self.settings.identify = Some(Box::new(identify));
-        self
-    }
-
-    /// Lets other machines in, where the address is one they can reach. Only behind something that knows who they are.
-    #[must_use]
-    pub fn allow_remote(mut self) -> Self {
-        self.remote = true;
-        self
-    }
-
-    /// Serves every user of this machine. Without it, a server on a loopback address that does not
-    /// [identify](Self::identify) its callers serves the user it runs as and root alone, as the kernel says who made a
-    /// connection; others get 403.
-    #[must_use]
-    pub fn any_local_user(mut self) -> Self {
-        self.any_local_user = true;
-        self
-    }
-
-    /// What is asked about those who connect. Whoever shows a token has shown enough.
-    fn door(&self, server: &Endpoint) -> Door {
-        let is_open = self.settings.identify.is_none();
-        Door {
-            asks_for_user: is_open && !self.remote && !self.any_local_user,
-            asks_server: is_open && server.checks_local_peers(),
-            server: server.clone(),
-            refusals: Mutex::default(),
-        }
-    }
-
-    /// Stops when this future ends: no new connections, and those there are get a moment.
-    #[must_use]
-    pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.stop = Box::pin(stop);
-        self
-    }
-}
-
-impl std::fmt::Debug for Http {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http")
-            .field("address", &self.local)
-            .field("guard", &self.settings.guard)
-            .field("path", &self.settings.path)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Transport for Http {
     async fn serve(mut self, server: Endpoint) -> Result<(), Error> {
@@ -201,8 +36,8 @@ impl Transport for Http {
             )));
         }
         let limits = server.limits().clone();
-        let door = Arc::new(self.door(&server));
-        let service = HttpService::standalone(server.clone(), self.settings);
+        let door = Arc::new(Door::of(&self, &server));
+        let service = HttpService::new(server.clone(), self.settings);
         let open = Connections::new(limits.connections_here(), server.budget());
         let (close, closing) = watch::channel(());
         let connections = Tasks::default();
@@ -227,19 +62,15 @@ impl Transport for Http {
             let place = match open.enter() {
                 Ok(place) => place,
                 Err(error) => {
-                    refuse(&stream, &error);
+                    turn_back(&stream, &error);
                     continue;
                 }
             };
-            let entry = Arc::new(door.look(&stream));
             let number = place.number();
+            let entry = door.look(&stream);
             let service = service.on(place.connection());
-            let entry = (entry, Arc::clone(place.connection()));
-            let connection = serve(stream, service, entry, limits.clone(), closing.clone());
-            let task = connections.spawn(async move {
-                connection.await;
-                drop(place);
-            });
+            let serving = serve(stream, service, entry, place, closing.clone());
+            let task = connections.spawn(serving);
             open.abort_with(number, task);
         }
         drop(self.listener);
@@ -251,34 +82,40 @@ impl Transport for Http {
     }
 }
 
+/// Serves one connection, which leaves its place in the end.
 async fn serve(
     stream: TcpStream,
     service: HttpService,
-    (entry, connection): (Arc<Entry>, Arc<Connection>),
-    limits: Limits,
+    entry: Entry,
+    place: Place,
     mut closing: watch::Receiver<()>,
 ) {
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let (service, entry) = (service.clone(), Arc::clone(&entry));
-        let connection = Arc::clone(&connection);
-        async move {
-            // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
-            connection.begin();
-            Ok::<_, std::convert::Infallible>(match entry.admit().await {
-                Ok(()) => service.answer_here(request).await,
-                Err(error) => {
-                    connection.end(false);
-                    forbid(&error)
-                }
-            })
-        }
-    });
-    let connection = http1::Builder::new()
+    let limits = &service.shared.limits;
+    let mut builder = http1::Builder::new();
+    builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_wait)
-        .max_buf_size(limits.header_bytes.max(8192))
-        .serve_connection(TokioIo::new(stream), answer);
-    let mut connection = std::pin::pin!(connection);
+        .max_buf_size(limits.header_bytes.max(8192));
+    let (entry, connection) = (Arc::new(entry), Arc::clone(place.connection()));
+    let answer = service_fn(move |request: Request<Incoming>| {
+        // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
+        connection.begin();
+        let received = match entry.verdict() {
+            Some(Ok(())) => service.receive(request),
+            Some(Err(error)) => service.answered(forbid(error)),
+            None => {
+                let (service, entry) = (service.clone(), Arc::clone(&entry));
+                service.clone().later(async move {
+                    match entry.admit().await {
+                        Ok(()) => service.receive(request).respond().await,
+                        Err(error) => forbid(&error),
+                    }
+                })
+            }
+        };
+        received.answer()
+    });
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let result = tokio::select! {
         result = connection.as_mut() => result,
         _ = closing.changed() => {
@@ -289,6 +126,7 @@ async fn serve(
     if let Err(err) = result {
         tracing::debug!("a connection ended: {err}");
     }
+    drop(place);
 }
 
 /// The answer to somebody on this machine who is not served, or cannot be just now.
@@ -297,14 +135,13 @@ fn forbid(error: &RpcError) -> Response<Body> {
         INTERNAL_ERROR => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::FORBIDDEN,
     };
-    let mut response = service::refuse(status, error);
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(header::CONNECTION, close);
+    let mut response = refuse(status, error);
+    close(&mut response);
     response
 }
 
 /// As much of an answer as fits into the socket's buffer, for a connection too many.
-fn refuse(stream: &TcpStream, error: &RpcError) {
+fn turn_back(stream: &TcpStream, error: &RpcError) {
     let body = jsonrpc::error(None, error);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
@@ -312,4 +149,153 @@ fn refuse(stream: &TcpStream, error: &RpcError) {
         body.len(),
     );
     let _ = stream.try_write(&[head.as_bytes(), &body].concat());
+}
+
+/// What a port that asks for no token asks about those who connect: the user who made a connection, and what the server
+/// says about the process that holds it (`Server::admit_local_peers`).
+struct Door {
+    server: Endpoint,
+    /// Only the user of this server and root are served.
+    asks_for_user: bool,
+    /// The server is asked about every connection from this machine.
+    asks_server: bool,
+    /// Refusals, which a flood of connections must not fill a log with.
+    refusals: Mutex<Throttle>,
+}
+
+/// One connection at the door.
+struct Entry {
+    door: Arc<Door>,
+    /// The server is to be asked about this peer.
+    peer: Option<LocalPeer>,
+    /// Set as soon as it is decided.
+    verdict: OnceLock<Result<(), RpcError>>,
+}
+
+impl Door {
+    /// Whoever shows a token has shown enough.
+    fn of(http: &Http, server: &Endpoint) -> Self {
+        let is_open = matches!(http.settings.who, Who::NotAsked);
+        Self {
+            asks_for_user: is_open && !http.remote && !http.any_local_user,
+            asks_server: is_open && server.checks_local_peers(),
+            server: server.clone(),
+            refusals: Mutex::default(),
+        }
+    }
+
+    /// Looks who connected. This has to be done at once: when the peer has closed its end, nobody can tell any more.
+    fn look(self: &Arc<Self>, stream: &TcpStream) -> Entry {
+        let mut entry = Entry {
+            door: Arc::clone(self),
+            peer: None,
+            verdict: OnceLock::new(),
+        };
+        if !self.asks_for_user && !self.asks_server {
+            return entry;
+        }
+        let found = socket_of_peer(stream);
+        if self.asks_for_user
+            && let Some(why) = refusal(&found)
+        {
+            tracing::debug!("a connection is not served: {why}");
+            entry.verdict = OnceLock::from(Err(RpcError::invalid_request(why)));
+            return entry;
+        }
+        let socket = found.unwrap_or_default();
+        // A connection that is not in the table is of another machine, or was closed already.
+        let is_local = || {
+            let peer = stream.peer_addr();
+            peer.map_or(true, is_of_this_machine)
+        };
+        if self.asks_server && (socket.is_some() || is_local()) {
+            entry.peer = Some(LocalPeer::new(socket));
+        }
+        entry
+    }
+
+    fn log(&self, refused: &RpcError) {
+        let refusals = self.refusals.lock();
+        let times = refusals.unwrap_or_else(PoisonError::into_inner).count();
+        if let Some(times) = times {
+            tracing::warn!(times, "a connection is not served: {}", refused.message);
+        }
+    }
+}
+
+impl Entry {
+    /// Is the connection served? `None`: the server is to be asked.
+    fn verdict(&self) -> Option<Result<(), &RpcError>> {
+        match self.verdict.get() {
+            Some(verdict) => Some(verdict.as_ref().map(|&()| ())),
+            None if self.peer.is_none() => Some(Ok(())),
+            None => None,
+        }
+    }
+
+    /// The same, asked before every request until it is decided.
+    async fn admit(&self) -> Result<(), RpcError> {
+        let Some(peer) = self.peer.filter(|_| self.verdict.get().is_none()) else {
+            return self.verdict.get().cloned().unwrap_or(Ok(()));
+        };
+        let verdict = self.door.server.admits_local(peer).await;
+        match &verdict {
+            // It cannot be told now.
+            Err(error) if error.code == INTERNAL_ERROR => {}
+            Err(error) => {
+                self.door.log(error);
+                let _ = self.verdict.set(verdict.clone());
+            }
+            Ok(()) => {
+                let _ = self.verdict.set(Ok(()));
+            }
+        }
+        verdict
+    }
+}
+
+/// The socket at the other end of a connection. `None`: nobody on this machine has it open, or nobody in this network
+/// namespace.
+fn socket_of_peer(stream: &TcpStream) -> io::Result<Option<LocalSocket>> {
+    let found = tcp_socket(stream.peer_addr()?, stream.local_addr()?)?;
+    Ok(found.map(|socket| LocalSocket::new(socket.uid, socket.inode)))
+}
+
+/// Why the user who made a connection is not served without a token: words for that user. `None`: it is the user of this
+/// server, or root.
+fn refusal(found: &io::Result<Option<LocalSocket>>) -> Option<String> {
+    const UNKNOWN: &str = "it cannot be told which user this connection is of";
+    let why = match found {
+        Ok(Some(socket)) => match lmcp_private::whose(socket.uid) {
+            Whose::Ours | Whose::Roots => return None,
+            Whose::Others => format!("this connection is of user {}", socket.uid),
+            Whose::Unknown => format!(
+                "{UNKNOWN}: {} stands for every user without a number in the user namespace of this server",
+                socket.uid
+            ),
+        },
+        Ok(None) => UNKNOWN.to_owned(),
+        Err(err) => format!("{UNKNOWN}: {err}"),
+    };
+    Some(format!(
+        "{why}, and without a token only the user of this server and root are served; \
+         start it with --token-file, or with --any-local-user to serve every user of this machine"
+    ))
+}
+
+/// Is this an address of this machine? Only then can a socket be bound to it.
+fn is_of_this_machine(mut address: SocketAddr) -> bool {
+    address.set_port(0);
+    address.ip().to_canonical().is_loopback() || UdpSocket::bind(address).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_not_there_is_nobodys() {
+        let words = refusal(&Ok(None)).expect("nobody is not served");
+        assert!(words.contains("which user this connection is of"));
+    }
 }

@@ -1,8 +1,7 @@
-//! One HTTP request: which path, which verb, and who may.
+//! One HTTP request before its body: which path, which verb, and who may.
 
 use std::{
     convert::Infallible,
-    ops::Deref,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -11,100 +10,160 @@ use std::{
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use lmcp_core::{
-    Caller, Endpoint, HeaderValue as Found, Limits, Message, transport::connections::Connection,
+    Authenticate, Authenticator, Endpoint, Limits, transport::connections::Connection,
 };
-use lmcp_wire::{RpcError, header as wire};
+use lmcp_wire::RpcError;
 
 use crate::{
-    bearer::bearer,
-    body::Body,
-    guard::Guard,
-    intake::turn_away,
-    legacy,
+    answer::{Body, Later, empty, not_allowed, refuse},
+    carried::Carry,
+    headers::{Guard, detached, form},
+    manage::Wish,
     pair::{self, Pair},
-    post::{self, Accept, Fields},
+    post::{Post, turn_away},
     session::Sessions,
     watched::Watched,
+    who::{Asked, Who},
 };
 
 /// The server as a plain `tower` service, to be mounted into a program that has an HTTP server.
 ///
-/// It answers whatever path it is mounted at. `Host` must be a loopback name unless [`HttpService::allow_host`] says
-/// otherwise.
+/// It answers whatever path it is mounted at. `Host` must be a loopback name unless [`Mount::allow_host`] says otherwise.
 ///
 /// ```no_run
 /// # use lmcp_core::Server;
 /// # fn demo() -> Result<(), lmcp_core::Error> {
-/// let mcp = lmcp_http::service(Server::new("mounted", "1.0.0").start()?).allow_host("tools.example");
+/// let server = Server::new("mounted", "1.0.0").start()?;
+/// let mcp = lmcp_http::service(server).allow_host("tools.example").build();
 /// // axum: Router::new().route_service("/mcp", mcp)
 /// # Ok(())
 /// # }
 /// ```
-pub fn service(server: impl Into<Endpoint>) -> HttpService {
-    let endpoint = server.into();
-    let limits = endpoint.limits().clone();
-    HttpService::of(Shared {
-        sessions: Sessions::new(&endpoint),
-        endpoint,
-        limits,
-        guard: Guard::default(),
-        identify: None,
-        path: None,
-        pair: None,
-    })
+pub fn service(server: impl Into<Endpoint>) -> Mount {
+    Mount {
+        endpoint: server.into(),
+        settings: Settings::default(),
+    }
 }
 
-/// See [`service`].
+/// A service that is not built yet: see [`service`]. Who may call it is decided before there is a service to clone.
+#[must_use = "nothing is served before `build`"]
+pub struct Mount {
+    endpoint: Endpoint,
+    settings: Settings,
+}
+
+/// See [`service`]. Clones are one service.
 #[derive(Clone)]
 pub struct HttpService {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The connection that requests come on, where that is our own.
-    connection: Option<Arc<Connection>>,
+    pub(crate) connection: Option<Arc<Connection>>,
 }
 
+/// Who may call, and where.
+#[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) guard: Guard,
-    pub(crate) identify: Option<Identify>,
-    pub(crate) path: String,
+    pub(crate) who: Who,
+    /// What handlers find among the extensions of a request.
+    pub(crate) carries: Vec<Carry>,
+    /// The only path that is answered; all of them when mounted.
+    pub(crate) path: Option<String>,
     /// HTTP+SSE as well.
     pub(crate) pair: bool,
 }
-
-/// Who sends a request, by its headers; or the words that refuse it.
-pub(crate) type Identify = Box<dyn Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync>;
 
 pub(crate) struct Shared {
     pub(crate) endpoint: Endpoint,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
     guard: Guard,
-    identify: Option<Identify>,
-    /// The only path that is answered; all of them when mounted.
+    pub(crate) who: Who,
+    pub(crate) carries: Arc<[Carry]>,
     path: Option<String>,
-    pair: Option<Pair>,
+    pub(crate) pair: Option<Pair>,
+}
+
+impl Mount {
+    /// Also goes by this name: `host` or `host:port`, as clients write it.
+    pub fn allow_host(mut self, host: &str) -> Self {
+        self.settings.guard.hosts.push(host.into());
+        self
+    }
+
+    /// Also takes requests from this page: `scheme://host[:port]`.
+    pub fn allow_origin(mut self, origin: &str) -> Self {
+        self.settings.guard.origins.push(origin.into());
+        self
+    }
+
+    /// As [`Http::identify`](crate::Http::identify).
+    pub fn identify(
+        mut self,
+        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.who = Who::Identify(Box::new(identify));
+        self
+    }
+
+    /// As [`Http::authenticate`](crate::Http::authenticate).
+    pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
+        self.settings.who = Who::Authenticate(Authenticator::new(authenticate));
+        self
+    }
+
+    /// Hands values of this type, which middleware put among the extensions of a request, on to whoever asks for them:
+    /// [`Cx::extension`](lmcp_core::Cx::extension) in a handler, [`Caller::extension`](lmcp_core::Caller::extension) in an [`Authenticate`] or a layer.
+    /// Those of all types are found together, as [`http::Extensions`].
+    ///
+    /// ```no_run
+    /// # use lmcp_core::{Challenge, Principal, Server};
+    /// # fn demo() -> Result<(), lmcp_core::Error> {
+    /// #[derive(Clone)]
+    /// struct LoggedIn(String); // an axum middleware inserts it: request.extensions_mut().insert(LoggedIn(name))
+    ///
+    /// let server = Server::new("mounted", "1.0.0").start()?;
+    /// let mcp = lmcp_http::service(server)
+    ///     .carry::<LoggedIn>()
+    ///     .authenticate(|caller: &lmcp_core::Caller| match caller.extension::<LoggedIn>() {
+    ///         Some(LoggedIn(name)) => Ok(Principal::new(name)),
+    ///         None => Err(Challenge::new("log in first")),
+    ///     })
+    ///     .build();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn carry<T: Clone + Send + Sync + 'static>(mut self) -> Self {
+        self.settings.carries.push(Carry::of::<T>());
+        self
+    }
+
+    /// The service. Nothing about it can be changed any more.
+    pub fn build(self) -> HttpService {
+        HttpService::new(self.endpoint, self.settings)
+    }
 }
 
 impl HttpService {
-    pub(crate) fn standalone(endpoint: Endpoint, settings: Settings) -> Self {
-        let limits = endpoint.limits().clone();
+    pub(crate) fn new(endpoint: Endpoint, settings: Settings) -> Self {
         let Settings {
             guard,
-            identify,
+            who,
+            carries,
             path,
             pair,
         } = settings;
-        Self::of(Shared {
+        let shared = Shared {
             sessions: Sessions::new(&endpoint),
             pair: pair.then(|| Pair::new(endpoint.clone())),
+            limits: endpoint.limits().clone(),
             endpoint,
-            limits,
             guard,
-            identify,
-            path: Some(path),
-        })
-    }
-
-    fn of(shared: Shared) -> Self {
+            who,
+            carries: carries.into(),
+            path,
+        };
         Self {
             shared: Arc::new(shared),
             connection: None,
@@ -119,33 +178,6 @@ impl HttpService {
         }
     }
 
-    /// Answers one request of a connection of our own, which is busy meanwhile.
-    pub(crate) async fn answer_here<B>(self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body + Unpin,
-        B::Data: Buf,
-    {
-        let Some(connection) = self.connection.clone() else {
-            return self.answer(request).await;
-        };
-        connection.begin();
-        let watched = Arc::clone(&connection);
-        let request = request.map(|body| Watched {
-            body,
-            connection: watched,
-        });
-        let mut response = self.answer(request).await;
-        let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
-        let let_in = !refused.contains(&response.status());
-        if response.body().is_stream() {
-            let busy = connection.stays_busy();
-            response.body_mut().keep_busy(busy);
-        } else {
-            connection.end(let_in);
-        }
-        response
-    }
-
     /// Ends what would never end by itself.
     pub(crate) fn stop(&self) {
         self.shared.sessions.close_streams();
@@ -154,70 +186,96 @@ impl HttpService {
         }
     }
 
-    /// Also goes by this name: `host` or `host:port`, as clients write it.
-    #[must_use]
-    pub fn allow_host(self, host: &str) -> Self {
-        self.change(|guard| guard.hosts.push(host.into()))
-    }
-
-    /// Also takes requests from this page: `scheme://host[:port]`.
-    #[must_use]
-    pub fn allow_origin(self, origin: &str) -> Self {
-        self.change(|guard| guard.origins.push(origin.into()))
-    }
-
-    /// As [`Http::identify`](crate::Http::identify).
-    #[must_use]
-    pub fn identify(
-        mut self,
-        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
-    ) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.identify = Some(Box::new(identify));
-        } else {
-            tracing::warn!("a service that is already shared cannot be changed");
-        }
-        self
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut Guard)) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            change(&mut shared.guard);
-        } else {
-            tracing::warn!("a service that is already shared cannot be changed");
-        }
-        self
-    }
-
     /// Answers one request.
     pub async fn answer<B>(self, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body,
-        B::Data: Buf,
+        B: http_body::Body + Send + 'static,
+        B::Data: Buf + Send,
+        B::Error: Send,
+    {
+        self.receive(request.map(Box::pin)).respond().await
+    }
+
+    /// Looks at a request as far as that needs no waiting: what is not refused or answered there and then is a POST.
+    pub(crate) fn receive<B>(&self, request: Request<B>) -> Received<B>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Buf + Send,
+        B::Error: Send,
     {
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let here = Here {
-            shared: &self.shared,
-            connection: self.connection.as_deref(),
+        let step = match self.shared.check(&request) {
+            Some(refusal) => Step::answered(refusal),
+            None if self.shared.is_pair(&request) => {
+                Step::Later(Box::pin(pair::answer(self.clone(), request)))
+            }
+            None if request.method() == Method::POST => self.post(request),
+            None => self.manage(request.into_parts().0),
         };
-        let mut response = match self.shared.check(&request) {
-            Some(refusal) => refusal,
-            None if self.shared.is_pair(&request) => Box::pin(here.pair(request)).await,
-            None if request.method() == Method::POST => here.post(request).await,
-            None => here.manage(request.into_parts().0),
+        Received {
+            service: self.clone(),
+            origin: origin.map(Box::new),
+            step,
+        }
+    }
+
+    /// A request that has its answer.
+    pub(crate) fn answered<B>(&self, response: Response<Body>) -> Received<B> {
+        Received {
+            service: self.clone(),
+            origin: None,
+            step: Step::answered(response),
+        }
+    }
+
+    /// A request whose answer is waited for.
+    pub(crate) fn later<B>(
+        self,
+        answer: impl Future<Output = Response<Body>> + Send + 'static,
+    ) -> Received<B> {
+        Received {
+            service: self,
+            origin: None,
+            step: Step::Later(Box::pin(answer)),
+        }
+    }
+
+    fn post<B>(&self, request: Request<B>) -> Step<B>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Buf + Send,
+        B::Error: Send,
+    {
+        let (parts, body) = request.into_parts();
+        let form = form(&parts.headers);
+        let mut body = Watched {
+            body,
+            connection: self.connection.clone(),
         };
-        if response.status().is_client_error() {
-            tracing::debug!(status = response.status().as_u16(), "a request was refused");
+        // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
+        match self.caller(parts.headers, parts.extensions) {
+            Asked::Now(Ok(caller)) => Step::Post(Post { form, caller, body }),
+            asked => {
+                let shared = Arc::clone(&self.shared);
+                Step::Later(Box::pin(async move {
+                    match asked.settled().await {
+                        Ok(caller) => Post { form, caller, body }.answer(&shared).await,
+                        Err(response) => turn_away(*response, &mut body, &shared).await,
+                    }
+                }))
+            }
         }
-        if let Some(origin) = origin.filter(|_| response.status() != StatusCode::FORBIDDEN) {
-            let headers = response.headers_mut();
-            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            headers.insert(header::VARY, HeaderValue::from_static("origin"));
-            // A page must be told what it may read.
-            let readable = HeaderValue::from_static("mcp-session-id, mcp-protocol-version");
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
+    }
+
+    fn manage<B>(&self, parts: Parts) -> Step<B> {
+        let wish = Wish::of(&parts);
+        match self.caller(detached(parts.headers), parts.extensions) {
+            Asked::Now(known) => Step::answered(wish.answer(&self.shared, known)),
+            Asked::Later(asking) => {
+                let shared = Arc::clone(&self.shared);
+                Step::Later(Box::pin(async move { wish.answer(&shared, asking.await) }))
+            }
         }
-        response
     }
 }
 
@@ -255,123 +313,84 @@ impl Shared {
     }
 }
 
-/// The server, and the connection that a request of it comes on.
-#[derive(Clone, Copy)]
-pub(crate) struct Here<'a> {
-    shared: &'a Shared,
-    connection: Option<&'a Connection>,
+/// A request that was looked at, and what is still to be done about it.
+pub(crate) struct Received<B> {
+    service: HttpService,
+    /// The page that it comes from. In a box, as all that is rare: this is moved around with every request.
+    origin: Option<Box<HeaderValue>>,
+    step: Step<B>,
 }
 
-impl Deref for Here<'_> {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        self.shared
-    }
+enum Step<B> {
+    /// `None` once it is taken.
+    Answered(Option<Box<Response<Body>>>),
+    Post(Post<Watched<B>>),
+    Later(Later),
 }
 
-impl Here<'_> {
-    async fn post<B>(self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body,
-        B::Data: Buf,
-    {
-        let (parts, body) = request.into_parts();
-        let form = post::Form::of(&parts.headers);
-        // Who it is comes first: to a stranger nothing else is told, and nothing of theirs is kept.
-        match self.caller(parts.headers) {
-            Ok(caller) => post::answer(self.shared, form, caller, body).await,
-            Err(response) => Box::pin(turn_away(*response, body, self.shared)).await,
-        }
-    }
-
-    async fn pair<B>(self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body,
-        B::Data: Buf,
-    {
-        let Some(pair) = &self.pair else {
-            return empty(StatusCode::NOT_FOUND);
-        };
-        match (request.method(), request.uri().path()) {
-            (&Method::GET, pair::STREAM) => pair.listen(self, request.into_parts().0),
-            (&Method::POST, pair::MESSAGES) => pair.take(self, request).await,
-            (_, path) => {
-                let words = "HTTP+SSE is a GET of /sse, and POSTs to the address it gives";
-                let mut response = not_allowed(words);
-                let allowed = if path == pair::STREAM { "GET" } else { "POST" };
-                let allowed = HeaderValue::from_static(allowed);
-                response.headers_mut().insert(header::ALLOW, allowed);
-                response
-            }
-        }
-    }
-
-    /// Who sent these headers, or the answer to somebody who may not.
-    pub(crate) fn caller(self, headers: HeaderMap) -> Result<Caller, Box<Response<Body>>> {
-        let Some(identify) = &self.identify else {
-            return Ok(Caller::http(Fields(headers)));
-        };
-        match identify(&headers) {
-            Ok(None) => Ok(Caller::http(Fields(headers))),
-            Ok(Some(principal)) => {
-                let claim = |connection: &Connection| connection.claim(&principal).err();
-                if let Some(error) = self.connection.and_then(claim) {
-                    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
-                    post::close(&mut response);
-                    return Err(Box::new(response));
-                }
-                Ok(Caller::http(Fields(headers)).known_as(&principal))
-            }
-            Err(words) => {
-                let error = RpcError::invalid_request(words);
-                let mut response = refuse(StatusCode::UNAUTHORIZED, &error);
-                let challenge = match bearer(&headers) {
-                    Some(_) => r#"Bearer realm="lmcp", error="invalid_token""#,
-                    None => r#"Bearer realm="lmcp""#,
-                };
-                let challenge = HeaderValue::from_static(challenge);
-                let headers = response.headers_mut();
-                headers.insert(header::WWW_AUTHENTICATE, challenge);
-                Err(Box::new(response))
-            }
-        }
-    }
-
-    /// GET and DELETE: what sessions have besides messages.
-    fn manage(self, parts: Parts) -> Response<Body> {
-        let gets = parts.method == Method::GET;
-        let accept = Accept::of(&parts.headers);
-        let says_what = parts.headers.contains_key(header::ACCEPT);
-        let caller = match self.caller(parts.headers) {
-            Ok(caller) => caller,
-            Err(response) => return *response,
-        };
-        match accept {
-            // The specification's word for a GET that does not lead to a stream.
-            Ok(accept) if gets && says_what && !accept.events => {
-                return not_allowed("a GET opens a stream: `Accept` must take `text/event-stream`");
-            }
-            Err((status, error)) if gets => return refuse(status, &error),
-            _ => {}
-        }
-        if caller.header_value(wire::SESSION_ID) == Found::Absent {
-            return not_allowed("this takes POST; GET and DELETE need `Mcp-Session-Id`");
-        }
-        if gets {
-            legacy::listen(&self, caller)
-        } else {
-            legacy::end(&self, &caller)
-        }
+impl<B> Step<B> {
+    fn answered(response: Response<Body>) -> Self {
+        Self::Answered(Some(Box::new(response)))
     }
 }
 
-pub(crate) fn not_allowed(words: &'static str) -> Response<Body> {
-    let error = RpcError::invalid_request(words);
-    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, &error);
-    let allowed = HeaderValue::from_static("POST, GET, DELETE, OPTIONS");
-    response.headers_mut().insert(header::ALLOW, allowed);
-    response
+impl<B> Received<B>
+where
+    B: http_body::Body + Unpin,
+    B::Data: Buf,
+{
+    /// The answer. A connection of our own is no longer busy then, unless a stream goes on.
+    pub(crate) async fn answer(mut self) -> Result<Response<Body>, Infallible> {
+        let mut response = self.respond().await;
+        if let Some(connection) = &self.service.connection {
+            release(connection, &mut response);
+        }
+        Ok(response)
+    }
+
+    /// The answer, whatever becomes of the connection.
+    pub(crate) async fn respond(&mut self) -> Response<Body> {
+        let mut response = match &mut self.step {
+            Step::Post(post) => post.answer(&self.service.shared).await,
+            Step::Later(later) => later.await,
+            Step::Answered(response) => match response.take() {
+                Some(response) => *response,
+                None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+            },
+        };
+        if response.status().is_client_error() {
+            tracing::debug!(status = response.status().as_u16(), "a request was refused");
+        }
+        if let Some(origin) = self.origin.take()
+            && response.status() != StatusCode::FORBIDDEN
+        {
+            show_to(*origin, response.headers_mut());
+        }
+        response
+    }
+}
+
+/// Lets a page read an answer.
+fn show_to(origin: HeaderValue, headers: &mut HeaderMap) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    // A page must be told what it may read.
+    let readable = HeaderValue::from_static("mcp-session-id, mcp-protocol-version");
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
+}
+
+/// A connection is busy until the answer to its request is on its way, or for as long as that is a stream.
+fn release(connection: &Arc<Connection>, response: &mut Response<Body>) {
+    if response.body().is_stream() {
+        let busy = Arc::clone(connection).stays_busy();
+        response.body_mut().keep_busy(busy);
+    } else {
+        let is_refusal = matches!(
+            response.status(),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE
+        );
+        connection.end(!is_refusal);
+    }
 }
 
 /// What a browser asks before it sends the real request from an allowed page.
@@ -392,18 +411,6 @@ fn preflight() -> Response<Body> {
     );
     response
 }
-
-/// A JSON-RPC error that belongs to no request.
-pub(crate) fn refuse(status: StatusCode, error: &RpcError) -> Response<Body> {
-    post::json(status, Message::error(None, error))
-}
-
-pub(crate) fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::whole(""));
-    *response.status_mut() = status;
-    response
-}
-
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl<B> tower_service::Service<Request<B>> for HttpService
@@ -421,8 +428,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Answering {
-        let answer = self.clone().answer(request);
-        Box::pin(async { Ok(answer.await) })
+        let mut received = self.receive(request.map(Box::pin));
+        Box::pin(async move { Ok(received.respond().await) })
     }
 }
 
@@ -431,6 +438,14 @@ impl std::fmt::Debug for HttpService {
         f.debug_struct("HttpService")
             .field("guard", &self.shared.guard)
             .field("path", &self.shared.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Mount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mount")
+            .field("guard", &self.settings.guard)
             .finish_non_exhaustive()
     }
 }

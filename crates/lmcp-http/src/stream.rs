@@ -17,7 +17,7 @@ use lmcp_core::{Message, MessageKind};
 use lmcp_wire::RequestId;
 use tokio::sync::Notify;
 
-use crate::body::Event;
+use crate::answer::Event;
 
 /// A name of an event: `<stream>-<number>`, and `-<request>` where the stream answers one.
 pub(crate) struct EventId {

@@ -12,7 +12,16 @@ use lmcp_core::transport::connections::Connection;
 /// A body, and the connection it comes on.
 pub(crate) struct Watched<B> {
     pub(crate) body: B,
-    pub(crate) connection: Arc<Connection>,
+    /// None where that is not ours.
+    pub(crate) connection: Option<Arc<Connection>>,
+}
+
+impl<B> Watched<B> {
+    fn set_reading(&self, reading: bool) {
+        if let Some(connection) = &self.connection {
+            connection.set_reading(reading);
+        }
+    }
 }
 
 impl<B: Body + Unpin> Body for Watched<B> {
@@ -24,7 +33,7 @@ impl<B: Body + Unpin> Body for Watched<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        self.connection.set_reading(frame.is_pending());
+        self.set_reading(frame.is_pending());
         frame
     }
 
@@ -39,6 +48,6 @@ impl<B: Body + Unpin> Body for Watched<B> {
 
 impl<B> Drop for Watched<B> {
     fn drop(&mut self) {
-        self.connection.set_reading(false);
+        self.set_reading(false);
     }
 }

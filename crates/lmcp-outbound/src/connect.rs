@@ -12,11 +12,12 @@ use std::{
 use rustix::net::sockopt;
 use tokio::{
     net::{TcpStream, lookup_host},
+    task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 
 use crate::{
-    Connection, Error, Guard, Lookup, Scheme, Settings, Url, chain,
+    AudienceCheck, Connection, Error, Guard, Lookup, Scheme, Settings, Url, chain,
     connection::{Stream, Via},
     proxies::{Proxies, Proxy},
     tls::Tls,
@@ -91,7 +92,7 @@ impl Outbound {
     /// A stream to a proxy, wherever that is: the operator chose it.
     async fn reach(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
         let found = addresses(&proxy.url, until).await?;
-        let stream = connect_to_one(&proxy.url, &found, until).await?;
+        let stream = connect_to_one(&proxy.url, &found, None, until).await?;
         let stream: Stream = Box::new(stream);
         match proxy.url.scheme() {
             Scheme::Http => Ok(stream),
@@ -113,12 +114,7 @@ impl fmt::Debug for Outbound {
 async fn direct(url: &Url, guard: &dyn Guard, until: Instant) -> Result<Stream, Error> {
     let found = addresses(url, until).await?;
     check(url, guard, &found)?;
-    let stream = connect_to_one(url, &found, until).await?;
-    let ends = stream
-        .local_addr()
-        .and_then(|local| Ok((local, stream.peer_addr()?)));
-    let (local, server) = ends.map_err(|err| unreachable(url, &err.to_string()))?;
-    guard.connected(local, server).map_err(Error::Forbidden)?;
+    let stream = connect_to_one(url, &found, guard.audience(), until).await?;
     Ok(Box::new(stream))
 }
 
@@ -172,10 +168,15 @@ async fn addresses(url: &Url, until: Instant) -> Result<Vec<IpAddr>, Error> {
     Ok(found)
 }
 
-/// The first that answers, in the order in which the resolver gave them.
-async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<TcpStream, Error> {
+/// The first that answers and may be answered, in the order in which the resolver gave them.
+async fn connect_to_one(
+    url: &Url,
+    found: &[IpAddr],
+    audience: Option<AudienceCheck>,
+    until: Instant,
+) -> Result<TcpStream, Error> {
     let found = &found[..found.len().min(MOST_ADDRESSES)];
-    let mut why = String::new();
+    let (mut why, mut refused) = (String::new(), None);
     for (at, address) in found.iter().enumerate() {
         let address = SocketAddr::new(address.to_canonical(), url.port());
         let is_last = at + 1 == found.len();
@@ -189,16 +190,30 @@ async fn connect_to_one(url: &Url, found: &[IpAddr], until: Instant) -> Result<T
             done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         };
         match done {
-            Ok(stream) => {
-                // Both only make things better.
-                let _ = stream.set_nodelay(true);
-                let _ = keep_alive(&stream);
-                return Ok(stream);
-            }
+            Ok(stream) => match expect_audience(&stream, audience).await {
+                Ok(()) => {
+                    // Both only make things better.
+                    let _ = stream.set_nodelay(true);
+                    let _ = keep_alive(&stream);
+                    return Ok(stream);
+                }
+                Err(err) => refused = Some(err.to_string()),
+            },
             Err(err) => why = format!("{err} ({address})"),
         }
     }
-    Err(unreachable(url, &why))
+    // That a server may not be spoken to is worth more than that there is none elsewhere.
+    Err(refused.map_or_else(|| unreachable(url, &why), Error::Forbidden))
+}
+
+/// Refuses a connection on which nothing may be sent.
+async fn expect_audience(stream: &TcpStream, audience: Option<AudienceCheck>) -> io::Result<()> {
+    let Some(check) = audience else {
+        return Ok(());
+    };
+    let (local, server) = (stream.local_addr()?, stream.peer_addr()?);
+    let checked = spawn_blocking(move || check(local, server)).await;
+    checked.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
 async fn encrypt(tls: &Tls, url: &Url, stream: Stream, until: Instant) -> Result<Stream, Error> {
@@ -234,3 +249,34 @@ const MOST_ADDRESSES: usize = 8;
 
 /// How long one address has if there are others.
 const ATTEMPT: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn where_one_address_may_not_be_spoken_to_the_next_is_tried() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let _second = TcpListener::bind(("127.0.0.2", port)).unwrap();
+        let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
+        let found = ["127.0.0.1", "127.0.0.2"].map(|address| address.parse().unwrap());
+        let until = Instant::now() + Duration::from_secs(60);
+        let not_the_first: AudienceCheck = |_, server| match server.to_string() {
+            server if server.starts_with("127.0.0.1:") => Err(io::Error::other("not this one")),
+            _ => Ok(()),
+        };
+        let stream = connect_to_one(&url, &found, Some(not_the_first), until).await;
+        let server = stream.unwrap().peer_addr().unwrap();
+        assert_eq!(server, (found[1], port).into());
+        let none: AudienceCheck = |_, server| Err(io::Error::other(format!("not {server}")));
+        let refused = connect_to_one(&url, &found, Some(none), until).await;
+        assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+        // The one at which nobody is does not hide why the other was refused.
+        let found = ["127.0.0.1", "127.0.0.3"].map(|address| address.parse().unwrap());
+        let refused = connect_to_one(&url, &found, Some(not_the_first), until).await;
+        assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+    }
+}

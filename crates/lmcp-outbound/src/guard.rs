@@ -1,6 +1,9 @@
 //! Which addresses may be connected to. The rules are the caller's; that they are asked is ours.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
 
 use crate::Url;
 
@@ -13,18 +16,18 @@ pub trait Guard: Sync {
     /// Why not, for people.
     fn check(&self, url: &Url, address: IpAddr) -> Result<(), String>;
 
-    /// May anything be sent on this connection to the URL's host? It is asked before anything is, and not of a connection
-    /// to a proxy.
-    ///
-    /// # Errors
-    /// Why not, for people.
-    fn connected(&self, _local: SocketAddr, _server: SocketAddr) -> Result<(), String> {
-        Ok(())
+    /// What tells whether anything may be sent on a connection to the URL's host. It is asked before anything is, and not of
+    /// a connection to a proxy. Where it refuses one address of the host, the next is tried.
+    fn audience(&self) -> Option<AudienceCheck> {
+        None
     }
 
     /// What must be known here about a name before a proxy, which looks it up itself, is asked for it.
     fn before_proxy(&self, url: &Url) -> Lookup;
 }
+
+/// Refuses a connection by its two addresses, ours first, with words for people. It may take a moment, so it has a thread.
+pub type AudienceCheck = fn(SocketAddr, SocketAddr) -> io::Result<()>;
 
 /// Whether a name is looked up here although a proxy will do that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub use body::{Unread, whole};
 pub use connect::Outbound;
 pub use connection::{Connection, Failed};
 pub use error::{Error, chain};
-pub use guard::{Anywhere, Guard, Lookup};
+pub use guard::{Anywhere, AudienceCheck, Guard, Lookup};
 pub use http;
 /// The body of an answer, as it comes.
 pub use hyper::body::Incoming;

@@ -3,10 +3,7 @@
 use std::{
     fs::{DirBuilder, File},
     io,
-    os::{
-        fd::{AsRawFd as _, OwnedFd},
-        unix::fs::DirBuilderExt as _,
-    },
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
 };
 
@@ -17,7 +14,7 @@ use rustix::{
 
 use crate::{
     users::is_ours_or_roots,
-    walk::{Found, expect_safe_folder, is_open_to_others, refused, walk},
+    walk::{Found, by_descriptor, expect_safe_folder, is_open_to_others, refused, walk},
 };
 
 /// Makes a folder that nobody else can enter, or takes one that is there.
@@ -166,8 +163,10 @@ pub fn expect_trusted(file: &File, path: &Path) -> io::Result<()> {
         );
         return Err(refused(&words));
     }
-    if is_open_to_others(&stat) {
-        let words = format!("others can write it, its mode is {mode:04o} (chmod go-w mends that)");
+    if is_open_to_others(&stat, file) {
+        let words = format!(
+            "others can write it, its mode is {mode:04o} or its access list names them (chmod go-w mends both)"
+        );
         return Err(refused(&words));
     }
     Ok(())
@@ -199,14 +198,33 @@ pub fn open_secret(path: &Path) -> io::Result<File> {
         return Err(refused("it belongs to another user"));
     }
     if found.stat.st_mode & 0o077 != 0 {
-        return Err(refused(
-            "others can read or write it; its mode must be 0600",
-        ));
+        return Err(refused(OPEN_TO_OTHERS));
     }
     // After that, because of a file that is wrong in itself people are to hear that first.
     walk(&path)?;
     Ok(File::from(found.file))
 }
+
+/// Refuses an open file that others could have written or can read. What has no name (a pipe, a file in memory) only those
+/// have whom it was handed to.
+///
+/// # Errors
+/// It is a file of another user, or open to others.
+pub fn expect_secret(file: &File) -> io::Result<()> {
+    let stat = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink == 0 {
+        return Ok(());
+    }
+    if !is_ours_or_roots(stat.st_uid) {
+        return Err(refused("it belongs to another user"));
+    }
+    if stat.st_mode & 0o077 != 0 {
+        return Err(refused(OPEN_TO_OTHERS));
+    }
+    Ok(())
+}
+
+const OPEN_TO_OTHERS: &str = "others can read or write it; its mode must be 0600";
 
 fn expect_own_content(folder: &Found) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -235,11 +253,6 @@ fn expect_own_content(folder: &Found) -> io::Result<()> {
 /// Changes the mode of what is open without leave to read it.
 fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(chmod(by_descriptor(file), Mode::from_raw_mode(mode))?)
-}
-
-/// The name in `/proc` of what is open: without leave to read it, much is done only by a name.
-fn by_descriptor(file: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Makes the folders that are missing, below what is there and safe.
@@ -278,10 +291,13 @@ fn own_folder(path: &Path) -> io::Result<Found> {
 mod tests {
     use std::{
         fs::{self, Permissions},
-        os::unix::fs::{PermissionsExt as _, chown, lchown, symlink},
+        os::{
+            fd::AsRawFd as _,
+            unix::fs::{PermissionsExt as _, chown, lchown, symlink},
+        },
     };
 
-    use rustix::process::geteuid;
+    use rustix::process::{getegid, geteuid};
 
     use super::*;
 
@@ -328,6 +344,65 @@ mod tests {
         let shared = folder(0o1777);
         make_private(&shared.path().join("below")).unwrap();
         expect_safe_name(&shared.path().join("free")).unwrap();
+    }
+
+    /// An access list in the kernel's form: tag, permissions and number of each entry.
+    fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, number) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(number.to_le_bytes());
+        }
+        list
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn the_group_may_write_unless_an_access_list_speaks_for_others() {
+        const ANY: u32 = u32::MAX;
+        if geteuid().as_raw() != getegid().as_raw() {
+            eprintln!("note: this user has no group of its own, so this is not tested");
+            return;
+        }
+        let folder = folder(0o770);
+        let path = folder.path().join("config");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+        let trusted = || expect_trusted(&File::open(&path).unwrap(), &path);
+        trusted().unwrap();
+        // The owner, one user, the group, the mask that shows as the group's bits, all others.
+        let list = access_list(&[
+            (1, 7, ANY),
+            (2, 6, NOBODY),
+            (4, 0, ANY),
+            (16, 6, ANY),
+            (32, 0, ANY),
+        ]);
+        let give = |path: &Path| {
+            rustix::fs::setxattr(
+                path,
+                "system.posix_acl_access",
+                &list,
+                rustix::fs::XattrFlags::empty(),
+            )
+        };
+        if give(&path).is_err() {
+            eprintln!("note: this file system has no access lists, so this is not tested");
+            return;
+        }
+        assert!(
+            why(trusted()).contains("its access list names them"),
+            "{:?}",
+            trusted()
+        );
+        // chmod, as the words say, takes the leave away from those that the list names.
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        trusted().unwrap();
+        give(folder.path()).unwrap();
+        assert!(why(trusted()).contains("others can write the folder of `config`"));
+        assert!(make_own(folder.path()).unwrap());
+        trusted().unwrap();
     }
 
     #[test]

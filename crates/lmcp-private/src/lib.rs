@@ -6,19 +6,23 @@
 //! | `folders` | folders and files that must be private, made or checked |
 //! | `users` | whose something is, as far as the numbers of users tell |
 //! | `sockets` | whose socket is at the other end of a TCP connection |
+//! | [`guards`] | whose command a socket may be of, of those that are confined |
+//! | [`processes`] | all processes, and which hold a socket |
 //! | `usual` | where the folders of a user are, whatever the environment says |
 //!
 //! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
 
 mod folders;
+pub mod guards;
+pub mod processes;
 mod sockets;
 mod users;
 mod usual;
 mod walk;
 
 pub use folders::{
-    expect_private, expect_safe, expect_safe_name, expect_trusted, make_or_mend, make_own,
-    make_private, mend, mend_file, open_secret, remove_default_acl,
+    expect_private, expect_safe, expect_safe_name, expect_secret, expect_trusted, make_or_mend,
+    make_own, make_private, mend, mend_file, open_secret, remove_default_acl,
 };
 pub use sockets::{TcpSocket, expect_own_server, tcp_socket};
 pub use users::{Whose, is_ours, is_ours_or_roots, knows_own_user, whose};

@@ -16,7 +16,10 @@ use rustix::{
     },
 };
 
-use crate::users::{Whose, whose};
+use crate::{
+    guards,
+    users::{Whose, whose},
+};
 
 /// A socket of some process on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +40,14 @@ pub fn tcp_socket(own: SocketAddr, other: SocketAddr) -> io::Result<Option<TcpSo
     find(canonical(own), canonical(other))
 }
 
-/// Refuses a server on this machine that is not run by this user or root: whatever is sent to it, its user reads.
+/// Refuses a server on this machine that is not run by this user or root, or that a confined command may run: whatever is
+/// sent to it, they read. It may take a moment.
 ///
 /// `local` and `server` are the addresses of a connection that is open. A port that a server has left is free for every
 /// user, so this is to be asked for each connection, before anything is sent.
 ///
 /// # Errors
-/// The server is another user's, or nobody can tell whose it is. The words say which.
+/// The server is another user's or a confined command's, or nobody can tell whose it is. The words say which.
 pub fn expect_own_server(local: SocketAddr, server: SocketAddr) -> io::Result<()> {
     let (local, server) = (canonical(local), canonical(server));
     if !server.ip().is_loopback() {
@@ -65,7 +69,7 @@ pub fn expect_own_server(local: SocketAddr, server: SocketAddr) -> io::Result<()
 
 fn expect_own(socket: TcpSocket) -> io::Result<()> {
     match whose(socket.uid) {
-        Whose::Ours | Whose::Roots => Ok(()),
+        Whose::Ours | Whose::Roots => guards::expect_unconfined(socket),
         Whose::Others => Err(crate::walk::refused(&format!(
             "it is the server of user {}",
             socket.uid

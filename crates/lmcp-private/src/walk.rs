@@ -8,12 +8,16 @@ use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
     io,
-    os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
+    os::{
+        fd::{AsFd, AsRawFd as _, OwnedFd},
+        unix::ffi::OsStringExt as _,
+    },
     path::{Component, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat},
+    fs::{CWD, FileType, Mode, OFlags, Stat, fstat, getxattr, openat, readlinkat},
+    io::Errno,
     process::{getegid, geteuid},
 };
 
@@ -71,7 +75,7 @@ impl Found {
         Self::open(&self.file, name, path)
     }
 
-    fn open(folder: impl rustix::fd::AsFd, name: &OsStr, path: PathBuf) -> io::Result<Self> {
+    fn open(folder: impl AsFd, name: &OsStr, path: PathBuf) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(folder, name, flags, Mode::empty())?;
         let stat = fstat(&file)?;
@@ -99,18 +103,32 @@ impl Found {
     }
 
     pub(crate) fn is_open_to_others(&self) -> bool {
-        is_open_to_others(&self.stat)
+        is_open_to_others(&self.stat, &self.file)
     }
 }
 
 /// May users other than the owner write it? The group may where only this user is in it, as far as numbers tell: many
-/// systems give each user a group with the same number.
-pub(crate) fn is_open_to_others(stat: &Stat) -> bool {
+/// systems give each user a group with the same number. With an access list the group's bits stand for every user and group
+/// that the list names.
+pub(crate) fn is_open_to_others(stat: &Stat, file: &impl AsFd) -> bool {
     let own_group = geteuid().as_raw() == getegid().as_raw();
     let is_own_group =
         own_group && stat.st_gid == getegid().as_raw() && !is_shared_group(stat.st_gid);
     let writes = stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
-    writes & OTHERS_WRITE != 0 || writes != 0 && !is_own_group
+    writes & OTHERS_WRITE != 0 || writes != 0 && (!is_own_group || may_have_access_list(file))
+}
+
+/// Is there an access list beside the mode, or no way to know?
+fn may_have_access_list(file: &impl AsFd) -> bool {
+    let list = getxattr(by_descriptor(file), ACCESS_LIST, &mut [0; 0]);
+    !matches!(list, Err(Errno::NODATA | Errno::OPNOTSUPP))
+}
+
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// The name in `/proc` of what is open: without leave to read it, much is done only by a name.
+pub(crate) fn by_descriptor(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
 /// What is at the end of an absolute path, if no other user has a hand in the way there.

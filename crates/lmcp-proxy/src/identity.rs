@@ -4,7 +4,7 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
@@ -73,7 +73,7 @@ impl Identity {
     /// A descriptor that the environment names. It is read now, and once.
     ///
     /// # Errors
-    /// There is no such descriptor, or something else is in it.
+    /// There is no such descriptor, something else is in it, or it is a file of another user or open to others.
     pub fn descriptor(number: u32) -> Result<Self, Error> {
         let open = |folder: &str| File::open(format!("{folder}/{number}"));
         let read = open("/proc/self/fd").or_else(|_| open("/dev/fd"));
@@ -82,7 +82,11 @@ impl Identity {
                 "cannot read an identity from descriptor {number}: {err}"
             ))
         };
-        let credentials = read.and_then(credentials).map_err(failed)?;
+        let read = read.and_then(|file| {
+            lmcp_private::expect_secret(&file)?;
+            credentials(file)
+        });
+        let credentials = read.map_err(failed)?;
         Ok(Self {
             source: Source::Read(credentials),
             for_any: false,
@@ -94,7 +98,14 @@ impl Identity {
             Source::Read(credentials) => return Ok(credentials.clone()),
             Source::File(path) => path,
         };
-        let read = lmcp_private::open_secret(path).and_then(credentials);
+        let mut read = lmcp_private::open_secret(path);
+        if let Err(err) = &read
+            && err.kind() == io::ErrorKind::PermissionDenied
+            && mend(path)
+        {
+            read = lmcp_private::open_secret(path);
+        }
+        let read = read.and_then(credentials);
         read.map_err(|err| {
             let shown = path.display();
             let error = Error::new(format!("cannot use the identity file `{shown}`: {err}"));
@@ -104,6 +115,22 @@ impl Identity {
             }
         })
     }
+}
+
+/// Puts the modes of a file of ours right, and of the two folders above it that are for such files alone: a confined command
+/// can change the modes of all that its user owns. True if something may be better now.
+fn mend(path: &Path) -> bool {
+    let Some(folder) = path.parent() else {
+        return false;
+    };
+    let above = folder.parent().unwrap_or(folder);
+    let name = above.file_name().unwrap_or_default().as_encoded_bytes();
+    if !name.starts_with(b"lmcp") {
+        return false;
+    }
+    let mended = [lmcp_private::mend(above), lmcp_private::mend(folder)];
+    let file = lmcp_private::mend_file(path);
+    mended.iter().any(Result::is_ok) || file.is_ok()
 }
 
 fn credentials(mut file: impl Read) -> io::Result<Credentials> {

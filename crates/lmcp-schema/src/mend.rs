@@ -10,6 +10,7 @@
 //! | `"10"`, `"true"`, `"[1]"`, `"{…}"` | a number, boolean, list or object is wanted | what the text says |
 //! | one value | a list of such values is wanted | a list of it |
 //! | `maxResults`, or an alias | a member of that name is refused | `max_results`, or what the alias stands for |
+//! | `null` under one of two such names | the other has a value | that value |
 //!
 //! So the empty value keeps its meaning wherever the schema allows it: the content of a file may be `""`. An optional
 //! text that must not be empty says so with `minLength: 1`, a list with `minItems: 1`.
@@ -198,6 +199,19 @@ impl Mender<'_> {
     }
 
     fn members(&mut self, node: NodeId, schema: &Properties, members: &mut Object) {
+        self.leave_out(node, schema, members);
+        self.rename(schema, members);
+        // Those that have their right name only now.
+        self.leave_out(node, schema, members);
+        for (key, value) in members.iter_mut() {
+            if let Some(node) = schema.named(key).or(schema.rest) {
+                self.value(node, value);
+            }
+        }
+    }
+
+    /// Leaves out what stands for nothing, where it may be left out.
+    fn leave_out(&mut self, node: NodeId, schema: &Properties, members: &mut Object) {
         let is_required = |key: &str, run: &Run<'_>| {
             run.nodes()[node].iter().any(|check| match check {
                 Check::Object(ObjectCheck::Required(names)) => {
@@ -213,12 +227,6 @@ impl Mender<'_> {
             });
             !refused || is_required(key, &self.run)
         });
-        self.rename(schema, members);
-        for (key, value) in members.iter_mut() {
-            if let Some(node) = schema.named(key).or(schema.rest) {
-                self.value(node, value);
-            }
-        }
     }
 
     /// Gives members whose names are refused the ones that were meant.
@@ -251,10 +259,13 @@ impl Mender<'_> {
             let known = schema.named.iter().map(|(name, _)| &**name);
             let same = known.filter(|name| nearest::is_same(name, &key));
             let meant = same.chain(self.aliases.meant_by(&key)).find(open);
-            let is_taken = meant.is_some_and(|name| members.contains_key(name));
+            let said = |name: &str| members.get(name).filter(|value| !value.is_null());
+            let is_taken = meant.is_some_and(|name| said(name).is_some());
             match meant {
-                // Harmless if it is the same, and else for the schema to refuse.
-                Some(name) if is_taken && members.get(name) != members.get(&key) => {
+                // Harmless if it is the same or says nothing, and else for the schema to refuse.
+                Some(name)
+                    if is_taken && said(&key).is_some_and(|value| said(name) != Some(value)) =>
+                {
                     let was = sent.iter().find(|(now, _)| now == name);
                     let taken = was.map_or(name, |(_, was)| was).to_owned();
                     twice.push(Twice { key, taken });

@@ -2,12 +2,15 @@
 
 /// The nearest of the candidates, if one is near.
 pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = fold(key);
+    if key.len() > MOST_BYTES {
+        return None;
+    }
+    let wanted: Vec<char> = fold(key).collect();
     if wanted.len() > MAX_LENGTH {
         return None;
     }
     let near = candidates.filter_map(|candidate| {
-        let folded = fold(candidate);
+        let folded: Vec<char> = fold(candidate).collect();
         (folded.len() <= MAX_LENGTH)
             .then(|| distance(&wanted, &folded))
             .flatten()
@@ -19,15 +22,14 @@ pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Opti
 
 /// Are two keys one but for their spelling?
 pub fn is_same(left: &str, right: &str) -> bool {
-    fold(left) == fold(right)
+    fold(left).eq(fold(right))
 }
 
 /// `maxResults`, `max_results` and `max-results` are the same to whoever mixes them up.
-fn fold(key: &str) -> Vec<char> {
+fn fold(key: &str) -> impl Iterator<Item = char> {
     key.chars()
         .filter(|char| !matches!(char, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
-        .collect()
 }
 
 /// How far apart two keys are; `None` where nobody would take one for the other.
@@ -68,6 +70,8 @@ fn edits(left: &[char], right: &[char]) -> usize {
 
 /// Characters of a key: beyond this it is no slip, and the comparison takes time.
 const MAX_LENGTH: usize = 64;
+/// Bytes of a key that is compared at all, separators included.
+const MOST_BYTES: usize = 8 * MAX_LENGTH;
 
 #[cfg(test)]
 mod tests {
@@ -91,5 +95,7 @@ mod tests {
             assert_eq!(nearest(key, known.into_iter()), expected, "{key}");
         }
         assert_eq!(nearest(&"text".repeat(1000), known.into_iter()), None);
+        assert_eq!(nearest(&"_".repeat(1000), known.into_iter()), None);
+        assert!(is_same("maxResults", "max_results") && !is_same("text", "texts"));
     }
 }

@@ -8,13 +8,14 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 
-use crate::{here::Here, roots::Roots};
+use crate::{here::Here, image, roots::Roots};
 
 /// Files up to this size are read where the call is served.
-const SMALL_BYTES: u64 = 32 << 10;
+pub(crate) const SMALL_BYTES: u64 = 32 << 10;
 
 impl Roots {
-    /// Is this a small file, all of which the kernel has in memory? A "no" is always right.
+    /// Is this a small file, all of which the kernel has in memory? A "no" is always right. A picture that would have to be
+    /// scaled down is not small: a few bytes can stand for millions of pixels.
     pub(crate) fn is_at_hand(&self, here: &Here, path: &str) -> bool {
         self.hold_in_memory(here, path).unwrap_or(false)
     }
@@ -44,7 +45,7 @@ impl Roots {
             0,
             ReadWriteFlags::NOWAIT,
         )?;
-        Ok(length as u64 == stat.stx_size)
+        Ok(length as u64 == stat.stx_size && !image::is_too_large(&bytes, stat.stx_size))
     }
 }
 
@@ -75,6 +76,18 @@ mod tests {
         assert!(!roots.is_at_hand(&Here::default(), &dir.path().display().to_string()));
         assert!(!roots.is_at_hand(&Here::default(), "/proc/self/status"));
         assert!(!roots.is_at_hand(&Here::default(), "/dev/zero"));
+    }
+
+    #[test]
+    fn a_short_file_with_many_pixels_is_not_read_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("large.png").display().to_string();
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        png.extend(9000_u32.to_be_bytes());
+        png.extend(9000_u32.to_be_bytes());
+        std::fs::write(&path, png).unwrap();
+        let roots = Roots::open(&[]).unwrap();
+        assert!(!roots.is_at_hand(&Here::default(), &path));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod host;
 mod image;
 mod instructions;
 mod memory;
+mod pattern;
 mod process;
 mod room;
 mod roots;
@@ -35,7 +36,10 @@ mod web;
 
 use std::{path::PathBuf, sync::Arc};
 
-use lmcp_core::{Caller, Error, Server, ToolError, ToolResult, ToolSet, transport::Peer};
+use lmcp_core::{
+    Caller, Error, Server, Terms, ToolError, ToolResult, ToolSet,
+    transport::{CheckingLocalPeer, LocalPeer, Peer},
+};
 use lmcp_wire::RpcError;
 use rustix::process::Pid;
 
@@ -120,13 +124,7 @@ impl HostTools {
     /// The server, with these tools.
     pub fn add_to(self, server: Server) -> Server {
         let (writes, runs) = (!self.host.settings.read_only, self.host.commands.is_some());
-        let (rights, known) = (self.host.rights.clone(), Confined::default());
-        let admit = move |peer: &Peer| {
-            let pid = peer.process().pid.and_then(Pid::from_raw);
-            peers::admit(&rights, &known, pid, peer.socket()).map_err(RpcError::from)
-        };
-        let holders = Arc::new(Holders::new(self.host.rights.clone()));
-        let admit_local = move |peer| holders.clone().check(peer);
+        let (admit, admit_local) = checks(self.host.rights.clone());
         let mut set = ToolSet::new(self.host)
             .tool(files::list::tool())
             .tool(files::read::tool())
@@ -155,6 +153,29 @@ impl HostTools {
             .admit_local_peers(admit_local)
             .tools(set)
     }
+}
+
+/// Terms on which no process is served that a confined command started: a service that may do more than the command would
+/// be its way past the fence.
+pub fn outside_of_fences(terms: Terms) -> Terms {
+    let (admit, admit_local) = checks(Rights::default());
+    terms.admit_peers(admit).admit_local_peers(admit_local)
+}
+
+/// Refuse processes that may do less than a server with these rights: on unix sockets, and on loopback.
+fn checks(
+    rights: Rights,
+) -> (
+    impl Fn(&Peer) -> Result<(), RpcError> + Send + Sync + 'static,
+    impl Fn(LocalPeer) -> CheckingLocalPeer + Send + Sync + 'static,
+) {
+    let holders = Arc::new(Holders::new(rights.clone()));
+    let known = Confined::default();
+    let admit = move |peer: &Peer| {
+        let pid = peer.process().pid.and_then(Pid::from_raw);
+        peers::admit(&rights, &known, pid, peer.socket()).map_err(RpcError::from)
+    };
+    (admit, move |peer| holders.clone().check(peer))
 }
 
 impl Host {

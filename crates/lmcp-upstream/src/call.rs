@@ -103,7 +103,9 @@ impl Turn {
             request.method(),
             request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
         );
-        let slot = shared.begin(call, may_ask && request.asks() != Asks::Never)?;
+        let client = may_ask.then(|| request.conversation());
+        let is_askable = may_ask && request.asks() != Asks::Never;
+        let slot = shared.begin(call, is_askable, client.unwrap_or_default())?;
         let shared = Arc::clone(shared);
         Ok(Call { id, slot, shared })
     }
@@ -127,8 +129,7 @@ impl Turn {
                 }
                 Err(error) => return Err(error),
             };
-            let asks = cross::result_type(&result).is_some_and(|kind| kind == "input_required");
-            match (asks, self.request.asks()) {
+            match (cross::asks(&result), self.request.asks()) {
                 (false, _) | (true, Asks::ByRetry) => return Ok(result.into()),
                 (true, Asks::Inline) => {
                     let answers = self.ask_all(&result).await?;
@@ -157,7 +158,7 @@ impl Turn {
             }
             let text = params.to_string();
             let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
-            let slot = self.shared.begin(call, false)?;
+            let slot = self.shared.begin(call, false, "")?;
             let shared = Arc::clone(&self.shared);
             let page = self.end(&Call { id, slot, shared }).await?;
             let page: Value = serde_json::from_str(page.get()).unwrap_or_default();

@@ -8,6 +8,7 @@ use lmcp_wire::{
     ClientCapabilities, Implementation, RpcError, elicit::ElicitMode, input::InputRequest, jsonrpc,
     members::Members, meta, task,
 };
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// What a request brings the second time.
@@ -25,22 +26,24 @@ pub(crate) fn params(
     id: i64,
     answers: Option<&Answers>,
 ) -> Result<Vec<u8>, RpcError> {
-    let whole: &RawValue = request.params()?;
-    let no_object = |_| RpcError::invalid_params("`params` must be an object");
-    let mut params = Members::read(whole.get()).map_err(no_object)?;
-    let told = params.take("_meta").map(Cow::into_owned);
+    let mut params: Members<'_> = request.params()?;
+    let told = params.take("_meta");
     let mut told = told
         .as_ref()
         .and_then(|told| Members::read(told.get()).ok())
         .unwrap_or_default();
-    for own in [
-        meta::PROTOCOL_VERSION,
-        meta::CLIENT_INFO,
-        meta::CLIENT_CAPABILITIES,
-        meta::LOG_LEVEL,
-        "progressToken",
-    ] {
-        told.take(own);
+    told.take("progressToken");
+    // Where both stand alone, what the caller says of itself is passed on as it is.
+    let is_same = request.session().is_none() && request.version() == peer.version;
+    if !is_same {
+        for own in [
+            meta::PROTOCOL_VERSION,
+            meta::CLIENT_INFO,
+            meta::CLIENT_CAPABILITIES,
+            meta::LOG_LEVEL,
+        ] {
+            told.take(own);
+        }
     }
     if request.wants_progress() {
         told.set("progressToken", &id);
@@ -49,14 +52,18 @@ pub(crate) fn params(
         params.take("inputResponses");
         params.take("requestState");
     } else {
-        told.set(meta::PROTOCOL_VERSION, peer.version.as_str());
-        let info: Implementation = request
-            .client_info()
-            .unwrap_or_else(|| profile.info.clone());
-        told.set(meta::CLIENT_INFO, &info);
-        told.set(meta::CLIENT_CAPABILITIES, &declared(request));
-        if let Some(level) = request.log_level() {
-            told.set(meta::LOG_LEVEL, &level);
+        if !is_same {
+            told.set(meta::PROTOCOL_VERSION, peer.version.as_str());
+            told.set(meta::CLIENT_CAPABILITIES, &declared(request));
+            if let Some(level) = request.log_level() {
+                told.set(meta::LOG_LEVEL, &level);
+            }
+        }
+        if told.get(meta::CLIENT_INFO).is_none() {
+            let info: Implementation = request
+                .client_info()
+                .unwrap_or_else(|| profile.info.clone());
+            told.set(meta::CLIENT_INFO, &info);
         }
     }
     if let Some(answers) = answers {
@@ -124,11 +131,16 @@ pub(crate) fn can_be_asked(request: &Request, question: &InputRequest) -> bool {
     }
 }
 
-/// What kind of result it is, where that is not simply one.
-pub(crate) fn result_type(result: &RawValue) -> Option<String> {
-    if !result.get().contains("resultType") {
-        return None;
+/// Does the server ask for something before it answers?
+pub(crate) fn asks(result: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind<'a> {
+        #[serde(borrow, default)]
+        result_type: Cow<'a, str>,
     }
-    let members = Members::read(result.get()).ok()?;
-    serde_json::from_str(members.get("resultType")?.get()).ok()
+    const ASKS: &str = "input_required";
+    // Most results do not hold the word anywhere, and need not be read for it.
+    result.get().contains(ASKS)
+        && serde_json::from_str::<Kind<'_>>(result.get()).is_ok_and(|kind| kind.result_type == ASKS)
 }

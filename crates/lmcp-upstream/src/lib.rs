@@ -25,16 +25,20 @@
 //! | `call`, `held` | one call from its beginning to its end; calls that wait for their caller to come back |
 //! | `cross` | from the revision of a caller to that of the server, and back |
 //! | `listen` | who wants to hear of what |
+//! | `per_client` | a server of its own for every client |
 
 mod call;
 mod cross;
 mod held;
 mod listen;
+mod per_client;
 mod pump;
 mod slot;
 mod state;
 mod target;
 mod upstream;
 
+pub use lmcp_client::Route;
+pub use per_client::PerClient;
 pub use target::{CommandTarget, SocketTarget, UrlTarget, command, socket, url};
 pub use upstream::{Builder, Upstream};

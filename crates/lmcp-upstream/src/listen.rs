@@ -136,15 +136,19 @@ impl Shared {
             Some(session) => Some(Arc::downgrade(&session.live()?)),
             None => None,
         };
-        if session.is_none() {
+        let peer = match session {
+            Some(_) => None,
             // Nothing is promised before the server is there.
-            let peer = self.peer().await?;
+            None => Some(self.peer().await?),
+        };
+        let listening = self.add(wishes(&params.notifications), session);
+        if let Some(peer) = peer {
+            self.granted().await?;
             let filter = accepted(&peer.capabilities, &params.notifications);
             let told = json!({ "notifications": filter });
             say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &told))
                 .await;
         }
-        let listening = self.add(wishes(&params.notifications), session);
         loop {
             match listening.slot.next().await {
                 Said::Notice(method, params) => {
@@ -174,6 +178,7 @@ impl Shared {
                 watched.insert(uri);
             }
         });
+        self.granted().await?;
         Ok(Payload::Acknowledged.into())
     }
 

@@ -28,11 +28,14 @@ enum Ended {
 }
 
 pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>) {
-    let mut failures = 0;
+    let (mut failures, mut patience) = (0, Duration::ZERO);
     while wanted(&shared, &mut closing).await {
         let began = Instant::now();
-        if !attempts(&shared, &mut closing).await {
-            break;
+        match attempts(&shared, &mut closing, patience).await {
+            Ended::Closed => break,
+            // It was there, and may be so again: it may just be restarted.
+            Ended::Lost => patience = PATIENCE,
+            Ended::Failed(..) | Ended::Again | Ended::Unfit => {}
         }
         // A server that does not last is looked for ever more seldom.
         failures = if began.elapsed() < LASTING {
@@ -72,13 +75,17 @@ async fn wanted(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bo
     }
 }
 
-/// Connects, as often as makes sense. `false`: it is closed.
-async fn attempts(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> bool {
+/// Connects, as often as makes sense within this time.
+async fn attempts(
+    shared: &Arc<Shared>,
+    closing: &mut watch::Receiver<bool>,
+    patience: Duration,
+) -> Ended {
     let (began, mut failures) = (Instant::now(), 0);
     loop {
         let opened = tokio::select! {
             biased;
-            () = closed(closing) => return false,
+            () = closed(closing) => return Ended::Closed,
             opened = shared.route.open() => opened,
         };
         let ended = match opened {
@@ -87,19 +94,18 @@ async fn attempts(shared: &Arc<Shared>, closing: &mut watch::Receiver<bool>) -> 
             Err(err) => Ended::Failed(err.to_string(), false),
         };
         match ended {
-            Ended::Closed => return false,
-            Ended::Lost | Ended::Unfit => return true,
+            Ended::Closed | Ended::Lost | Ended::Unfit => return ended,
             Ended::Again => {}
             Ended::Failed(why, retriable) => {
                 failures += 1;
-                let is_late = began.elapsed() >= PATIENCE;
+                let is_late = began.elapsed() >= patience;
                 // A process that ends at once does so the next time, too.
                 if !retriable || is_late || !shared.route.is_shared() {
                     give_up(shared, &why, retriable);
-                    return true;
+                    return Ended::Failed(why, retriable);
                 }
                 if is_closed_within(closing, pause(failures)).await {
-                    return false;
+                    return Ended::Closed;
                 }
             }
         }
@@ -176,7 +182,7 @@ fn pause(failures: u32) -> Duration {
     (FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10))).min(LONGEST_PAUSE)
 }
 
-/// How long a server that is not there is looked for before callers are told.
+/// How long a server that was there, and is gone, is looked for before callers are told.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that is there for less is as good as none.

@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use lmcp_client::{
@@ -25,7 +26,10 @@ use serde_json::{
     json,
     value::{RawValue, to_raw_value},
 };
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 
 use crate::{
     held::HeldCalls,
@@ -59,6 +63,8 @@ pub(crate) type Hear = Arc<dyn Fn(&RawValue) + Send + Sync>;
 pub(crate) struct Status {
     /// The server, while it is there.
     peer: Option<Arc<Peer>>,
+    /// How often it was there.
+    pub(crate) opened: u64,
     /// How often it could not be reached: whoever waits is told of the next time, whatever comes after it.
     failures: u64,
     /// Why it could not the last time.
@@ -79,6 +85,8 @@ pub(crate) struct Taker {
     pub(crate) slot: Arc<Slot>,
     /// Can it be asked something?
     pub(crate) is_askable: bool,
+    /// The client that it belongs to; empty if nothing can be asked because of it.
+    client: Box<str>,
 }
 
 impl Shared {
@@ -116,7 +124,12 @@ impl Shared {
     }
 
     /// Makes a call.
-    pub(crate) fn begin(&self, call: Call, is_askable: bool) -> Result<Arc<Slot>, RpcError> {
+    pub(crate) fn begin(
+        &self,
+        call: Call,
+        is_askable: bool,
+        client: impl Into<Box<str>>,
+    ) -> Result<Arc<Slot>, RpcError> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(closed());
@@ -130,6 +143,7 @@ impl Shared {
         let taker = Taker {
             slot: Arc::clone(&slot),
             is_askable,
+            client: client.into(),
         };
         state.slots.insert(call.id, taker);
         state.conversation.call(call);
@@ -181,6 +195,25 @@ impl Shared {
         }
     }
 
+    /// Waits until the server knows of all that is wished for. Not for ever: some say nothing about it.
+    pub(crate) async fn granted(&self) -> Result<(), RpcError> {
+        let mut status = self.status.subscribe();
+        let failures = status.borrow_and_update().failures;
+        let granted = async {
+            while !self.lock().conversation.is_granted() {
+                if status.changed().await.is_err() {
+                    return Err(closed());
+                }
+                let now = status.borrow_and_update();
+                if now.failures > failures {
+                    return Err(now.error.clone().unwrap_or_else(closed));
+                }
+            }
+            Ok(())
+        };
+        timeout(GRANT_WAIT, granted).await.unwrap_or(Ok(()))
+    }
+
     /// The server cannot be reached, or is none.
     pub(crate) fn failed(&self, error: RpcError) {
         self.status.send_modify(|status| {
@@ -192,7 +225,10 @@ impl Shared {
 
     /// The server is there, or it is not any more.
     pub(crate) fn is_there(&self, peer: Option<Arc<Peer>>) {
-        self.status.send_modify(|status| status.peer = peer);
+        self.status.send_modify(|status| {
+            status.opened += u64::from(peer.is_some());
+            status.peer = peer;
+        });
     }
 
     /// Does anybody want a server?
@@ -231,6 +267,8 @@ impl Shared {
                     };
                     self.asked(&mut state, question);
                 }
+                // Whoever waits for it looks again.
+                Output::Granted => self.status.send_modify(|_| {}),
                 Output::TakenBack(number) => {
                     let asked = state.asked.remove(&number);
                     if let Some(taker) = asked.and_then(|id| state.slots.get(&id)) {
@@ -259,23 +297,31 @@ impl Shared {
         }
     }
 
-    /// Hands a question to whoever answers it: one for all, or the call that began last, for servers ask at once.
+    /// Hands a question to whoever answers it: one for all, or the call that began last, for servers ask at once. A question
+    /// does not say which call it is about, and one client must not answer for another: where several call, nobody is asked.
     fn asked(self: &Arc<Self>, state: &mut State, question: Question) {
         if let Some(answer) = &self.answer {
             return self.answer_with(Arc::clone(answer), &question);
         }
+        let clients = state.slots.values().map(|taker| &taker.client);
+        let mut clients = clients.filter(|client| !client.is_empty());
+        let first = clients.next();
+        let is_one = first.is_none_or(|first| clients.all(|client| client == first));
         let mut takers = state.slots.iter().rev();
-        match takers.find(|(_, taker)| taker.is_askable) {
-            Some((id, taker)) => {
-                state.asked.insert(question.number, *id);
-                taker.slot.question(question);
-            }
-            None => {
-                let words = "no call goes on whose client could be asked";
-                let error = RpcError::invalid_request(words);
-                state.conversation.answer(question.number, Err(&error));
-            }
+        let taker = takers.find(|(_, taker)| taker.is_askable && is_one);
+        if let Some((id, taker)) = taker {
+            state.asked.insert(question.number, *id);
+            taker.slot.question(question);
+            return;
         }
+        let words = match is_one {
+            true => "no call goes on whose client could be asked",
+            false => {
+                "calls of several clients go on, and nobody can tell whose call the question is about"
+            }
+        };
+        let error = RpcError::invalid_request(words);
+        state.conversation.answer(question.number, Err(&error));
     }
 
     fn answer_with(self: &Arc<Self>, answer: Answerer, question: &Question) {
@@ -345,6 +391,9 @@ fn closed() -> RpcError {
     RpcError::internal("the client is closed")
         .with_data(json!({ "retriable": false, "fault": "transport" }))
 }
+
+/// How long a server may take to confirm what it was asked to tell of.
+const GRANT_WAIT: Duration = Duration::from_secs(5);
 
 /// Calls that wait for answers of one server.
 const MOST_CALLS: usize = 4096;

@@ -47,6 +47,12 @@ impl UrlTarget {
         self
     }
 
+    /// The same, for a token that is kept out of sight already.
+    pub fn secret(mut self, token: Secret) -> Self {
+        self.settings.bearer = Some(token);
+        self
+    }
+
     /// Sends the token that stands in a file with every request.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token_file = Some(path.into());

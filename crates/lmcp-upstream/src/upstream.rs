@@ -1,6 +1,6 @@
 //! The handle that callers of a server share.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc};
 
 use lmcp_client::{
     Route,
@@ -62,6 +62,11 @@ impl Upstream {
     /// It is not, or it cannot be spoken with.
     pub async fn ready(&self) -> Result<ProtocolVersion, RpcError> {
         Ok(self.0.shared.peer().await?.version)
+    }
+
+    /// How often the server was connected to, or started, and was there.
+    pub fn times_opened(&self) -> u64 {
+        self.0.shared.status.borrow().opened
     }
 
     /// Says good-bye to the server, and waits until it has ended.
@@ -181,6 +186,10 @@ impl Service for Upstream {
         self.0.shared.lock().listeners.close();
     }
 
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Self::close(self))
+    }
+
     fn is_idle(&self) -> bool {
         self.0.shared.lock().slots.is_empty()
     }
@@ -202,7 +211,7 @@ async fn ping(shared: Arc<Shared>) -> Replies {
             (request::DISCOVER, json!({ "_meta": head }))
         };
         let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
-        let slot = shared.begin(call, false)?;
+        let slot = shared.begin(call, false, "")?;
         loop {
             if let crate::slot::Said::Done(result) = slot.next().await {
                 return result.map(drop);

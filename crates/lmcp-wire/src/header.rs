@@ -1,4 +1,4 @@
-//! Header values that mirror parts of the body: `Mcp-Name` and `Mcp-Param-*`.
+//! Header values that mirror parts of the body: `Mcp-Name` and `Mcp-Param-*`; and the token of `Authorization`.
 //!
 //! Plain where every character is printable ASCII, else `=?base64?…?=`. Decoding is strict: a value that claims to be
 //! Base64 and is not is an error, and a value without both markers is literal text.
@@ -49,6 +49,14 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     };
     let bytes = STANDARD.decode(encoded).ok()?;
     String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+/// The token of a value of `Authorization`. The scheme's name may be in any case. `None`: another scheme, or no token.
+pub fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    let is_token = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+    is_token.then_some(token)
 }
 
 /// Is this a header name's tail that a client may build from `x-mcp-header`?

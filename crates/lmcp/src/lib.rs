@@ -2,20 +2,24 @@
 //!
 //! This crate only gathers what the others make: [`lmcp_core`] is the engine, [`lmcp_wire`] the words on the wire; with
 //! the feature `http`, `lmcp_http` is Streamable HTTP; with the feature `embed`, `lmcp_embed` is a server inside a
-//! program; with the feature `client`, [`Client`] connects to servers elsewhere, by what `lmcp_upstream` has.
+//! program; with the feature `client`, [`Client`] connects to servers elsewhere, by what `lmcp_upstream` has;
+//! with the feature `hub`, `Hub` is many servers behind one endpoint.
 
 pub use lmcp_core::{
-    Budget, Caller, CallerTransport, Client, Completing, Cx, Discovery, Endpoint, Error, Handle,
-    Handler, HeaderValue, Identity, Json, JsonText, Layered, Limits, Message, MessageKind,
-    Messages, Next, NoArgs, NoRoom, Notice, Outcome, Page, Payload, Presentation, Process,
-    Progress, ProgressReport, Prompt, Replies, Reply, Request, Reservation, Resource, Server,
-    Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet, Transport, Workplace, ask,
-    client, error, pair, roots, service, stdio, transport::Unix, unix, workplace,
+    Authenticate, Budget, Caller, CallerTransport, Challenge, Client, Completing, Cx, Discovery,
+    Endpoint, Error, Handle, Handler, HeaderValue, Identity, Json, JsonText, Layered, Limits,
+    Message, MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Page, Payload,
+    Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request,
+    Reservation, Resource, Server, Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet,
+    Transport, Workplace, ask, client, error, pair, roots, service, stdio, transport::Unix, unix,
+    workplace,
 };
 #[cfg(feature = "embed")]
 pub use lmcp_embed as embed;
 #[cfg(feature = "http")]
 pub use lmcp_http as http;
+#[cfg(feature = "hub")]
+pub use lmcp_hub::{self as hub, Hub};
 #[cfg(feature = "client")]
 pub use lmcp_upstream as upstream;
 pub use lmcp_wire as wire;
@@ -33,7 +37,12 @@ struct Readme;
 #[doc = include_str!("../../../docs/client.md")]
 struct ClientPage;
 
+/// The same of the page about hubs.
+#[cfg(all(doctest, feature = "hub"))]
+#[doc = include_str!("../../../docs/hub.md")]
+struct HubPage;
+
 /// The same of the page about embedding.
-#[cfg(all(doctest, feature = "embed"))]
+#[cfg(all(doctest, feature = "embed", feature = "http"))]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;

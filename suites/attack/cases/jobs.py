@@ -300,3 +300,37 @@ def commands_end_with_a_killed_server(cx):
     cx.until(lambda: len(processes.carrying(mark)) > 1, "the command runs")
     server.process.send_signal(signal.SIGKILL)
     cx.until_gone(mark, "the server was killed")
+
+
+# Takes all that the kernel watches (epoll) for a user, and keeps it.
+TAKE_WATCHES = """
+import os, resource, select, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+files, takers = [os.eventfd(0) for _ in range(most // 3)], []
+try:
+    for _ in range(most // 3):
+        takers.append(select.epoll())
+        for file in files:
+            takers[-1].register(file, 0)
+    open('few', 'w')
+except OSError:
+    open('full', 'w')
+time.sleep(600)
+"""
+
+
+@case("D8", "a job that takes all that the kernel watches for its user is ended", ("user",), "long", True, 300)
+def a_job_that_takes_all_watches_of_its_user_is_stopped(cx):
+    caller = cx.stdio("--root", cx.root)
+    (cx.root / "take.py").write_text(TAKE_WATCHES)
+    job = caller.call("shell_bg", command=f"exec {cx.python()} take.py").data["id"]
+    cx.until(lambda: is_there(cx.root / "full") or is_there(cx.root / "few"), "all is taken", 120)
+    if is_there(cx.root / "few"):
+        cx.note("a process may open too few files here to take all watches")
+        return
+    check(caller.call("shell", command="true").refused, "there are watches left")
+    # To free so many takes the kernel a while.
+    caller.call("job_stop", id=job)
+    cx.until(lambda: not caller.call("shell", command="true").refused, "commands run again", 60)
+    cx.until(lambda: '"running"' not in str(caller.call("jobs").data), "the job has ended", 60)

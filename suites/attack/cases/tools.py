@@ -89,11 +89,33 @@ def large_patterns_stay_in_the_budget(cx):
     server = serve_callers(cx)
     (cx.root / "file").write_text("some words\n" * 1000)
     patterns = ["|".join(rf"(\pL{{{number}}}x)" for number in range(1, 60)), r"(?i)(\w{1,100}\pL){10}", r"\w{400}"]
+    patterns += [r"\w" * 2000, r"(?i)\pL" * 800, "a|" * 2000]
     patterns += ["[ab]*a[ab]{14}", r"\b\w{8}-\w{4}-\w{4}-\w{4}-\w{12}\b"]
     choices = [{"pattern": pattern, "path": str(cx.root)} for pattern in patterns]
     answers = together(server, "search_files", *choices, times=20)
     check(not any("no answer" in answer for answer in answers), f"one was not answered: {answers}")
     judge(cx, server, "20 searches for large patterns")
+
+
+@case("D5", "what is waited for or searched in the output of jobs is a pattern, too", limit=120)
+def patterns_for_jobs_stay_in_the_budget(cx):
+    server = serve_callers(cx)
+    jobs = [server.caller(token_of(name)).call("shell_bg", command="echo a; sleep 300").data["id"] for name in CALLERS[:2]]
+    patterns = [r"\w" * 2000, r"\w" * 200_000, "a|" * 3_000_000, r"(\pL{1,9}){30}"]
+    for member in ("wait_for", "search"):
+        choices = [{"id": job, member: pattern, "wait": 1} for pattern in patterns for job in jobs]
+        answers = together(server, "job_output", *choices, times=16)
+        check(not any("no answer" in answer for answer in answers), f"one was not answered: {answers}")
+    judge(cx, server, "patterns for jobs")
+
+
+@case("D5", "a name that is not known is repeated, and not compared at any length", limit=60)
+def long_names_of_tools_stay_in_the_budget(cx):
+    server = serve_callers(cx)
+    for name in ("shell" * 1_500_000, "a" * 7_500_000):
+        answer = server.session(token_of(CALLERS[0])).call(name)
+        check("there is no tool" in answer.text, f"{answer.text[:200]}")
+    judge(cx, server, "names of megabytes")
 
 
 def write_rules(cx):

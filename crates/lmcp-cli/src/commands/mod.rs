@@ -1,5 +1,9 @@
 //! One file per command.
 
+pub(crate) mod bridge;
+pub(crate) mod hub;
+mod import;
+mod listen;
 pub(crate) mod proxy;
 mod run;
 mod serve;
@@ -8,7 +12,7 @@ use std::process::ExitCode;
 
 use lmcp_tools::Helper;
 
-use crate::{allocator, child, cli::Command, report::Failure};
+use crate::{allocator, child, cli::Command, client, report::Failure};
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure> {
@@ -24,6 +28,36 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
         }
         Command::Proxy(options) => proxy::run(&options),
         Command::Run(options) => on_one_thread(run::run(options, helper)),
+        Command::Bridge(options) => {
+            if !options.stdio {
+                allocator::settle();
+            }
+            on_one_thread(async {
+                bridge::run(options).await?;
+                Ok(ExitCode::SUCCESS)
+            })
+        }
+        Command::Hub(mut options) => match options.command.take() {
+            Some(hub::Command::Status(options)) => on_one_thread(client::hub_status(options)),
+            Some(hub::Command::Import(options)) => {
+                import::run(&options)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            None => {
+                if !options.serving.stdio {
+                    allocator::settle();
+                }
+                on_one_thread(async {
+                    hub::run(*options).await?;
+                    Ok(ExitCode::SUCCESS)
+                })
+            }
+        },
+        Command::Tools(options) => on_one_thread(client::tools(options)),
+        Command::Call(options) => on_one_thread(client::call(options)),
+        Command::Read(options) => on_one_thread(client::read(options)),
+        Command::Prompt(options) => on_one_thread(client::prompt(options)),
+        Command::Ping(options) => on_one_thread(client::ping(options)),
         Command::RunChild { parent, command } => Err(child::become_it(parent, &command)),
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -196,7 +196,7 @@ fn endpoint(options: &Options, url: String) -> Result<Endpoint, Failure> {
         return Err(failure.hint("a URL asks for --token-file, if for anything"));
     }
     let mut settings = Settings::new(url);
-    settings.bearer = token(options)?;
+    settings.bearer = token(options.token_file.as_deref())?;
     settings.plain_secrets = options.plain_secrets;
     settings.outbound = Outbound::from_env(|name| env::var(name).ok());
     settings.outbound.client_certificate = client_certificate(options)?;
@@ -212,9 +212,10 @@ fn client_certificate(options: &Options) -> Result<Option<ClientCertificate>, Fa
     Ok(Some(ClientCertificate::new(certificate, key)))
 }
 
-fn token(options: &Options) -> Result<Option<Secret>, Failure> {
+/// The token for a URL: in the file that is named, else as the environment says.
+pub(crate) fn token(file: Option<&Path>) -> Result<Option<Secret>, Failure> {
     let named = env::var_os("LMCP_TOKEN_FILE").map(PathBuf::from);
-    if let Some(path) = options.token_file.clone().or(named) {
+    if let Some(path) = file.map(Path::to_owned).or(named) {
         return Ok(Some(Secret::new(private::read(&path)?)));
     }
     Ok(variable("LMCP_TOKEN")?.map(Secret::new))

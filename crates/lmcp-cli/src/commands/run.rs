@@ -34,7 +34,9 @@ pub(crate) async fn run(said: RunOptions, helper: Helper) -> Result<ExitCode, Fa
     let mut options = said.options().settle()?;
     let picks = narrow(&mut options, said.role.as_deref())?;
     let host = start(&options, &picks, helper)?;
+    options.expect_socket_outside(host.socket())?;
     let child = host.child(&said.label(), role)?;
+    options.expect_outside(child.credentials())?;
     let wiring = wire(&child, &said, &options)?;
     let made = wiring.make()?;
     for note in &wiring.notes {

@@ -1,29 +1,12 @@
 //! `lmcp serve`
 
-use std::{
-    io::{self, IsTerminal as _},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use lmcp::{
-    Handle, Limits, Server,
-    http::{self, Http},
-};
+use lmcp::{Handle, Server};
 use lmcp_tools::Helper;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::watch;
 
-use crate::{
-    demo, host,
-    options::{Address, Options},
-    report::{self, Failure},
-    signals::{Signals, stopped_by},
-    socket::{self, Asked},
-    state::{self, Kept},
-    tokens::Tokens,
-    welcome,
-};
+use super::listen::{self, Basis};
+use crate::{demo, host, options::Options, report::Failure, signals::Signals, socket};
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
     let mut options = options.settle()?;
@@ -33,78 +16,15 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
         socket::detach();
     }
     let signals = Signals::listen()?;
-    match (options.stdio, options.http, &asked) {
-        (true, None, Asked::Nowhere) => on_stdio(&options, helper, signals).await,
-        (true, _, _) => {
-            let failure = Failure::misuse("a server on stdio listens nowhere else");
-            Err(failure.hint("leave out `stdio`, or `http` and `unix`"))
+    let ready = |basis: Basis| {
+        let (server, enforced) = make(&options, helper, basis.directory)?;
+        let mut server = server.limits(basis.limits);
+        if let Some(key) = basis.key {
+            server = server.key(key);
         }
-        (false, None, Asked::Nowhere) => {
-            let address = Some(Address::DEFAULT);
-            listen(&options, helper, address, asked, signals).await
-        }
-        (false, address, _) => listen(&options, helper, address, asked, signals).await,
-    }
-}
-
-async fn on_stdio(options: &Options, helper: Helper, mut signals: Signals) -> Result<(), Failure> {
-    let directory = match options.demo {
-        Some(true) => None,
-        _ => state::directory(options)?,
+        Ok((start(server, &options)?.endpoint(), enforced))
     };
-    let (server, enforced) = make(options, helper, directory)?;
-    let server = start(server.limits(limits(options)?), options)?;
-    welcome::confine(options, &enforced);
-    if io::stdin().is_terminal() {
-        report::note(
-            "this serves MCP on the terminal, a line of JSON at a time, for agents that start it; Ctrl-D ends it",
-        );
-    }
-    tokio::select! {
-        served = server.serve(lmcp::stdio()) => Ok(served?),
-        // There is nobody to wait for, and nothing to tell: it is how some clients end a server.
-        signal = signals.next() => Err(stopped_by(signal).silent()),
-    }
-}
-
-async fn listen(
-    options: &Options,
-    helper: Helper,
-    address: Option<Address>,
-    asked: Asked,
-    mut signals: Signals,
-) -> Result<(), Failure> {
-    let directory = state::directory(options)?;
-    let (server, enforced) = make(options, helper, directory.clone())?;
-    let mut server = server.limits(limits(options)?);
-    // Whoever says that nothing is to be kept needs no warning that nothing is.
-    if !options.keeps_nothing() {
-        server = keep_sessions(server, directory.as_deref())?;
-    }
-    let server = start(server, options)?;
-    let (ask, asked_to_end) = watch::channel(());
-    let http = match address {
-        Some(Address(address)) => Some(
-            bind(address, options)
-                .await?
-                .until(end(asked_to_end.clone())),
-        ),
-        None => None,
-    };
-    let (unix, _lock) = socket::listen(asked, options)?.unzip();
-    let unix = unix.map(|unix| unix.until(end(asked_to_end)));
-    // Both are bound before either is announced, so that a failure leaves nothing half open.
-    let path = unix.as_ref().map(|unix| unix.path());
-    welcome::say(options, http.as_ref(), path, &enforced);
-    let stopped = async {
-        signals.next().await;
-        drop(ask);
-        signals.next().await
-    };
-    tokio::select! {
-        served = async { tokio::try_join!(serve(&server, http), serve(&server, unix)) } => served.map(|_| ()),
-        signal = stopped => Err(stopped_by(signal)),
-    }
+    listen::run(&options, asked, signals, ready).await
 }
 
 /// The server with its tools, and what is enforced about them.
@@ -127,105 +47,4 @@ fn start(server: Server, options: &Options) -> Result<Handle, Failure> {
     let server = server.start()?;
     host::pick(&server, &options.tools)?;
     Ok(server)
-}
-
-/// The server with the key of the run before, so that clients need not notice that there was one.
-fn keep_sessions(server: Server, directory: Option<&Path>) -> Result<Server, Failure> {
-    match state::key(directory)? {
-        Kept::Key(key) => Ok(server.key(key)),
-        Kept::Not(why) => {
-            report::note(&format!(
-                "warning: clients will have to begin new sessions after a restart, because no key can be kept: {why}"
-            ));
-            Ok(server)
-        }
-    }
-}
-
-fn limits(options: &Options) -> Result<Limits, Failure> {
-    let mut limits = Limits::default();
-    if let Some(connections) = options.connections {
-        limits.connections = connections.0;
-    }
-    if let Some(memory) = options.memory {
-        limits.memory_bytes = memory.0;
-    }
-    let enough = make_room(limits.connections);
-    if options.connections.is_some() {
-        enough?;
-        warn_of_memory(&limits);
-    }
-    Ok(limits)
-}
-
-async fn bind(address: SocketAddr, options: &Options) -> Result<Http, Failure> {
-    let tokens = Tokens::read(options)?;
-    let let_in = tokens.is_some() || options.allow_remote == Some(true);
-    if !address.ip().is_loopback() && !let_in {
-        let words =
-            format!("{address} can be reached by other machines, and no token is asked for");
-        return Err(Failure::misuse(words).hint(
-            "name a token with --token-file, or listen on 127.0.0.1; --allow-remote if something in front knows who they are",
-        ));
-    }
-    let failed = |err| Failure::from(err).hint("choose another address with --http");
-    let mut http = http::bind(address).await.map_err(failed)?;
-    if options.legacy_sse == Some(true) {
-        http = http.legacy_sse();
-    }
-    for host in &options.allow_host {
-        http = http.allow_host(&host.0);
-    }
-    for origin in &options.allow_origin {
-        http = http.allow_origin(&origin.0);
-    }
-    if let Some(tokens) = tokens {
-        http = http.identify(move |headers| tokens.identify(headers));
-    }
-    if options.any_local_user == Some(true) {
-        http = http.any_local_user();
-    }
-    Ok(if let_in { http.allow_remote() } else { http })
-}
-
-/// Connections count as memory. An operator who wants many should know that the budget does not have room for them.
-fn warn_of_memory(limits: &Limits) {
-    let needed = limits.bytes_of_connections();
-    if needed > limits.memory_bytes / 2 {
-        report::note(&format!(
-            "warning: {} connections need {} MiB, and --memory allows {} MiB for everything: fewer are taken while it is short",
-            limits.connections,
-            needed >> 20,
-            limits.memory_bytes >> 20,
-        ));
-    }
-}
-
-/// Every connection is an open file, and twice as many are left for another listener and for what the tools open.
-fn make_room(connections: usize) -> Result<(), Failure> {
-    let wanted = 3 * connections as u64;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    let raised = Rlimit {
-        current: Some(wanted),
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).map_err(|err| {
-        let words = format!("{connections} connections need {wanted} open files");
-        Failure::new(&words, err).hint("allow more with `ulimit -Hn`, or take fewer --connections")
-    })
-}
-
-async fn serve(server: &Handle, transport: Option<impl lmcp::Transport>) -> Result<(), Failure> {
-    match transport {
-        Some(transport) => Ok(server.serve(transport).await?),
-        None => Ok(()),
-    }
-}
-
-/// Ends with the other end of the channel.
-async fn end(mut asked: watch::Receiver<()>) {
-    while asked.changed().await.is_ok() {}
 }

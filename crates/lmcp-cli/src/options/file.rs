@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lmcp::hub::{ServerConfig, from_json, is_json};
 use serde::de::DeserializeOwned;
 
 use super::{NO_STATE, OWN_SOCKET, Options};
@@ -9,8 +10,29 @@ use crate::{private, report::Failure};
 
 /// The options in a file. Relative paths are relative to it.
 pub(super) fn read(path: &Path) -> Result<Options, Failure> {
+    take(path, |text| parse_file(text, path))
+}
+
+/// The same, and it may be the JSON that some client has its servers in.
+pub(crate) fn read_servers(path: &Path) -> Result<Options, Failure> {
+    take(path, |text| {
+        if !is_json(text) {
+            return parse_file(text, path);
+        }
+        let wrong = |why| Failure::misuse(format!("{}: {why}", path.display()));
+        Ok(Options {
+            servers: from_json(text).map_err(wrong)?,
+            ..Options::default()
+        })
+    })
+}
+
+fn take(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<Options, Failure>,
+) -> Result<Options, Failure> {
     let (file, text) = private::open_trusted(path)?;
-    let mut options: Options = parse_file(&text, path)?;
+    let mut options = parse(&text)?;
     if options.token.iter().any(|token| token.secret.is_some()) {
         private::expect(&file, path)?;
     }
@@ -56,6 +78,8 @@ fn without_value(words: &str) -> String {
 pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf> {
     let tokens = options.token.iter_mut();
     let tokens = tokens.filter_map(|token| token.file.as_mut());
+    let servers = options.servers.values_mut();
+    let servers = servers.flat_map(ServerConfig::paths_mut);
     // Each with the word that is no path there.
     let single = [
         (&mut options.unix, OWN_SOCKET),
@@ -72,6 +96,7 @@ pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf>
         .chain(&mut options.also_read)
         .chain(single)
         .chain(tokens)
+        .chain(servers)
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use std::{
 };
 
 use clap::Args;
+use lmcp::hub::Servers;
 use serde::Deserialize;
 
-pub(crate) use file::parse_file;
+pub(crate) use file::{parse_file, read_servers};
 pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
 
 use crate::{report::Failure, wire::Presets};
@@ -27,7 +28,7 @@ pub(crate) const OWN_SOCKET: &str = "own";
 pub(crate) const NO_STATE: &str = "none";
 
 /// Headings of the help.
-const TOOLS: &str = "Tools";
+pub(crate) const TOOLS: &str = "Tools";
 const LISTEN: &str = "Where to listen";
 const ACCESS: &str = "Who may";
 const REST: &str = "The rest";
@@ -173,6 +174,10 @@ pub(crate) struct Options {
     #[arg(skip)]
     pub(crate) presets: Presets,
 
+    /// `[servers.NAME]` of the file, for `hub`.
+    #[arg(skip)]
+    pub(crate) servers: Servers,
+
     /// `LMCP_TOKEN`.
     #[arg(skip)]
     #[serde(skip)]
@@ -220,6 +225,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR", help_heading = REST, verbatim_doc_comment)]
     pub(crate) state_dir: Option<PathBuf>,
 
+    /// Changes of files that can be undone, of all callers together. 0: none.
+    /// [default: 500]
+    #[arg(long, value_name = "COUNT", help_heading = REST, verbatim_doc_comment)]
+    pub(crate) changes_kept: Option<values::Number>,
+
+    /// What their content may take on disk: bytes, or a number with K, M or
+    /// G. A change of more than a fourth of it is not kept. [default: 64M]
+    #[arg(long, value_name = "SIZE", help_heading = REST, verbatim_doc_comment)]
+    pub(crate) change_bytes_kept: Option<values::Size>,
+
     /// Read options from this TOML file: the same words with `_` for `-`.
     /// [env: LMCP_CONFIG]
     #[arg(long, value_name = "FILE", help_heading = REST, verbatim_doc_comment)]
@@ -253,6 +268,15 @@ pub(crate) struct NamedToken {
 impl Options {
     /// These, of the command line, and beneath them what the environment and the file say.
     pub(crate) fn settle(self) -> Result<Self, Failure> {
+        self.settle_with(file::read)
+    }
+
+    /// The same, of a hub, whose file may be that of a client.
+    pub(crate) fn settle_with_servers(self) -> Result<Self, Failure> {
+        self.settle_with(read_servers)
+    }
+
+    fn settle_with(self, read: fn(&Path) -> Result<Self, Failure>) -> Result<Self, Failure> {
         let environment = environment::read(&|name| env::var_os(name), &self)?;
         if let Some(name) = environment::unknown(env::vars_os().map(|(name, _)| name)).first() {
             let failure = Failure::misuse(format!("{name} is set, and there is no such variable"));
@@ -264,7 +288,7 @@ impl Options {
         let Some(path) = &said.config else {
             return Ok(said);
         };
-        let file = file::read(path)?;
+        let file = read(path)?;
         Ok(said.over(file))
     }
 
@@ -291,6 +315,26 @@ impl Options {
         Err(Failure::misuse(words).hint("every client could read it; keep it somewhere else"))
     }
 
+    /// Refuses a socket that commands could take away, to listen in its place.
+    pub(crate) fn expect_socket_outside(&self, socket: &Path) -> Result<(), Failure> {
+        let as_said = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+        // A link on the way there can be replaced as well.
+        let folder = as_said.parent().map(real).unwrap_or_default();
+        let ways = [real(socket), folder, as_said];
+        let is_in = |root: &&PathBuf| ways.iter().any(|way| way.starts_with(real(root)));
+        let Some(root) = self.root.iter().find(is_in) else {
+            return Ok(());
+        };
+        let words = format!(
+            "the socket {} is below the root {}",
+            socket.display(),
+            root.display()
+        );
+        Err(Failure::misuse(words).hint(
+            "commands could put another in its place and hear what clients say; keep it somewhere else",
+        ))
+    }
+
     /// What the server is called.
     pub(crate) fn name(&self) -> &str {
         self.name.as_ref().map_or("lmcp", |name| &name.0)
@@ -305,6 +349,30 @@ impl Options {
     pub(crate) fn keeps_nothing(&self) -> bool {
         let named = self.state_dir.as_ref();
         named.is_some_and(|named| named.as_os_str() == NO_STATE)
+    }
+
+    /// An option of the tools of this machine that is said on the command line: only `serve` has them.
+    pub(crate) fn tool_option(&self) -> Option<&'static str> {
+        let said = [
+            ("--root", !self.root.is_empty()),
+            ("--read-only", self.read_only.is_some()),
+            ("--allow-hard-links", self.allow_hard_links.is_some()),
+            ("--tools", !self.tools.is_empty()),
+            ("--allow", !self.allow.is_empty()),
+            ("--ask", !self.ask.is_empty()),
+            ("--deny", !self.deny.is_empty()),
+            ("--also-read", !self.also_read.is_empty()),
+            ("--shell", self.shell.is_some()),
+            ("--exit-code-is-error", self.exit_code_is_error.is_some()),
+            ("--searxng-url", self.searxng_url.is_some()),
+            ("--search-backend", self.search_backend.is_some()),
+            ("--fetch-allow", !self.fetch_allow.is_empty()),
+            ("--demo", self.demo.is_some()),
+            ("--changes-kept", self.changes_kept.is_some()),
+            ("--change-bytes-kept", self.change_bytes_kept.is_some()),
+        ];
+        let found = said.into_iter().find(|(_, is_said)| *is_said);
+        found.map(|(name, _)| name)
     }
 
     /// Does it say where a token is?
@@ -354,6 +422,7 @@ impl Options {
             secret: knowing.secret,
             // Only a file has any.
             presets: below.presets,
+            servers: below.servers,
             conf: knowing.conf,
             allow_host: or_list(self.allow_host, below.allow_host),
             allow_origin: or_list(self.allow_origin, below.allow_origin),
@@ -362,6 +431,8 @@ impl Options {
             roles: below.roles.into_iter().chain(self.roles).collect(),
             name: self.name.or(below.name),
             state_dir: self.state_dir.or(below.state_dir),
+            changes_kept: self.changes_kept.or(below.changes_kept),
+            change_bytes_kept: self.change_bytes_kept.or(below.change_bytes_kept),
             config: self.config.or(below.config),
         }
     }

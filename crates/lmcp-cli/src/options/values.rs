@@ -144,10 +144,18 @@ impl FromStr for Count {
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        let number = u64::deserialize(source)?;
-        number.to_string().parse().map_err(D::Error::custom)
+/// How many, perhaps none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(pub(crate) usize);
+
+impl FromStr for Number {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number @ 0..=1_000_000) => Ok(Self(number)),
+            _ => Err("no number from 0 to 1000000".into()),
+        }
     }
 }
 
@@ -216,6 +224,19 @@ impl FromStr for Prefix {
         Ok(Self(words.to_owned()))
     }
 }
+
+/// In a file they are numbers.
+macro_rules! from_number {
+    ($($kind:ty),+) => {$(
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                let number = u64::deserialize(source)?;
+                number.to_string().parse().map_err(D::Error::custom)
+            }
+        }
+    )+};
+}
+from_number!(Count, Number);
 
 /// In a file they are what they are on the command line.
 macro_rules! from_text {

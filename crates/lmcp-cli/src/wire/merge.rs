@@ -1,9 +1,10 @@
 //! An entry, put into a configuration among what is there already.
 
+use lmcp::hub::jsonc;
 use serde_json::{Map, Value};
 
 use super::{
-    Entry, jsonc,
+    Entry,
     preset::{Format, Shape},
     template, toml_text,
 };

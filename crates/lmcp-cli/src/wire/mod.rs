@@ -4,7 +4,6 @@
 //! [`plan`] decides and touches nothing; [`Wiring::make`] writes what it decided, and takes it away again when dropped.
 //! Starting the program is somebody else's.
 
-mod jsonc;
 mod kinds;
 mod made;
 mod merge;

@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    process::Stdio,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::support::{folder, lmcp, post, said, start};
+use crate::support::{file, folder, lmcp, post, said, start};
 
 fn call(address: &str, headers: &str, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
@@ -80,6 +80,30 @@ fn a_server_sets_up_its_allocator_and_its_commands_find_nothing_of_that() {
     assert!(!found.lines().any(is_ours), "{found}");
 }
 
+#[test]
+fn commands_do_not_ignore_the_signals_that_a_script_made_the_server_ignore() {
+    let mut command = Command::new("env");
+    command
+        .arg("--ignore-signal=INT,QUIT,HUP")
+        .arg(env!("CARGO_BIN_EXE_lmcp"))
+        .args(["serve", "--http", "127.0.0.1:0", "--state-dir"])
+        .arg(folder("ignored-signals"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let (_running, address, _) = start(command);
+    for name in ["SIGINT", "SIGQUIT", "SIGHUP"] {
+        let line = format!("kill -{} $$; echo still here", &name[3..]);
+        for tty in [false, true] {
+            let arguments = json!({ "command": line, "tty": tty });
+            let job = call(&address, "", "shell_bg", &arguments);
+            let wanted = json!({ "id": job["id"], "wait": 30 });
+            let ended = call(&address, "", "job_output", &wanted);
+            assert_eq!(ended["job"]["signal"], name, "{ended}");
+        }
+    }
+}
+
 /// How many processes have this in their environment.
 fn processes_with(variable: &str) -> usize {
     let variable = format!("{variable}\0").into_bytes();
@@ -146,5 +170,34 @@ fn an_exit_code_is_an_error_where_the_operator_says_so() {
         );
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with("exit code 3"), "{text}");
+    }
+}
+
+#[test]
+fn as_many_changes_are_kept_as_the_operator_says() {
+    let config = file(
+        "commands-changes",
+        "changes_kept = 2\nchange_bytes_kept = '1M'\n",
+        0o644,
+    );
+    let from_file = ["--config", config.to_str().unwrap()];
+    for (options, kept) in [(&["--changes-kept", "3"][..], 3), (&from_file, 2)] {
+        let state = folder("commands-changes-state");
+        let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+        command.args(options).arg("--state-dir").arg(&state);
+        let (_running, address, _) = start(command);
+        let path = config.with_file_name("changed");
+        for content in ["1", "2", "3", "4", "5"] {
+            let arguments = json!({ "path": path, "content": content });
+            call(&address, "", "write_file", &arguments);
+        }
+        let listed = call(&address, "", "file_history", &json!({}));
+        assert_eq!(listed["changes"].as_array().unwrap().len(), kept);
+        // More than a fourth of a megabyte is not kept, where that is the bound.
+        let arguments = json!({ "path": path, "content": "x".repeat(300_000) });
+        call(&address, "", "write_file", &arguments);
+        let listed = call(&address, "", "file_history", &json!({}));
+        let last = listed["changes"][0]["about"].as_str().unwrap();
+        assert_eq!(last.contains("xxx"), kept == 3, "{last}");
     }
 }

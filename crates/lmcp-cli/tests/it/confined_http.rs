@@ -2,8 +2,9 @@
 
 use std::{
     fs,
-    io::Read as _,
-    path::Path,
+    io::{Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
 };
@@ -11,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    support::{Running, get, lmcp, start},
+    support::{Running, file, get, lmcp, said, start},
     unix::shell_on_stdio,
 };
 
@@ -61,6 +62,17 @@ fn a_confined_command_gets_nothing_over_http_without_a_token() {
 }
 
 #[test]
+fn a_confined_command_gets_nothing_from_a_bridge() {
+    let root = folder();
+    let (_bridge, address, _) = start(lmcp(&["bridge", "--http", ":0", "--", "cat"]));
+    let said = shell_on_stdio(runner(None), &request(&address));
+    assert!(said.starts_with("HTTP/1.1 405"), "{said}");
+    let said = shell_on_stdio(runner(Some(root.path())), &request(&address));
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    assert!(said.contains("confined command"), "{said}");
+}
+
+#[test]
 fn a_confined_command_may_use_http_of_a_server_that_may_do_no_more() {
     let root = folder();
     let mut server = lmcp(&["serve", "--http", ":0"]);
@@ -70,24 +82,63 @@ fn a_confined_command_may_use_http_of_a_server_that_may_do_no_more() {
     assert!(said.starts_with("HTTP/1.1 405"), "{said}");
 }
 
+/// A confined command that runs until it is told to end.
+struct Sleeping {
+    may_end: PathBuf,
+    command: thread::JoinHandle<String>,
+}
+
+impl Sleeping {
+    /// Starts it, and waits until it runs.
+    fn start(root: &Path) -> Self {
+        let (runs, may_end) = (root.join("runs"), root.join("may-end"));
+        let made = Command::new("mkfifo").arg(&may_end).status();
+        assert!(made.expect("there is mkfifo").success());
+        // It waits without starting processes that come and go.
+        let line = format!("touch {}; exec cat {}", runs.display(), may_end.display());
+        let server = runner(Some(root));
+        let command = thread::spawn(move || shell_on_stdio(server, &line));
+        while !runs.exists() && !command.is_finished() {
+            thread::yield_now();
+        }
+        Self { may_end, command }
+    }
+
+    fn end(self) {
+        fs::write(self.may_end, "").expect("tests may write here");
+        self.command.join().expect("it ran");
+    }
+}
+
+#[test]
+fn a_token_is_shown_to_the_own_server_while_a_confined_command_runs() {
+    let root = folder();
+    let token = file("confined-token", "hush-hush", 0o600);
+    let token = token.to_str().expect("a plain path");
+    // A server with a token does not show its files, not even to its own user.
+    let (_server, address, _) = start(lmcp(&[
+        "serve",
+        "--demo",
+        "--http",
+        ":0",
+        "--token-file",
+        token,
+    ]));
+    let sleeping = Sleeping::start(root.path());
+    let url = format!("http://{address}/mcp");
+    let ping = lmcp(&["ping", "--at", &url, "--token-file", token]).output();
+    sleeping.end();
+    let (code, words) = said(&ping.expect("the binary was built for this test"));
+    assert_eq!(code, Some(0), "{words}");
+}
+
 #[test]
 fn others_are_served_while_a_confined_command_runs() {
     let root = folder();
-    let (runs, may_end) = (root.path().join("runs"), root.path().join("may-end"));
     let (_server, address, _) = start(lmcp(&["serve", "--http", ":0"]));
-    let line = format!(
-        "touch {}; until test -e {}; do sleep 0.05; done",
-        runs.display(),
-        may_end.display()
-    );
-    let command = runner(Some(root.path()));
-    let command = thread::spawn(move || shell_on_stdio(command, &line));
-    while !runs.exists() && !command.is_finished() {
-        thread::yield_now();
-    }
+    let sleeping = Sleeping::start(root.path());
     let answers: Vec<_> = (0..10).map(|_| get(&address, "/mcp")).collect();
-    fs::write(may_end, "").expect("tests may write here");
-    command.join().expect("it ran");
+    sleeping.end();
     assert_eq!(answers, [405; 10]);
 }
 
@@ -200,4 +251,81 @@ fn a_confined_command_that_hides_its_files_gets_nothing_either() {
     );
     let said = shell_on_stdio(runner(None), &line);
     assert!(said.starts_with("405\n"), "{said}");
+}
+
+/// Listens, says where, and keeps what it is sent until it may end.
+const LISTEN: &str = "
+import os, socket, sys, threading
+root = sys.argv[1]
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+with open(root + '/port.new', 'w') as file:
+    file.write(str(listener.getsockname()[1]))
+os.rename(root + '/port.new', root + '/port')
+def take():
+    while True:
+        client, _ = listener.accept()
+        with open(root + '/seen', 'ab') as file:
+            file.write(client.recv(10000))
+        client.close()
+threading.Thread(target=take, daemon=True).start()
+while not os.path.exists(root + '/may-end'):
+    threading.Event().wait(0.05)
+";
+
+/// What a proxy with a token says to a client, given the server's address.
+fn say_token_to(address: &str, token: &Path) -> String {
+    let url = format!("http://{address}/mcp");
+    let mut proxy = lmcp(&["proxy", &url, "--token-file"]);
+    proxy
+        .arg(token)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut proxy = proxy.spawn().expect("it is there");
+    let line = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+    let mut input = proxy.stdin.take().expect("it is a pipe");
+    writeln!(input, "{line}").expect("it reads");
+    drop(input);
+    let said = proxy.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn a_token_is_not_sent_to_a_server_that_a_confined_command_runs() {
+    if !Path::new("/usr/bin/python3").exists() {
+        eprintln!("note: there is no python3, so a confined server is not tested");
+        return;
+    }
+    let (root, outside) = (folder(), folder());
+    let token = outside.path().join("token");
+    fs::write(&token, "s3cret-s3cret-s3cret").expect("tests may write here");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let mut server = lmcp(&["serve", "--http", ":0", "--token-file"]);
+    server.arg(&token);
+    let (_server, address, _) = start(server);
+    let script = root.path().join("listen.py");
+    fs::write(&script, LISTEN).expect("tests may write here");
+    let words = [script.as_path(), root.path()].map(|word| word.display().to_string());
+    let line = format!("/usr/bin/python3 {}", words.join(" "));
+    let command = runner(Some(root.path()));
+    let command = thread::spawn(move || shell_on_stdio(command, &line));
+    let port = root.path().join("port");
+    while !port.exists() && !command.is_finished() {
+        thread::yield_now();
+    }
+    let port = fs::read_to_string(port).expect("it listens");
+    let theirs = say_token_to(&format!("127.0.0.1:{port}"), &token);
+    let ours = say_token_to(&address, &token);
+    let seen = fs::read(root.path().join("seen")).unwrap_or_default();
+    fs::write(root.path().join("may-end"), "").expect("tests may write here");
+    let said = command.join().expect("it ran");
+    assert!(
+        theirs.contains("a confined command listens there"),
+        "{theirs} {said}"
+    );
+    assert!(theirs.contains("--plain-secrets"), "{theirs}");
+    assert!(!String::from_utf8_lossy(&seen).contains("s3cret"));
+    assert!(ours.contains("\"result\""), "others go on: {ours}");
 }

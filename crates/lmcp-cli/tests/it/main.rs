@@ -1,8 +1,11 @@
 //! The binary as people meet it: what it says, how it ends.
 
+mod bridge;
+mod calling;
 mod commands;
 mod confined_http;
 mod endure;
+mod hub;
 mod local_users;
 mod modes;
 mod one_file;

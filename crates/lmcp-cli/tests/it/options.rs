@@ -50,6 +50,11 @@ fn an_unknown_option_or_value_stops_the_start() {
             "unexpected argument '--raed-only'",
         ),
         (["--memory", "much"], "invalid value 'much' for '--memory "),
+        (["--changes-kept", "-1"], "unexpected argument '-1'"),
+        (
+            ["--change-bytes-kept", "1K"],
+            "invalid value '1K' for '--change-bytes-kept ",
+        ),
         (
             ["--shell", "no-such-shell"],
             "there is no shell `no-such-shell`",
@@ -226,6 +231,10 @@ fn the_help_fits_a_terminal() {
         &["serve", "-h"],
         proxy,
         &["run", "--help"],
+        &["bridge", "--help"],
+        &["hub", "--help"],
+        &["hub", "status", "--help"],
+        &["hub", "import", "--help"],
     ] {
         let output = lmcp(arguments).output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();

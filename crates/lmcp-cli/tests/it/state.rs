@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write as _,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
@@ -288,5 +288,33 @@ fn nothing_of_ours_is_kept_below_a_root() {
         "--token-file",
         token,
     ]));
+    assert!(words.contains("is below the root"), "{words}");
+}
+
+#[test]
+fn no_socket_is_below_a_root_where_commands_could_take_its_place() {
+    let home = folder("socket-home");
+    let elsewhere = folder("socket-elsewhere");
+    for folder in [&home, &elsewhere] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    symlink(&elsewhere, home.join("link")).unwrap();
+    let root = home.to_str().unwrap();
+    for socket in [
+        home.join("s.sock"),
+        home.join("deep/s.sock"),
+        home.join("link/s.sock"),
+    ] {
+        let mut command = lmcp(&["serve", "--root", root, "--unix"]);
+        command.arg(&socket);
+        let words = support::refusal(command);
+        assert!(words.contains("is below the root"), "{words}");
+        assert!(!socket.exists());
+    }
+    // The same for a host, whose socket and credentials are in a folder of the user.
+    let mut command = lmcp(&["run", "--root", root, "--", "true"]);
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    command.env("XDG_RUNTIME_DIR", &home);
+    let words = support::refusal(command);
     assert!(words.contains("is below the root"), "{words}");
 }

@@ -1,7 +1,8 @@
 //! What the tests share: the binary, a server that ends with the test, a client that writes its HTTP by hand.
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, File, OpenOptions},
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     os::unix::fs::PermissionsExt as _,
@@ -9,6 +10,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 /// The binary, with nothing of the environment that it would heed.
@@ -182,4 +184,21 @@ pub(crate) fn program_in(folder: &Path) -> PathBuf {
     let copied = copy.arg(env!("CARGO_BIN_EXE_lmcp")).arg(&program).status();
     assert!(copied.expect("there is cp").success());
     program
+}
+
+/// A terminal: the end that a person sits at, and the name of the other.
+pub(crate) fn terminal() -> (File, PathBuf) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY);
+    let person = person.expect("the system has terminals");
+    grantpt(&person).expect("the system has terminals");
+    unlockpt(&person).expect("the system has terminals");
+    let name = ptsname(&person, Vec::new()).expect("the system has terminals");
+    let name = name.to_str().expect("it is a plain name");
+    (File::from(person), PathBuf::from(name))
+}
+
+/// The other end of it, for a program.
+pub(crate) fn screen(name: &Path) -> File {
+    let screen = OpenOptions::new().read(true).write(true).open(name);
+    screen.expect("the system has terminals")
 }

@@ -1,37 +1,18 @@
 //! What somebody sees who starts it by hand.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{BufRead as _, BufReader},
-    os::fd::OwnedFd,
-};
+use std::io::{BufRead as _, BufReader};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
-use crate::support::{Running, file, lmcp};
+use crate::support::{Running, file, lmcp, screen, terminal};
 
 /// What is said on a terminal, up to its last line.
 fn said(options: &[&str]) -> String {
-    let terminal: OwnedFd =
-        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("the system has terminals");
-    grantpt(&terminal).expect("the system has terminals");
-    unlockpt(&terminal).expect("the system has terminals");
-    let name = ptsname(&terminal, Vec::new()).expect("the system has terminals");
-    let screen = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(name.to_str().expect("the system has terminals"));
+    let (terminal, name) = terminal();
     let mut command = lmcp(&["serve", "--http", ":0"]);
-    command
-        .args(options)
-        .stderr(screen.expect("the system has terminals"));
+    command.args(options).stderr(screen(&name));
     let _running = Running(command.spawn().expect("the binary was built for this test"));
     drop(command);
     let mut words = String::new();
-    for line in BufReader::new(File::from(terminal))
-        .lines()
-        .map_while(Result::ok)
-    {
+    for line in BufReader::new(terminal).lines().map_while(Result::ok) {
         words += &format!("{line}\n");
         if line.starts_with("Ctrl-C") {
             break;

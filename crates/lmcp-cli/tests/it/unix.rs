@@ -21,7 +21,7 @@ fn runtime() -> tempfile::TempDir {
 }
 
 /// Starts it, and waits until it listens there.
-fn start(mut command: Command) -> (Running, PathBuf) {
+pub(crate) fn start(mut command: Command) -> (Running, PathBuf) {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
     let stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
     let mut lines = stderr.lines().map_while(Result::ok);

@@ -49,9 +49,13 @@ impl Conversation {
         if self.hear_opening(id, &outcome) {
             return;
         }
-        if id.is_some() && id == self.listening {
-            self.listening = None;
-            return;
+        if let Some(id) = id {
+            self.confirm(id);
+            self.retiring.retain(|before| *before != id);
+            if self.listening == Some(id) {
+                self.listening = None;
+                return;
+            }
         }
         // An error that the server could not assign is meant for the only call there is.
         let id = id.or_else(|| {
@@ -86,8 +90,7 @@ impl Conversation {
                     self.taken_back(&id);
                 }
             }
-            // It is the client that waits for this one.
-            notification::LISTEN_ACKNOWLEDGED => {}
+            notification::LISTEN_ACKNOWLEDGED => self.acknowledged(text),
             _ => {
                 let params = without_subscription(text);
                 self.out.push_back(Output::Heard(method.into(), params));

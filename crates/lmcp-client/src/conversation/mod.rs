@@ -13,7 +13,7 @@ mod tests;
 mod wishes;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -132,6 +132,8 @@ pub enum Output {
     Asked(u64, Box<str>, Box<RawValue>),
     /// A question need not be answered any more.
     TakenBack(u64),
+    /// The server has confirmed all that is wished for.
+    Granted,
 }
 
 /// A call that has no answer.
@@ -155,6 +157,10 @@ pub struct Conversation {
     told: Wishes,
     /// The stream on which a server of 2026-07-28 tells of changes.
     listening: Option<i64>,
+    /// Those before it: each goes on until the next one has begun, so that nothing is missed in between.
+    retiring: Vec<i64>,
+    /// What the server was told of the wishes, and has not confirmed.
+    unconfirmed: BTreeSet<i64>,
     /// Questions of the server by our number.
     questions: HashMap<u64, RequestId>,
     next_question: u64,
@@ -173,6 +179,8 @@ impl Conversation {
             wishes: Wishes::default(),
             told: Wishes::default(),
             listening: None,
+            retiring: Vec::new(),
+            unconfirmed: BTreeSet::new(),
             questions: HashMap::new(),
             next_question: 0,
             out: VecDeque::new(),
@@ -277,6 +285,8 @@ impl Conversation {
         self.note_how_it_ended(&was);
         self.told = Wishes::default();
         self.listening = None;
+        self.retiring.clear();
+        self.unconfirmed.clear();
         let questions = self.questions.drain();
         self.out
             .extend(questions.map(|(question, _)| Output::TakenBack(question)));

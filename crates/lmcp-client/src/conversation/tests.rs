@@ -88,6 +88,21 @@ impl Client {
         id
     }
 
+    fn acknowledges(&mut self, id: &Value) {
+        let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
+        let params = json!({ "_meta": meta, "notifications": {} });
+        self.says(
+            json!({ "method": "notifications/subscriptions/acknowledged", "params": params }),
+        );
+    }
+
+    fn granted(&mut self) {
+        let output = self.conversation.output();
+        assert!(matches!(output, Some(Output::Granted)), "{output:?}");
+        assert!(self.conversation.is_granted());
+        self.silent();
+    }
+
     /// How a call ended.
     fn done(&mut self) -> (i64, Result<String, String>) {
         match self.conversation.output() {
@@ -227,4 +242,60 @@ fn wishes_are_said_again_to_the_next_server() {
         }
         output => panic!("{output:?}"),
     }
+}
+
+#[test]
+fn a_wish_is_granted_when_the_server_says_so() {
+    let mut client = Client::open(ProtocolVersion::V2026_07_28);
+    assert!(client.conversation.is_granted());
+    let mut wishes = client.conversation.wishes().clone();
+    wishes.tools = true;
+    client.conversation.wish(wishes.clone());
+    let first = client.sent();
+    assert!(!client.conversation.is_granted());
+    client.acknowledges(&first["id"]);
+    client.granted();
+    // The stream that there is goes on until the next one has begun.
+    wishes.prompts = true;
+    client.conversation.wish(wishes.clone());
+    let second = client.sent();
+    assert_eq!(second["method"], "subscriptions/listen");
+    client.silent();
+    client.acknowledges(&first["id"]);
+    client.silent();
+    client.acknowledges(&second["id"]);
+    let cancelled = client.sent();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], first["id"]);
+    client.granted();
+    // A server that refuses has said all there is to say.
+    wishes.resources = true;
+    client.conversation.wish(wishes);
+    let third = client.sent();
+    client.says(json!({ "id": third["id"], "error": { "code": 1, "message": "no" } }));
+    assert_eq!(client.sent()["params"]["requestId"], second["id"]);
+    client.granted();
+}
+
+#[test]
+fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
+    let mut client = Client::new();
+    let probe = client.sent();
+    client.says(
+        json!({ "id": probe["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }),
+    );
+    let handshake = client.sent();
+    let offered = json!({ "resources": { "subscribe": true } });
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": offered });
+    client.says(json!({ "id": handshake["id"], "result": result }));
+    client.sent();
+    client.ready();
+    let mut wishes = client.conversation.wishes().clone();
+    wishes.watched.insert("x://y".to_owned());
+    client.conversation.wish(wishes);
+    let watch = client.sent();
+    assert_eq!(watch["method"], "resources/subscribe");
+    assert!(!client.conversation.is_granted());
+    client.says(json!({ "id": watch["id"], "result": {} }));
+    client.granted();
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use lmcp_wire::{LoggingLevel, meta, method::request, progress::CancelledParams};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::{Conversation, Peer, Stage, notification};
+use super::{Conversation, Output, Peer, Stage, notification};
 
 /// What is to be heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,57 @@ impl Conversation {
         &self.wishes
     }
 
+    /// Does the server know of all that is wished for, as far as it wants to? If not, [`Output::Granted`] tells when.
+    pub fn is_granted(&self) -> bool {
+        self.is_open() && self.unconfirmed.is_empty()
+    }
+
+    /// The server has taken in something of the wishes, or has refused it.
+    pub(super) fn confirm(&mut self, id: i64) {
+        if !self.unconfirmed.remove(&id) {
+            return;
+        }
+        if self.listening == Some(id) {
+            self.retire();
+        }
+        if self.unconfirmed.is_empty() {
+            self.out.push_back(Output::Granted);
+        }
+    }
+
+    /// A stream has begun.
+    pub(super) fn acknowledged(&mut self, params: &str) {
+        #[derive(Deserialize)]
+        struct Acknowledged {
+            #[serde(rename = "_meta")]
+            meta: Head,
+        }
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+            id: i64,
+        }
+        let told = serde_json::from_str::<Acknowledged>(params);
+        let id = told.ok().map(|told| told.meta.id).or(self.listening);
+        if let Some(id) = id {
+            self.confirm(id);
+        }
+    }
+
+    /// Ends the streams that another one stands for.
+    fn retire(&mut self) {
+        for before in std::mem::take(&mut self.retiring) {
+            let params = CancelledParams::new(before.into());
+            self.tell(notification::CANCELLED, &params);
+        }
+    }
+
+    fn wish_for(&mut self, method: &str, params: &Value) -> i64 {
+        let id = self.ask(method, params);
+        self.unconfirmed.insert(id);
+        id
+    }
+
     pub(super) fn tell_wishes(&mut self) {
         let Stage::Open(peer) = self.stage.clone() else {
             return;
@@ -73,7 +125,7 @@ impl Conversation {
             && self.wishes.level != told.level
             && offered.logging.is_some()
         {
-            self.ask(request::SET_LEVEL, &json!({ "level": level }));
+            self.wish_for(request::SET_LEVEL, &json!({ "level": level }));
         }
         let resources = offered.resources.and_then(|offered| offered.subscribe);
         if resources != Some(true) {
@@ -91,10 +143,10 @@ impl Conversation {
             .cloned()
             .collect();
         for uri in new {
-            self.ask(request::SUBSCRIBE, &json!({ "uri": uri }));
+            self.wish_for(request::SUBSCRIBE, &json!({ "uri": uri }));
         }
         for uri in old {
-            self.ask(request::UNSUBSCRIBE, &json!({ "uri": uri }));
+            self.wish_for(request::UNSUBSCRIBE, &json!({ "uri": uri }));
         }
     }
 
@@ -109,13 +161,11 @@ impl Conversation {
             return;
         }
         if let Some(before) = self.listening.take() {
-            self.tell(
-                notification::CANCELLED,
-                &CancelledParams::new(before.into()),
-            );
+            self.unconfirmed.remove(&before);
+            self.retiring.push(before);
         }
         if !wishes.has_changes() {
-            return;
+            return self.retire();
         }
         let mut filter = json!({});
         for (name, wished) in [
@@ -143,6 +193,6 @@ impl Conversation {
             meta::CLIENT_CAPABILITIES: capabilities,
         });
         let params = json!({ "notifications": filter, "_meta": head });
-        self.listening = Some(self.ask(request::LISTEN, &params));
+        self.listening = Some(self.wish_for(request::LISTEN, &params));
     }
 }

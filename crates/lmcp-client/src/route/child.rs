@@ -21,7 +21,16 @@ use super::{
 };
 use crate::{Error, Event};
 
-/// A program and what it is started with. It gets the environment of this one.
+/// Variables with secrets of ours, and one about this very process. They are nobody else's business.
+const OWN_SECRETS: [&str; 5] = [
+    "LMCP_ALLOCATOR",
+    "LMCP_BRAVE_KEY",
+    "LMCP_IDENTITY_FD",
+    "LMCP_TAVILY_KEY",
+    "LMCP_TOKEN",
+];
+
+/// A program and what it is started with. It gets the environment of this one, but for secrets of ours.
 #[derive(Clone, Debug)]
 pub struct Command {
     program: OsString,
@@ -78,9 +87,11 @@ impl Command {
         let name = self.name();
         let refused = |err: std::io::Error| Error::Refused(format!("cannot start `{name}`: {err}"));
         let mut command = process::Command::new(&self.program);
-        command
-            .args(&self.args)
-            .envs(self.variables.iter().cloned());
+        command.args(&self.args);
+        for name in OWN_SECRETS {
+            command.env_remove(name);
+        }
+        command.envs(self.variables.iter().cloned());
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
+    mem::MaybeUninit,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -120,8 +121,8 @@ impl Lines {
             let Some(reader) = &mut self.reader else {
                 return Poll::Ready(self.last_words());
             };
-            let mut space = [0; READ];
-            let mut read = ReadBuf::new(&mut space);
+            let mut space = [MaybeUninit::uninit(); READ];
+            let mut read = ReadBuf::uninit(&mut space);
             match reader.as_mut().poll_read(cx, &mut read) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) if read.filled().is_empty() => {

@@ -11,6 +11,7 @@ mod order;
 #[path = "../../../lmcp-outbound/tests/it/server.rs"]
 #[expect(dead_code, reason = "tests of other crates use the rest")]
 mod outbound_server;
+mod pair;
 mod proxy;
 #[path = "../../../lmcp-outbound/tests/it/proxy_server.rs"]
 #[expect(dead_code, reason = "tests of other crates use the rest")]

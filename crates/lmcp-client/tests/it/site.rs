@@ -16,6 +16,7 @@ use crate::support::soon;
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: String,
+    pub(crate) target: String,
     headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -113,7 +114,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
         }
         head.push(line.trim().to_owned());
     }
-    let verb = head.first()?.split(' ').next()?.to_owned();
+    let mut words = head.first()?.split(' ').map(ToOwned::to_owned);
+    let (verb, target) = (words.next()?, words.next()?);
     let headers: Vec<_> = head
         .iter()
         .filter_map(|line| line.split_once(':'))
@@ -124,6 +126,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     stream.read_exact(&mut body).await.ok()?;
     Some(Request {
         verb,
+        target,
         headers,
         body: String::from_utf8(body).ok()?,
     })

@@ -10,23 +10,16 @@
 
 mod inline;
 mod question;
-pub(crate) mod seal;
-
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
 
 use lmcp_wire::{
-    ClientCapabilities, RpcError,
-    input::{InputRequests, InputRequiredResult, InputResponses},
+    ClientCapabilities,
+    input::InputRequests,
     method::request,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
-use tokio::{sync::watch, time::timeout};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
 
 pub use inline::{Answer, Asks};
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
@@ -34,165 +27,13 @@ pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, S
 use inline::{expect_questions, lacking, taken_back};
 
 use crate::{
+    asking::Thinking,
     call::Call,
     cx::Cx,
     error::{ToolError, ToolResult},
     reply::Reply,
-    request::{Request, decode, string},
     session::{self, NoAnswer, Session},
 };
-
-/// What is known of a request's questions.
-#[derive(Default)]
-pub(crate) struct Asking {
-    known: Mutex<Known>,
-    /// Set once the work is a task: its questions go to the task store's clients.
-    task: Mutex<Option<TaskLink>>,
-    /// A question of a session waits: the time that people take is not the handler's.
-    thinking: AtomicBool,
-    /// One was answered: the handler's time begins anew.
-    answered: AtomicBool,
-}
-
-/// The task a request has become.
-#[derive(Clone)]
-struct TaskLink {
-    id: String,
-    /// Changes with every answer.
-    answered: watch::Sender<()>,
-}
-
-#[derive(Default)]
-struct Known {
-    /// From all rounds so far.
-    answers: InputResponses,
-    /// Asked in this round.
-    open: InputRequests,
-    /// `Cx::remember`.
-    memory: Option<Value>,
-    round: u32,
-}
-
-/// What travels with the client between two rounds.
-#[derive(Serialize, Deserialize)]
-struct Carried {
-    answers: InputResponses,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    memory: Option<Value>,
-    round: u32,
-}
-
-impl Asking {
-    /// Reads what a retry brings: answers, and the state they belong to.
-    pub(crate) fn resume(
-        request: &Request,
-        sealer: &seal::Sealer,
-        subject: impl FnOnce() -> seal::Subject,
-    ) -> Result<Self, RpcError> {
-        let mut known = Known::default();
-        if let Some(state) = request.request_state() {
-            let state = string(state)
-                .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
-            let carried: Carried = sealer.open(&state, &subject())?;
-            known.answers = carried.answers;
-            known.memory = carried.memory;
-            known.round = carried.round;
-        }
-        if let Some(responses) = request.input_responses() {
-            let responses: InputResponses = decode(responses)
-                .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
-            known.answers.extend(responses);
-        }
-        Ok(Self {
-            known: Mutex::new(known),
-            ..Self::default()
-        })
-    }
-
-    /// Does somebody else think, and not the handler work?
-    pub(crate) fn is_thinking(&self) -> bool {
-        self.thinking.load(Ordering::Acquire)
-    }
-
-    /// Was a question answered since this was last asked?
-    pub(crate) fn take_answered(&self) -> bool {
-        self.answered.swap(false, Ordering::AcqRel)
-    }
-
-    pub(crate) fn is_task(&self) -> bool {
-        self.task().is_some()
-    }
-
-    /// From now on answers arrive while the work waits.
-    pub(crate) fn become_task(&self, id: &str) {
-        let link = TaskLink {
-            id: id.into(),
-            answered: watch::Sender::new(()),
-        };
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
-    }
-
-    /// What a task waits for.
-    pub(crate) fn open_questions(&self) -> InputRequests {
-        self.lock().open.clone()
-    }
-
-    /// Answers for a task. Keys nobody asks for are ignored.
-    pub(crate) fn answer(&self, responses: InputResponses) {
-        let mut known = self.lock();
-        for (key, response) in responses {
-            if known.open.remove(&key).is_some() {
-                known.answers.insert(key, response);
-            }
-        }
-        drop(known);
-        if let Some(task) = self.task() {
-            task.answered.send_replace(());
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn task(&self) -> Option<TaskLink> {
-        self.task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-impl Call {
-    /// The answer that asks for what is missing.
-    pub(crate) fn input_required(&self) -> Result<InputRequiredResult, RpcError> {
-        let mut known = self.asking.lock();
-        if known.open.is_empty() {
-            return Err(RpcError::internal(
-                "the handler asked for input without a question",
-            ));
-        }
-        let limits = &self.engine.limits;
-        if known.round >= limits.ask_rounds {
-            let rounds = limits.ask_rounds;
-            let error = RpcError::internal(format!("still questions after {rounds} rounds"));
-            return Err(error.with_data(json!({ "limit": "ask_rounds", "value": rounds })));
-        }
-        let carried = Carried {
-            answers: std::mem::take(&mut known.answers),
-            memory: known.memory.take(),
-            round: known.round + 1,
-        };
-        let state =
-            self.engine
-                .sealer
-                .seal(&carried, &self.engine.subject(&self.request), limits)?;
-        Ok(InputRequiredResult::new(
-            std::mem::take(&mut known.open),
-            state,
-        ))
-    }
-}
 
 impl Cx {
     /// Asks the user to fill in a form, and returns what they wrote. `T` is a flat struct of strings, numbers,
@@ -386,23 +227,6 @@ impl Cx {
         }
         known.open.extend(open);
         Ok(None)
-    }
-}
-
-/// For as long as the client is asked.
-struct Thinking<'a>(&'a Asking);
-
-impl<'a> Thinking<'a> {
-    fn begin(asking: &'a Asking) -> Self {
-        asking.thinking.store(true, Ordering::Release);
-        Self(asking)
-    }
-}
-
-impl Drop for Thinking<'_> {
-    fn drop(&mut self) {
-        self.0.answered.store(true, Ordering::Release);
-        self.0.thinking.store(false, Ordering::Release);
     }
 }
 

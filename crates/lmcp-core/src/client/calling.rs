@@ -6,10 +6,10 @@ use lmcp_wire::{
     Incoming, RpcError, logging::LoggingMessageParams, method::notification,
     progress::ProgressParams,
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use super::{Error, Shared};
-use crate::messages::Messages;
+use crate::endpoint::Messages;
 
 /// A request on its way. It goes on while it is awaited, and dropping it cancels.
 pub struct Calling {
@@ -31,6 +31,12 @@ pub enum Event {
     Done(Result<Value, Error>),
 }
 
+/// What comes of a request, at one time.
+pub(super) enum Step {
+    On(Event),
+    End(Result<Box<RawValue>, Error>),
+}
+
 impl Calling {
     pub(super) fn new(messages: Messages, shared: Arc<Shared>) -> Self {
         Self { messages, shared }
@@ -38,6 +44,14 @@ impl Calling {
 
     /// What it says next; `None` after the end.
     pub async fn next(&mut self) -> Option<Event> {
+        Some(match self.step().await? {
+            Step::On(event) => event,
+            Step::End(result) => Event::Done(result.map(|result| read_raw(result.get()))),
+        })
+    }
+
+    /// The same, with the end as it came.
+    pub(super) async fn step(&mut self) -> Option<Step> {
         let message = self.messages.next().await?;
         Some(match message.parse() {
             Incoming::Notification { method, params } => {
@@ -52,13 +66,12 @@ impl Calling {
                     }
                     _ => None,
                 };
-                event.unwrap_or_else(|| Event::Other(method.into_owned(), params))
+                Step::On(event.unwrap_or_else(|| Event::Other(method.into_owned(), params)))
             }
             Incoming::Response { outcome, .. } => {
-                let result = outcome.map(|result| read_raw(result.get()));
-                Event::Done(result.map_err(Error::from))
+                Step::End(outcome.map(ToOwned::to_owned).map_err(Error::from))
             }
-            _ => Event::Done(Err(RpcError::internal("the server sent a request").into())),
+            _ => Step::End(Err(RpcError::internal("the server sent a request").into())),
         })
     }
 }

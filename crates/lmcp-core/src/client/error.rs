@@ -89,6 +89,13 @@ pub enum Retriable {
     No,
 }
 
+/// What is told to a client for whom the request was made.
+impl From<Error> for RpcError {
+    fn from(err: Error) -> Self {
+        err.error
+    }
+}
+
 impl From<RpcError> for Error {
     fn from(error: RpcError) -> Self {
         Self {

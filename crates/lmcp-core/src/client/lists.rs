@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Client, Error};
+use crate::outcome::value_bytes;
 
 /// Lists that are still good, by their method.
 #[derive(Default)]
@@ -97,14 +98,16 @@ impl Client {
 
     async fn fetch(&self, method: &'static str, member: &str) -> Result<Vec<Value>, Error> {
         let (mut items, mut good) = (Vec::new(), Duration::MAX);
-        let (mut cursor, mut seen) = (None, HashSet::new());
+        let (mut cursor, mut seen, mut bytes) = (None, HashSet::new(), 0);
         for _ in 0..MOST_PAGES {
             let params = match &cursor {
                 Some(cursor) => json!({ "cursor": cursor }),
                 None => json!({}),
             };
             let mut page = self.request(method, params).await?;
+            let mut page_items = 0;
             if let Value::Array(more) = page[member].take() {
+                page_items = more.len();
                 items.extend(more);
             }
             good = good.min(Duration::from_millis(page["ttlMs"].as_u64().unwrap_or(0)));
@@ -115,6 +118,12 @@ impl Client {
             };
             if !seen.insert(next.clone()) {
                 let words = format!("the pages of `{method}` lead back to each other");
+                return Err(RpcError::internal(words).into());
+            }
+            let last = items.get(items.len() - page_items..).unwrap_or_default();
+            bytes += last.iter().map(value_bytes).sum::<usize>();
+            if bytes > MOST_BYTES {
+                let words = format!("`{method}` has more than {MOST_BYTES} bytes");
                 return Err(RpcError::internal(words).into());
             }
             cursor = Some(next);
@@ -137,6 +146,9 @@ impl Client {
 
 /// More than any server has.
 const MOST_PAGES: usize = 1000;
+
+/// More than any server has, in memory. One page is as long as a message may be.
+const MOST_BYTES: usize = 64 << 20;
 
 /// No list is kept longer, whatever a server says.
 const LONGEST_KEPT: Duration = Duration::from_secs(24 * 3600);

@@ -12,18 +12,21 @@ mod subscription;
 mod target;
 mod tasks;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bytes::Bytes;
 use lmcp_wire::{
     ClientCapabilities, Incoming, LoggingLevel, RequestId, RpcError,
     input::{InputRequest, InputRequests},
-    meta,
+    jsonrpc, meta,
     method::request,
     tool::CallToolResult,
 };
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json, value::RawValue};
 
 pub use calling::{Calling, Event};
 pub use error::{Error, Fault, Retriable};
@@ -31,7 +34,13 @@ pub use settings::{Answerer, Asked, Settings};
 pub use subscription::{Change, Subscription};
 pub use target::{Builder, Target};
 
-use crate::{caller::Caller, endpoint::Endpoint, era, message::Message, messages::Messages};
+use crate::{
+    caller::Caller,
+    endpoint::{Endpoint, Messages},
+    era,
+    message::Message,
+};
+use calling::Step;
 use lists::Lists;
 
 /// A client. Cheap to clone, and many callers may share it.
@@ -131,21 +140,24 @@ impl Client {
     /// # Cancellation
     /// Dropping the future cancels the call.
     pub async fn call_tool(&self, name: &str, arguments: Value) -> Result<CallToolResult, Error> {
-        let params = json!({ "name": name, "arguments": arguments });
-        let result = self.request(request::TOOLS_CALL, params).await?;
-        read(self.finished(result).await?)
+        let result = self
+            .request_text(request::TOOLS_CALL, tool(name, arguments))
+            .await?;
+        if kind(&result).is_none_or(|kind| kind == "complete") {
+            return read_text(&result);
+        }
+        read(self.finished(read_text(&result)?).await?)
     }
 
     /// Calls a tool; the events tell how it goes, and dropping it cancels.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "reads as `start_tool(name, json!({}))`"
-    )]
     pub fn start_tool(&self, name: &str, arguments: Value) -> Calling {
-        self.start(
-            request::TOOLS_CALL,
-            json!({ "name": name, "arguments": arguments }),
-        )
+        self.begin(request::TOOLS_CALL, &tool(name, arguments))
+    }
+
+    /// Says good-bye, and waits until a server that was started for this client has ended. What other clones do then
+    /// connects again.
+    pub async fn close(&self) {
+        self.server.hang_up().await;
     }
 
     /// Sends any request and waits for its result, answering questions on the way.
@@ -153,6 +165,10 @@ impl Client {
     /// # Errors
     /// The server's JSON-RPC error, or there is no way to it.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
+        read_text(&self.request_text(method, params).await?)
+    }
+
+    async fn request_text(&self, method: &str, params: Value) -> Result<Box<RawValue>, Error> {
         let Some(most) = self.settings.timeout else {
             return self.rounds(method, params).await;
         };
@@ -161,21 +177,25 @@ impl Client {
     }
 
     /// Asks as often as the server wants to know something first.
-    async fn rounds(&self, method: &str, mut params: Value) -> Result<Value, Error> {
+    async fn rounds(&self, method: &str, mut params: Value) -> Result<Box<RawValue>, Error> {
         for _ in 0..MOST_ROUNDS {
-            let mut calling = self.start(method, params.clone());
+            let mut calling = self.begin(method, &params);
             let result = loop {
-                match calling.next().await {
-                    Some(Event::Done(result)) => break result?,
-                    Some(Event::Log(log)) => self.settings.log(log),
-                    Some(_) => {}
+                match calling.step().await {
+                    Some(Step::End(result)) => break result?,
+                    Some(Step::On(Event::Log(log))) => self.settings.log(log),
+                    Some(Step::On(Event::Progress(progress))) => self.settings.progress(progress),
+                    Some(Step::On(_)) => {}
                     None => return Err(RpcError::internal("the server gave no answer").into()),
                 }
             };
-            let asks = result["resultType"] == "input_required";
-            let Some(answer) = self.settings.answer.as_ref().filter(|_| asks) else {
+            let Some(answer) = &self.settings.answer else {
                 return Ok(result);
             };
+            if kind(&result).is_none_or(|kind| kind != "input_required") {
+                return Ok(result);
+            }
+            let result: Value = read_text(&result)?;
             let mut answers = json!({});
             if !result["inputRequests"].is_null() {
                 let questions: InputRequests = read(result["inputRequests"].clone())?;
@@ -195,24 +215,52 @@ impl Client {
     }
 
     /// Sends any request. Questions are handed out, and not answered.
-    pub fn start(&self, method: &str, mut params: Value) -> Calling {
-        let mut head = match params["_meta"].take() {
-            given @ Value::Object(_) => given,
-            _ => json!({}),
-        };
-        head[meta::PROTOCOL_VERSION] = json!(era::versions::SERVED[0].as_str());
-        head[meta::CLIENT_INFO] = json!(self.settings.info);
-        head[meta::CLIENT_CAPABILITIES] = json!(self.settings.capabilities);
-        if head["progressToken"].is_null() {
-            head["progressToken"] = json!(1);
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "reads as `start(method, json!({}))`"
+    )]
+    pub fn start(&self, method: &str, params: Value) -> Calling {
+        self.begin(method, &params)
+    }
+
+    fn begin(&self, method: &str, params: &Value) -> Calling {
+        let text = jsonrpc::request_with(&RequestId::from(1), method, &self.params(params));
+        let messages = self.send(&text.into());
+        Calling::new(messages, Arc::clone(&self.shared))
+    }
+
+    /// Parameters with who asks, as text: they are read once more anyway, by whatever is on the other side.
+    fn params(&self, params: &Value) -> Vec<u8> {
+        let none = Map::new();
+        let params = params.as_object().unwrap_or(&none);
+        let given = params.get("_meta").and_then(Value::as_object);
+        let mut out = Vec::with_capacity(512);
+        out.push(b'{');
+        for (name, value) in params.iter().filter(|(name, _)| *name != "_meta") {
+            member(&mut out, name, value);
+        }
+        out.extend_from_slice(b"\"_meta\":{");
+        for (name, value) in given
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !is_head(name))
+        {
+            member(&mut out, name, value);
+        }
+        if given.is_none_or(|given| !given.contains_key("progressToken")) {
+            member(&mut out, "progressToken", &1);
         }
         if let Some(level) = self.level() {
-            head[meta::LOG_LEVEL] = json!(level);
+            member(&mut out, meta::LOG_LEVEL, &level);
         }
-        params["_meta"] = head;
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let messages = self.send(&message.to_string().into());
-        Calling::new(messages, Arc::clone(&self.shared))
+        member(&mut out, meta::CLIENT_INFO, &self.settings.info);
+        let capabilities = &self.settings.capabilities;
+        member(&mut out, meta::CLIENT_CAPABILITIES, capabilities);
+        let version = era::versions::SERVED[0].as_str();
+        member(&mut out, meta::PROTOCOL_VERSION, version);
+        out.pop();
+        out.extend_from_slice(b"}}");
+        out
     }
 
     fn level(&self) -> Option<LoggingLevel> {
@@ -265,6 +313,49 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Client").field(&self.server).finish()
     }
+}
+
+/// What a call of a tool names.
+fn tool(name: &str, arguments: Value) -> Value {
+    let mut params = Map::new();
+    params.insert("name".to_owned(), name.into());
+    params.insert("arguments".to_owned(), arguments);
+    params.into()
+}
+
+/// A member of an object, and the comma behind it.
+fn member<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
+    jsonrpc::append(out, name);
+    out.push(b':');
+    jsonrpc::append(out, value);
+    out.push(b',');
+}
+
+/// Does the client say this itself?
+fn is_head(name: &str) -> bool {
+    let said = [
+        meta::PROTOCOL_VERSION,
+        meta::CLIENT_INFO,
+        meta::CLIENT_CAPABILITIES,
+    ];
+    said.contains(&name)
+}
+
+/// What kind of result it is, if it says so.
+fn kind(result: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind<'a> {
+        #[serde(borrow, default)]
+        result_type: Option<Cow<'a, str>>,
+    }
+    let kind: Kind<'_> = serde_json::from_str(result.get()).ok()?;
+    kind.result_type
+}
+
+fn read_text<T: DeserializeOwned>(result: &RawValue) -> Result<T, Error> {
+    serde_json::from_str(result.get())
+        .map_err(|err| RpcError::internal(format!("the result does not fit: {err}")).into())
 }
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T, Error> {

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, Object, ProtocolVersion, RpcError,
-    input::InputRequest, logging::LoggingMessageParams,
+    input::InputRequest, logging::LoggingMessageParams, progress::ProgressParams,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ use crate::caller::{Caller, Transport};
 pub type Answerer = Arc<
     dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>> + Send + Sync,
 >;
+
+/// Hears how far requests have got.
+pub(super) type Watcher = Arc<dyn Fn(ProgressParams) + Send + Sync>;
 
 /// Hears log messages.
 pub(super) type Logger = Arc<dyn Fn(LoggingMessageParams) + Send + Sync>;
@@ -64,6 +67,8 @@ pub struct Settings {
     pub(super) caller: Caller,
     pub(super) log_level: Option<LoggingLevel>,
     pub(super) logger: Option<Logger>,
+    /// Hears how far requests have got.
+    pub(super) watcher: Option<Watcher>,
     /// How long a request may take.
     pub(super) timeout: Option<Duration>,
 }
@@ -73,6 +78,12 @@ impl Settings {
     pub fn log(&self, message: LoggingMessageParams) {
         if let Some(logger) = &self.logger {
             logger(message);
+        }
+    }
+
+    pub(super) fn progress(&self, progress: ProgressParams) {
+        if let Some(watcher) = &self.watcher {
+            watcher(progress);
         }
     }
 
@@ -111,6 +122,7 @@ impl Default for Settings {
             caller: Caller::new(Transport::Memory),
             log_level: None,
             logger: None,
+            watcher: None,
             timeout: None,
         }
     }

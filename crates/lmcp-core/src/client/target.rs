@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProtocolVersion, RpcError,
-    input::InputRequest, logging::LoggingMessageParams, task,
+    input::InputRequest, logging::LoggingMessageParams, progress::ProgressParams, task,
 };
 use serde_json::{Value, json};
 
@@ -93,6 +93,12 @@ impl Builder {
     ) -> Self {
         self.0.log_level = Some(level);
         self.0.logger = Some(std::sync::Arc::new(hear));
+        self
+    }
+
+    /// Hears how far the requests of all clones have got. [`Client::start_tool`] tells its own caller instead.
+    pub fn on_progress(mut self, hear: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
+        self.0.watcher = Some(std::sync::Arc::new(hear));
         self
     }
 

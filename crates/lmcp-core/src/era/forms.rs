@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use lmcp_wire::{ProtocolVersion, method::request};
 use serde_json::value::RawValue;
 
-use super::{legacy::shape, modern, versions::LEGACY};
+use super::{encode, legacy::shape, versions::LEGACY};
 use crate::{outcome::Outcome, server::Forms};
 
 /// Those of the revisions that are served.
@@ -33,6 +33,6 @@ fn shown<T: Clone>(
 /// Only 2026-07-28 has tasks.
 fn task_result(outcome: Outcome) -> Option<Box<RawValue>> {
     let mut body = Vec::new();
-    modern::encode::write(&mut body, request::TOOLS_CALL, outcome).ok()?;
+    encode::write(&mut body, request::TOOLS_CALL, outcome).ok()?;
     RawValue::from_string(String::from_utf8(body).ok()?).ok()
 }

@@ -2,14 +2,14 @@
 //!
 //! The only place of the workspace that compares versions. Requests come in by `admit`, and past it a
 //! [`Request`](crate::Request) *is* valid; what a service replies goes out by `encode`. Between the two nobody calls here.
-//! Each family of revisions is a folder: one that comes is one more, and an arm in `admit` and `encode`.
+//! Both are written for the newest revision. Each family of older ones is a folder that says what it does otherwise, with an arm
+//! in the two.
 
 mod admit;
 mod encode;
 mod forms;
 mod legacy;
 mod members;
-mod modern;
 pub(crate) mod versions;
 
 pub(crate) use admit::no_way_in;
@@ -17,10 +17,10 @@ pub use admit::{admit, handshake, is_handshake};
 pub(crate) use encode::Encoder;
 pub(crate) use forms::FORMS;
 
-use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError, params::Params};
+use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 
-use crate::request::target_name;
+use crate::request::target;
 
 /// What a request says of itself, beside what it wants.
 struct Admitted {
@@ -29,15 +29,6 @@ struct Admitted {
     log_level: Option<LoggingLevel>,
     /// A fault in `_meta`, reported only if no check of what is wanted fails.
     flaw: Option<Box<RpcError>>,
-}
-
-/// The tool, prompt, resource or task that a request is about.
-fn target<'a>(method: &str, params: &Params<'a>) -> Option<&'a RawValue> {
-    match target_name(method) {
-        "uri" => params.uri,
-        "taskId" => params.task_id,
-        _ => params.name,
-    }
 }
 
 fn optional<T: serde::de::DeserializeOwned>(

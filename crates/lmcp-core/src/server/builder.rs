@@ -10,7 +10,6 @@ use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 
 use super::{Engine, Handle, catalog::Catalog, engine::Instructions, sight::Rule};
 use crate::{
-    ask::seal::Sealer,
     caller::Caller,
     endpoint::Transport,
     era::FORMS,
@@ -23,6 +22,7 @@ use crate::{
     random,
     request::Request,
     resource::{AnyResource, Resource, millis},
+    seal::Sealer,
     service::Replies,
     set::{Parts, ToolSet},
     spawn::Tasks,

@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     ops::Bound,
     sync::{Arc, OnceLock},
 };
@@ -38,6 +39,8 @@ pub(crate) struct Catalog {
     pub(crate) offers: Lists,
     /// When each list last changed, in microseconds since 1970.
     changed: Changed,
+    /// How many tools were ever added.
+    tools_added: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +97,7 @@ impl Clone for Catalog {
             templates,
             offers,
             changed,
+            tools_added,
         } = self;
         Self {
             tools: tools.clone(),
@@ -102,6 +106,7 @@ impl Clone for Catalog {
             templates: templates.clone(),
             offers: *offers,
             changed: *changed,
+            tools_added: *tools_added,
         }
     }
 }
@@ -110,20 +115,29 @@ impl Clone for Catalog {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lists {
     pub(crate) tools: bool,
+    /// Of the tools, only some that not everybody sees.
+    pub(crate) for_some: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
 }
 
+/// Bytes of a name, beyond which nobody meant another one.
+const LONGEST_SLIP: usize = 512;
+
 impl Catalog {
     /// Checks and takes in new parts. Nothing is replaced: two of one name are a mistake.
     pub(crate) fn add(&mut self, parts: Parts) -> Result<Lists, Error> {
-        let changed = Lists {
+        let mut changed = Lists {
             tools: !parts.tools.is_empty(),
+            for_some: true,
             prompts: !parts.prompts.is_empty(),
             resources: !parts.resources.is_empty(),
         };
         for tool in parts.tools {
-            let tool = tool.check()?;
+            let mut tool = tool.check()?;
+            self.tools_added += 1;
+            tool.number = self.tools_added;
+            changed.for_some &= !tool.is_common();
             self.tools.add("tool", tool.spec.name.clone(), tool)?;
         }
         for prompt in parts.prompts {
@@ -163,9 +177,31 @@ impl Catalog {
     pub(crate) fn changed_since(&self, time: u64) -> Lists {
         Lists {
             tools: self.changed.tools > time,
+            for_some: false,
             prompts: self.changed.prompts > time,
             resources: self.changed.resources > time,
         }
+    }
+
+    /// Removes a tool: what changes by that. `None`: there was none.
+    pub(crate) fn remove_tool(&mut self, name: &str) -> Option<Lists> {
+        let tool = self.tools.remove(name)?;
+        Some(Lists {
+            tools: true,
+            for_some: !tool.is_common(),
+            ..Lists::default()
+        })
+    }
+
+    /// A number for what a caller sees of those tools that not everybody sees: another one when that has changed.
+    pub(crate) fn view(&self, sight: Sight<'_>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let for_some = |tool: &&Arc<CheckedTool>| !(sight.is_plain() && tool.is_common());
+        let seen = self.tools.values().filter(for_some);
+        for tool in seen.filter(|tool| sight.shows(tool)) {
+            tool.number.hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// What can be advertised. What never was there is not: its methods answer *method not found*.
@@ -197,6 +233,9 @@ impl Catalog {
     /// The tool that somebody who calls `name` may have meant: one that is called so elsewhere, else the nearest by its
     /// spelling, of those that this caller may know of.
     pub(crate) fn near_tool(&self, name: &str, sight: Sight<'_>) -> Option<&str> {
+        if name.len() > LONGEST_SLIP {
+            return None;
+        }
         // Clients put the server's name before the tool's, and models repeat what they see.
         let bare = name.rsplit("__").next().unwrap_or(name);
         let bare = bare.rsplit(['.', '/', ':']).next().unwrap_or(bare);
@@ -219,8 +258,8 @@ impl Catalog {
     }
 
     /// Does everybody see the same tools?
-    pub(crate) fn is_common(&self) -> bool {
-        self.tools.values().all(|tool| tool.is_common())
+    pub(crate) fn is_common(&self, sight: Sight<'_>) -> bool {
+        sight.is_plain() && self.tools.values().all(|tool| tool.is_common())
     }
 
     pub(crate) fn has_completions(&self) -> bool {
@@ -267,7 +306,7 @@ impl Catalog {
             json(&*shown)
         };
         let list = request::TOOLS_LIST;
-        if wanted.sight.is_common(self) {
+        if self.is_common(wanted.sight) {
             return self.tools.page(list, "tools", wanted, show);
         }
         let seen = self.tools.only(|tool| wanted.sight.shows(tool));
@@ -311,8 +350,8 @@ impl<T> Shelf<T> {
         self.items.get(key).cloned()
     }
 
-    pub(crate) fn remove(&mut self, key: &str) -> bool {
-        self.items.remove(key).is_some()
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<T>> {
+        self.items.remove(key)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {

@@ -13,7 +13,6 @@ use super::{
     sight::{Rule, Sight},
 };
 use crate::{
-    ask::seal::{Sealer, Subject},
     budget::Budget,
     caller::Caller,
     error::Error,
@@ -22,6 +21,7 @@ use crate::{
     premises::Premises,
     present::Presentations,
     request::{Request, decode},
+    seal::{Sealer, Subject},
     spawn::Tasks,
     state::States,
     steps::Steps,
@@ -68,6 +68,11 @@ impl Engine {
         Sight::new(request.caller(), self.sight.as_ref())
     }
 
+    /// A number for what the caller of a request sees of the tools that not everybody sees.
+    pub(crate) fn view(&self, request: &Request) -> u64 {
+        self.catalog().view(self.sight(request))
+    }
+
     /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.
     pub(crate) fn change(
         &self,
@@ -75,7 +80,9 @@ impl Engine {
     ) -> Result<(), Error> {
         let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Catalog::clone(&current);
-        let changed = change(&mut next)?;
+        let mut changed = change(&mut next)?;
+        // A rule of the program's own may hide any of them.
+        changed.for_some |= self.sight.is_some();
         next.mark(changed);
         *current = Arc::new(next);
         drop(current);

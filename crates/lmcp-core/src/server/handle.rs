@@ -137,13 +137,7 @@ impl Handle {
 
     /// Removes a tool. `false`: there was none.
     pub fn remove_tool(&self, name: &str) -> bool {
-        self.remove(
-            Lists {
-                tools: true,
-                ..Lists::default()
-            },
-            |catalog| catalog.tools.remove(name),
-        )
+        self.remove(|catalog| catalog.remove_tool(name))
     }
 
     /// Removes a resource or template. `false`: there was none.
@@ -152,20 +146,21 @@ impl Handle {
             resources: true,
             ..Lists::default()
         };
-        self.remove(list, |catalog| {
-            catalog.resources.remove(uri) || catalog.templates.remove(uri)
+        self.remove(|catalog| {
+            let removed = catalog.resources.remove(uri);
+            removed
+                .or_else(|| catalog.templates.remove(uri))
+                .map(|_| list)
         })
     }
 
     /// Removes a prompt. `false`: there was none.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        self.remove(
-            Lists {
-                prompts: true,
-                ..Lists::default()
-            },
-            |catalog| catalog.prompts.remove(name),
-        )
+        let list = Lists {
+            prompts: true,
+            ..Lists::default()
+        };
+        self.remove(|catalog| catalog.prompts.remove(name).map(|_| list))
     }
 
     /// The names of the tools, in order.
@@ -187,10 +182,10 @@ impl Handle {
         self.engine.change(|catalog| catalog.add(parts))
     }
 
-    fn remove(&self, list: Lists, remove: impl FnOnce(&mut Catalog) -> bool) -> bool {
+    fn remove(&self, remove: impl FnOnce(&mut Catalog) -> Option<Lists>) -> bool {
         let absent = || Error::config("there is no such thing");
         self.engine
-            .change(|catalog| remove(catalog).then_some(list).ok_or_else(absent))
+            .change(|catalog| remove(catalog).ok_or_else(absent))
             .is_ok()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::catalog::Catalog;
 use crate::{caller::Caller, tool::CheckedTool};
 
 /// A rule of the program's own: may this caller know of the tool of this name?
@@ -28,8 +27,8 @@ impl<'a> Sight<'a> {
                 .is_none_or(|rule| rule(self.caller, &tool.spec.name))
     }
 
-    /// Does everybody see the same?
-    pub(crate) fn is_common(&self, catalog: &Catalog) -> bool {
-        self.rule.is_none() && catalog.is_common()
+    /// Does no rule of the program's own decide?
+    pub(crate) fn is_plain(&self) -> bool {
+        self.rule.is_none()
     }
 }

@@ -142,6 +142,14 @@ impl Session {
         Self(Arc::new(Inner { agreement, state }))
     }
 
+    /// Its id, over HTTP.
+    pub(crate) fn id(&self) -> Option<String> {
+        match &self.0.state {
+            State::Kept(id, _) => Some(id.iter().map(|byte| format!("{byte:02x}")).collect()),
+            _ => None,
+        }
+    }
+
     /// The revision that was agreed on.
     pub fn version(&self) -> ProtocolVersion {
         self.0.agreement.version

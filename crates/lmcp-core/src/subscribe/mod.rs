@@ -63,6 +63,8 @@ pub(crate) struct Listener {
 #[derive(Default)]
 struct Pending {
     lists: Lists,
+    /// What the caller saw when it was last told of the tools, by [`Engine::view`].
+    view: u64,
     updated: BTreeSet<String>,
     tasks: BTreeSet<String>,
     closed: bool,
@@ -83,7 +85,9 @@ impl Listeners {
 
     pub(crate) fn lists_changed(&self, changed: Lists) {
         self.tell(|filter, pending| {
-            pending.lists.tools |= changed.tools && filter.tools_list_changed == Some(true);
+            let tools = changed.tools && filter.tools_list_changed == Some(true);
+            pending.lists.tools |= tools && !changed.for_some;
+            pending.lists.for_some |= tools && changed.for_some;
             pending.lists.prompts |= changed.prompts && filter.prompts_list_changed == Some(true);
             pending.lists.resources |=
                 changed.resources && filter.resources_list_changed == Some(true);
@@ -125,8 +129,15 @@ impl Listeners {
         self.tell(|_, pending| pending.closed = true);
     }
 
-    fn add(&self, filter: SubscriptionFilter, counted: Option<Reservation>) -> Arc<Listener> {
+    /// Takes in somebody who sees this of the tools.
+    fn add(
+        &self,
+        filter: SubscriptionFilter,
+        view: u64,
+        counted: Option<Reservation>,
+    ) -> Arc<Listener> {
         let pending = Pending {
+            view,
             closed: self.closed.load(Ordering::Acquire),
             ..Pending::default()
         };
@@ -228,7 +239,7 @@ fn covers(watched: &str, uri: &str) -> bool {
 pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, RpcError> {
     if let Some(session) = request.session() {
         let place = engine.listeners.open(request.caller())?;
-        let listener = listener_of(engine, session)?;
+        let listener = listener_of(engine, session, &request)?;
         let stream = listener.take_over();
         let listening = Listening::new(engine, listener, place, request);
         return Ok(Replies::from_source(listening.of_session(stream)));
@@ -298,7 +309,8 @@ fn open(
     place: Reservation,
     request: Request,
 ) -> Replies {
-    let listener = engine.listeners.add(filter, Some(counted));
+    let view = engine.view(&request);
+    let listener = engine.listeners.add(filter, view, Some(counted));
     Replies::from_source(Listening::new(engine, listener, place, request))
 }
 
@@ -342,7 +354,7 @@ pub(crate) fn watch(engine: &Arc<Engine>, request: Request) -> Result<Replies, R
 fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(), RpcError> {
     let no_session = || RpcError::invalid_request("this needs a session");
     let session = request.session().ok_or_else(no_session)?;
-    let listener = listener_of(engine, session)?;
+    let listener = listener_of(engine, session, request)?;
     let mut filter = listener.filter();
     let watched = filter.resource_subscriptions.get_or_insert_default();
     if watched.contains(&uri) {
@@ -385,14 +397,23 @@ pub(crate) fn unwatch(request: &Request) -> Result<(), RpcError> {
 }
 
 /// What tells a session of changes: of every list, and of the resources it watches.
-fn listener_of(engine: &Arc<Engine>, session: &Session) -> Result<Arc<Listener>, RpcError> {
+fn listener_of(
+    engine: &Arc<Engine>,
+    session: &Session,
+    request: &Request,
+) -> Result<Arc<Listener>, RpcError> {
     let live = session.live()?;
+    if let Some(known) = live.known_listener() {
+        return Ok(known);
+    }
+    // The program's own rule may decide this, so nothing is locked meanwhile.
+    let view = engine.view(request);
     Ok(live.listener(|| {
         let mut filter = SubscriptionFilter::default();
         filter.tools_list_changed = Some(true);
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
-        let listener = engine.listeners.add(filter, None);
+        let listener = engine.listeners.add(filter, view, None);
         // What changed before the client came to listen: it may have listed already, even on a server before this one.
         let changed = engine.catalog().changed_since(session.made());
         let mut pending = listener.lock();

@@ -35,6 +35,10 @@ pub(super) struct Listening {
 /// What is to be told.
 enum News {
     Reply(Reply),
+    /// Tools that everybody sees have changed; or else only others, which the caller may or may not see.
+    Tools {
+        for_all: bool,
+    },
     /// A resource that the caller may or may not read.
     Unsure(String),
 }
@@ -80,6 +84,11 @@ impl Listening {
             }
             match self.pending(cx) {
                 Some(News::Reply(reply)) => return Some(reply),
+                Some(News::Tools { for_all }) => {
+                    if self.sees_others() || for_all {
+                        return Some(Reply::notify(notification::TOOLS_CHANGED, &json!({})));
+                    }
+                }
                 Some(News::Unsure(uri)) => {
                     let check = self.engine.try_read(&uri, &self.request);
                     self.checking = Some((uri, check));
@@ -87,6 +96,14 @@ impl Listening {
                 None => return None,
             }
         }
+    }
+
+    /// Does the caller see other tools than when it was last told, of those that not everybody sees? The program's own rule
+    /// may decide that, so nothing is locked meanwhile.
+    fn sees_others(&self) -> bool {
+        let view = self.engine.view(&self.request);
+        let mut pending = self.listener.lock();
+        std::mem::replace(&mut pending.view, view) != view
     }
 
     /// The changed resource that was looked at, if the caller may read it.
@@ -110,8 +127,11 @@ impl Listening {
         if pending.streams != self.stream {
             return None;
         }
+        let for_all = std::mem::take(&mut pending.lists.tools);
+        if std::mem::take(&mut pending.lists.for_some) || for_all {
+            return Some(News::Tools { for_all });
+        }
         let lists = [
-            (&mut pending.lists.tools, notification::TOOLS_CHANGED),
             (&mut pending.lists.prompts, notification::PROMPTS_CHANGED),
             (
                 &mut pending.lists.resources,

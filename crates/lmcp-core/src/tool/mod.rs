@@ -274,7 +274,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Only callers with one of these roles see it and can call it; to others, and to all who have no role, it is not
+    /// Only callers with one of these roles, by their credentials ([`Principal`](crate::Principal)) or their
+    /// [`Identity`](crate::Identity), see it and can call it; to others, and to all who have no role, it is not
     /// there. See [`Caller::role`](crate::Caller::role).
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
@@ -377,6 +378,7 @@ impl AnyTool {
                 .map_err(|err| wrong(format!("its output schema, {err}")))?;
         }
         Ok(CheckedTool {
+            number: 0,
             spec,
             arguments,
             mirrored,
@@ -397,6 +399,8 @@ impl fmt::Debug for AnyTool {
 
 /// A tool that clients may see.
 pub(crate) struct CheckedTool {
+    /// Tells it from all others that its catalog ever had, those of its name among them.
+    pub(crate) number: u64,
     pub(crate) spec: wire::Tool,
     pub(crate) arguments: Schema,
     /// The arguments that HTTP clients repeat in headers.

@@ -1,15 +1,14 @@
 //! Who may come in, on sockets that want to know: the first line says it, and nothing is read before that.
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
 };
 
+use bytes::Buf as _;
 use lmcp_wire::{
     RpcError,
     greeting::{Greeting, Welcome},
@@ -22,8 +21,10 @@ use tokio::{
 
 use super::framing::{Frame, Framer};
 use crate::{
-    caller::{Caller, Process},
+    authenticate::Authenticator,
+    caller::Caller,
     limits::Limits,
+    peer::{Peer, Process},
     throttle::Throttle,
 };
 
@@ -40,39 +41,6 @@ pub trait Gate: Send + Sync + 'static {
 /// [gone](Caller::gone).
 pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Caller, RpcError>> + Send + 'a>>;
 
-/// Who connected, as the kernel says.
-#[derive(Debug)]
-pub struct Peer {
-    process: Process,
-    socket: OwnedFd,
-    taken: Instant,
-}
-
-impl Peer {
-    pub(super) fn new(process: Process, socket: OwnedFd) -> Self {
-        Self {
-            process,
-            socket,
-            taken: Instant::now(),
-        }
-    }
-
-    /// How long ago the connection was taken.
-    pub fn age(&self) -> Duration {
-        self.taken.elapsed()
-    }
-
-    /// The process that connected. It may have ended since, and its number be another's.
-    pub fn process(&self) -> Process {
-        self.process
-    }
-
-    /// The connection, to ask the kernel more about it. Nothing is to be read or written there.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 /// Logs who was not let in. A process that tries again and again does not fill the log.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<Throttle>);
@@ -87,8 +55,103 @@ impl Refusals {
     }
 }
 
+/// Who lets connections in.
+#[derive(Clone)]
+pub(super) enum Keeper {
+    /// Whom the token of a greeting belongs to. Everybody must greet.
+    Gate(Arc<dyn Gate>),
+    /// Whoever the program says it is. Who has a token greets with it.
+    Authenticator(Authenticator),
+}
+
 /// Longer than any greeting.
 const GREETING_BYTES: usize = 4096;
+
+/// Asks the program who connected, with the token of a greeting where the first line is one. Any other line is left in the
+/// framer. `greeted` is set as soon as a line came, or none in time: a peer may say nothing for long.
+pub(super) async fn ask(
+    authenticator: &Authenticator,
+    caller: Caller,
+    (reader, writer): (
+        &mut (impl AsyncRead + Unpin),
+        &mut (impl AsyncWrite + Unpin),
+    ),
+    (greeted, refusals): (&AtomicBool, &Refusals),
+    limits: &Limits,
+) -> Option<(Caller, Framer)> {
+    let mut framer = Framer::new(limits.line_bytes);
+    let line = timeout(limits.header_wait, greeting(reader, &mut framer)).await;
+    let greeting = match line {
+        Ok(Some(greeting)) => greeting,
+        // It went away without a word.
+        Ok(None) => return None,
+        Err(_) => None,
+    };
+    greeted.store(true, Ordering::Relaxed);
+    let process = caller.peer();
+    let shown = match &greeting {
+        Some(greeting) => caller.showing(greeting.token()),
+        None => caller,
+    };
+    let asked = timeout(limits.auth_wait, authenticator.ask(shown)).await;
+    let mut said = Vec::new();
+    let passed = match asked {
+        Ok(Ok(caller)) => {
+            if greeting.is_some_and(|greeting| greeting.wants_welcome()) {
+                let name = caller.principal().unwrap_or("anyone");
+                let welcome = Welcome::new(name, name, caller.role().unwrap_or_default());
+                jsonrpc::append(&mut said, &welcome);
+                said.push(b'\n');
+            }
+            Some((caller, framer))
+        }
+        refused => {
+            let error = match refused {
+                Ok(Err(challenge)) => challenge.error().clone(),
+                _ => RpcError::internal("nobody could tell in time who calls"),
+            };
+            if let Some(process) = process {
+                refusals.log(process, &error);
+            }
+            said = jsonrpc::error(None, &error);
+            said.push(b'\n');
+            None
+        }
+    };
+    let written = timeout(limits.header_wait, writer.write_all(&said)).await;
+    passed.filter(|_| matches!(written, Ok(Ok(()))))
+}
+
+/// The greeting that the first line is, if it is one. `None`: there is no line at all.
+async fn greeting(
+    reader: &mut (impl AsyncRead + Unpin),
+    framer: &mut Framer,
+) -> Option<Option<Greeting>> {
+    loop {
+        let (read, is_empty) = {
+            let buffer = framer.buffer();
+            let end = memchr::memchr(b'\n', buffer);
+            if let Some(end) = end.filter(|end| *end <= GREETING_BYTES) {
+                let greeting = Greeting::parse(&buffer[..end]);
+                if greeting.is_some() {
+                    buffer.advance(end + 1);
+                }
+                return Some(greeting);
+            }
+            if buffer.len() > GREETING_BYTES {
+                return Some(None);
+            }
+            let before = buffer.len();
+            (reader.read_buf(buffer).await, before == 0)
+        };
+        match read {
+            Ok(1..) => {}
+            // What was said last is answered all the same.
+            _ if !is_empty => return Some(None),
+            _ => return None,
+        }
+    }
+}
 
 /// Reads the first line and asks the gate. What was read behind it is left in the framer. `greeted` is set as soon as
 /// somebody has said who calls, however long the gate takes to answer.

@@ -33,11 +33,10 @@ use super::{
 use crate::{
     budget::{Account, CALL_BYTES},
     caller::Caller,
-    endpoint::Endpoint,
+    endpoint::{Endpoint, Messages},
     era,
     limits::Limits,
     message::{Message, MessageKind},
-    messages::Messages,
     request::Request,
     session::Session,
 };

@@ -6,7 +6,6 @@ mod gate;
 mod in_flight;
 mod intake;
 mod lines;
-mod local_peer;
 mod outgoing;
 mod pair;
 mod socket_file;
@@ -14,11 +13,13 @@ mod stdio;
 mod unix;
 
 pub use framing::{Frame, Framer};
-pub use gate::{Admitting, Gate, Peer};
-pub use local_peer::{CheckingLocalPeer, LocalPeer, LocalSocket};
+pub use gate::{Admitting, Gate};
 pub use pair::{Pair, pair};
 pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
 pub use unix::{Unix, unix};
 
-pub use crate::endpoint::Transport;
+pub use crate::{
+    endpoint::Transport,
+    peer::{CheckingLocalPeer, LocalPeer, LocalSocket, Peer},
+};

@@ -23,14 +23,16 @@ use tokio::{
 use super::{
     Gate,
     connections::{self, Connections},
-    gate::{self, Peer, Refusals},
+    gate::{self, Keeper, Refusals},
     pair,
     socket_file::{SocketFile, bind},
 };
 use crate::{
-    caller::{Caller, Process},
+    authenticate::{Authenticate, Authenticator},
+    caller::Caller,
     endpoint::{Endpoint, Transport},
     error::Error,
+    peer::{Peer, Process},
     spawn::Tasks,
     throttle::Throttle,
     workplace::{Looked, Workplace},
@@ -55,7 +57,7 @@ pub struct Unix {
     path: PathBuf,
     /// Absent where the socket is somebody else's.
     file: Option<SocketFile>,
-    gate: Option<Arc<dyn Gate>>,
+    keeper: Option<Keeper>,
     idle: Option<Duration>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -66,7 +68,7 @@ impl Unix {
             listener,
             path,
             file,
-            gate: None,
+            keeper: None,
             idle: None,
             stop: Box::pin(std::future::pending()),
         }
@@ -104,7 +106,16 @@ impl Unix {
     /// Lets in only whom this gate knows. Each connection begins with a line that says who calls.
     #[must_use]
     pub fn gate(mut self, gate: Arc<dyn Gate>) -> Self {
-        self.gate = Some(gate);
+        self.keeper = Some(Keeper::Gate(gate));
+        self
+    }
+
+    /// Lets in whom the program knows: by the process at the other end ([`Caller::peer`]), or by a token, which a first line
+    /// shows ([`Caller::bearer`]): `{"lmcp_identity": TOKEN}`. It is asked once for each connection; in place of a
+    /// [gate](Self::gate).
+    #[must_use]
+    pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
+        self.keeper = Some(Keeper::Authenticator(Authenticator::new(authenticate)));
         self
     }
 
@@ -173,7 +184,7 @@ impl Transport for Unix {
                 refusals: Arc::clone(&refusals),
                 closing: closing.clone(),
             };
-            let Some(gate) = self.gate.clone() else {
+            let Some(keeper) = self.keeper.clone() else {
                 let task = connections.spawn(async move {
                     visit.serve(stream).await;
                     drop(place);
@@ -186,7 +197,7 @@ impl Transport for Unix {
             let greeted = Arc::new(AtomicBool::new(false));
             let known = Arc::clone(&greeted);
             let task = connections.spawn(async move {
-                visit.serve_known(stream, gate, &known).await;
+                visit.serve_known(stream, keeper, &known).await;
                 drop(place);
             });
             open.abort_with(number, task.clone());
@@ -273,20 +284,31 @@ impl Visit {
         connection.serve_until(self.server, self.closing).await;
     }
 
-    /// The same for those whom a gate knows.
-    async fn serve_known(self, stream: UnixStream, gate: Arc<dyn Gate>, greeted: &AtomicBool) {
+    /// The same for those whom a gate or the program knows.
+    async fn serve_known(self, stream: UnixStream, keeper: Keeper, greeted: &AtomicBool) {
         let Some((peer, workplace)) = self.admitted(&stream).await else {
             return;
         };
         let (mut reader, mut writer) = stream.into_split();
         let ends = (&mut reader, &mut writer);
         let told = (greeted, &*self.refusals);
-        let passed = gate::pass(&gate, peer, ends, told, self.server.limits()).await;
+        let limits = self.server.limits();
+        let passed = match &keeper {
+            Keeper::Gate(gate) => {
+                let passed = gate::pass(gate, peer, ends, told, limits).await;
+                passed.map(|(caller, framer)| (settled(caller, workplace), framer))
+            }
+            Keeper::Authenticator(authenticator) => {
+                let Process { uid, pid } = peer.process();
+                drop(peer);
+                let caller = settled(Caller::process(uid, pid), workplace);
+                gate::ask(authenticator, caller, ends, told, limits).await
+            }
+        };
         let Some((caller, framer)) = passed else {
             return;
         };
         self.seen.said_something();
-        let caller = settled(caller, workplace);
         let connection = pair(reader, writer, caller.clone()).after(framer);
         let connection = connection.seen_as(self.seen);
         tokio::select! {

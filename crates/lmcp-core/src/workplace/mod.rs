@@ -23,7 +23,7 @@ use rustix::{
 
 pub use variables::is_of_session;
 
-use crate::caller::Process;
+use crate::peer::Process;
 
 /// Where a caller works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

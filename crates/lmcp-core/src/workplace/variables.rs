@@ -135,6 +135,8 @@ const SECRET: &[&str] = &[
     "CREDENTIAL",
     "_PWD",
     "COOKIE",
+    "JWT",
+    "BEARER",
 ];
 
 /// All of them together, in bytes; of more, those that come first by name.
@@ -150,7 +152,9 @@ pub fn is_of_session(name: &str) -> bool {
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    SECRET.iter().any(|word| name.contains(word)) || name.ends_with("AUTH")
+    // A word of three letters is in many others.
+    let has_pin = name.split('_').any(|part| part == "PIN");
+    SECRET.iter().any(|word| name.contains(word)) || name.ends_with("AUTH") || has_pin
 }
 
 /// Does an address in it name a user? `http://ann:hush@proxy.example` has a password, and with some servers the user alone is
@@ -237,6 +241,11 @@ mod tests {
             "UV_X_AUTH",
             "AWS_SECRET_ACCESS_KEY",
             "MYSQL_PWD",
+            "UV_INDEX_OURS_JWT",
+            "PIP_BEARER_OURS",
+            "CONDA_PIN",
+            "MISE_PIN_OURS",
+            "POETRY_COOKIES",
             "DIRENV_DIFF",
             "LD_PRELOAD",
             "BASH_ENV",

@@ -1,7 +1,11 @@
 //! The client in the same process, as an author's own tests use it.
 
-use lmcp_core::{Cx, NoArgs, Tool, ToolResult, client::Event};
-use lmcp_wire::LoggingLevel;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lmcp_core::{
+    Cx, Endpoint, NoArgs, Page, Payload, Replies, Request, Service, Tool, ToolResult, client::Event,
+};
+use lmcp_wire::{LoggingLevel, discover::CacheHint};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -127,4 +131,23 @@ async fn clients_of_one_server_are_independent() {
     let result = server.client().call_tool("quick", json!({})).await.unwrap();
     assert_eq!(result.content[0].as_text(), Some("quick"));
     assert!(watcher.is_running());
+}
+
+/// Pages without end, each of a megabyte.
+struct Endless(AtomicUsize);
+
+impl Service for Endless {
+    fn call(&self, _: Request) -> Replies {
+        let tool = lmcp_wire::Tool::new("x".repeat(1 << 20), json!({}));
+        let next = self.0.fetch_add(1, Ordering::Relaxed).to_string();
+        let page = Page::new("tools", &[tool], Some(next));
+        Replies::done(Payload::List(page, CacheHint::private(0)))
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_an_error() {
+    let client = Endpoint::new(Endless(AtomicUsize::new(0))).client();
+    let words = client.list_tools().await.unwrap_err().to_string();
+    assert!(words.contains("has more than 67108864 bytes"), "{words}");
 }

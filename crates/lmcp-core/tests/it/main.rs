@@ -32,3 +32,4 @@ mod subscribe;
 mod support;
 mod tasks;
 mod unix;
+mod who;

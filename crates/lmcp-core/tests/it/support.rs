@@ -228,9 +228,14 @@ impl Serving {
 
 /// Serves over a pipe in memory.
 pub(crate) fn connect(server: &Handle) -> (Peer, Serving) {
+    connect_as(server, Caller::new(CallerTransport::Memory))
+}
+
+/// The same for somebody in particular.
+pub(crate) fn connect_as(server: &Handle, caller: Caller) -> (Peer, Serving) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
-    let (server, caller) = (server.clone(), Caller::new(CallerTransport::Memory));
+    let server = server.clone();
     let serving = Serving::start(async move { server.serve(pair(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     (Peer::new(reader, writer), serving)

@@ -26,3 +26,4 @@ mod shutdown;
 mod streams;
 mod support;
 mod visitor;
+mod who;

@@ -44,7 +44,12 @@ impl Visitor {
 
     /// For servers that know callers by the header `x-user`.
     pub(crate) async fn as_user(running: &Running, user: &str) -> Self {
-        let post = opening(NEWEST, "visitor", json!({})).with("x-user", user);
+        Self::showing(running, "x-user", user).await
+    }
+
+    /// For servers that know callers by some header.
+    pub(crate) async fn showing(running: &Running, header: &str, value: &str) -> Self {
+        let post = opening(NEWEST, "visitor", json!({})).with(header, value);
         let answer = running.ask(&post).await;
         let session = answer.head.get("mcp-session-id");
         Self {

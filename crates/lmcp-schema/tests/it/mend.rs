@@ -203,6 +203,27 @@ fn other_names_are_taken_and_never_instead_of_the_right_one() {
 }
 
 #[test]
+fn a_name_with_null_says_nothing_beside_another_for_the_same() {
+    let mend = |sent: Value| {
+        schema()
+            .mend(sent, &aliases())
+            .map_err(|wrong| wrong.to_string())
+    };
+    let right = json!({ "path": "a", "content": "x" });
+    for sent in [
+        json!({ "path": null, "file_path": "a", "content": "x" }),
+        json!({ "path": "a", "file_path": null, "content": "x" }),
+        json!({ "file_path": null, "filename": "a", "content": "x" }),
+        json!({ "file_path": "a", "filename": null, "content": "x" }),
+        json!({ "path": "a", "content": "x", "Cursor": null }),
+    ] {
+        assert_eq!(mend(sent.clone()), Ok(right.clone()), "{sent}");
+    }
+    let nothing = mend(json!({ "path": null, "file_path": null, "content": "x" })).unwrap_err();
+    assert_eq!(nothing, "`/path`: expected string, got null");
+}
+
+#[test]
 fn an_alias_of_an_open_schema_is_taken_where_the_schema_refuses_it() {
     let schema = Schema::compile_input(json!({
         "type": "object",

@@ -107,8 +107,9 @@ pub(super) fn settle(
             replaced.note = Some("what somebody else appended meanwhile could not be kept");
         }
     }
+    // That removes the old files, which a sweep would look at otherwise.
+    drop(drafts);
     folders.into_iter().for_each(Folder::sweep);
-    // Dropping the drafts removes the old files.
     Ok(all)
 }
 
@@ -231,7 +232,7 @@ mod tests {
     /// A file as it was read, and held.
     fn read(target: &Target<'_>) -> (Found, Held) {
         let held = Held::take(target, &[], &Waiting::default());
-        (target.read(99).unwrap().unwrap(), held)
+        (target.read(&held, 99).unwrap().unwrap(), held)
     }
 
     fn change<'a>(target: &'a Target<'a>, (found, held): &'a (Found, Held)) -> Change<'a> {

@@ -31,6 +31,26 @@ pub(crate) struct Held {
 /// Device and inode.
 type Id = (u64, u64);
 
+/// Files that were displaced, and have no name any more. To close such a one frees its place on the disk, which takes
+/// longer than all else but waiting for the disk, so that is done behind the answer. Nobody who comes to the name meets it.
+#[derive(Debug)]
+pub(crate) struct Displaced(Vec<Held>);
+
+impl Displaced {
+    /// Those of what was held. The others are let go at once: whoever comes next waits for them.
+    pub(crate) fn of(mut held: Vec<Held>) -> Self {
+        held.retain(Held::is_displaced);
+        Self(held)
+    }
+
+    /// Closes them, on another thread.
+    pub(crate) fn let_go(self) {
+        if !self.0.is_empty() {
+            tokio::task::spawn_blocking(move || drop(self));
+        }
+    }
+}
+
 /// Those who wait for a lock, each in a thread, because only a thread can stop waiting for one.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -62,6 +82,12 @@ impl Held {
     pub(super) fn file(&self, id: Id) -> Option<&File> {
         let (file, own) = self.file.as_ref()?;
         (*own == id).then_some(file)
+    }
+
+    fn is_displaced(&self) -> bool {
+        let file = self.file.as_ref();
+        let stat = file.and_then(|(file, _)| rustix::fs::fstat(file).ok());
+        stat.is_some_and(|stat| stat.st_nlink == 0)
     }
 
     fn id(&self) -> Option<Id> {

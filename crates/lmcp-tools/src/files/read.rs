@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Host,
     answer::Answer,
+    at_hand::SMALL_BYTES,
     files::{
         hash,
         kind::{HEAD_BYTES, Kind, PDF},
@@ -175,19 +176,20 @@ async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> 
     }
     let here = host.here(&cx, wanted.paths()).await?;
     let room = Room::of(&cx);
-    match &wanted {
-        Wanted::One(path) if host.roots.is_at_hand(&here, path) => {
-            let mut memory = Memory::of(&cx);
-            Reader::new(&host, &here, (slice, form), &cx, room, &mut memory).read(&wanted)
-        }
-        Wanted::One(_) | Wanted::Many(_) => {
-            let own = cx.clone();
-            let read = move |memory: &mut Memory| {
-                Reader::new(&host, &here, (slice, form), &own, room, memory).read(&wanted)
-            };
-            blocking_within(&cx, read).await
+    if let Wanted::One(path) = &wanted
+        && host.roots.is_at_hand(&here, path)
+    {
+        let mut memory = Memory::of(&cx);
+        let reader = Reader::new(&host, &here, (slice, form), &cx, room, &mut memory);
+        if let Some(answer) = reader.read_at_once(path) {
+            return answer;
         }
     }
+    let own = cx.clone();
+    let read = move |memory: &mut Memory| {
+        Reader::new(&host, &here, (slice, form), &own, room, memory).read(&wanted)
+    };
+    blocking_within(&cx, read).await
 }
 
 /// Files that one call reads.
@@ -222,6 +224,8 @@ struct Reader<'a> {
     images: Vec<Content>,
     /// How many bytes of images still fit.
     image_bytes: u64,
+    /// Must the work be short, because other calls wait for this thread?
+    at_once: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -243,6 +247,7 @@ impl<'a> Reader<'a> {
             room,
             images: Vec::new(),
             image_bytes: IMAGE_BYTES,
+            at_once: false,
         }
     }
 
@@ -250,6 +255,19 @@ impl<'a> Reader<'a> {
         match wanted {
             Wanted::One(path) => self.read_one(path),
             Wanted::Many(paths) => self.read_many(paths),
+        }
+    }
+
+    /// Reads a file that was small a moment ago. `None` if another one has taken its place that is not.
+    fn read_at_once(mut self, path: &str) -> Option<ToolResult<Answer<Files>>> {
+        self.at_once = true;
+        let room = self.room;
+        let file = self.file(path, &room);
+        match file {
+            Ok(file) => Some(Ok(self.answer(vec![file], false))),
+            // The flag is gone if the work was too long to be begun.
+            Err(_) if !self.at_once => None,
+            Err(err) => Some(Err(err)),
         }
     }
 
@@ -297,10 +315,20 @@ impl<'a> Reader<'a> {
         Ok(file)
     }
 
+    /// Ends work that must be done at once and is not short.
+    fn expect_short(&mut self, is_short: bool) -> ToolResult<()> {
+        if self.at_once && !is_short {
+            self.at_once = false;
+            return Err(ToolError::new("the file was exchanged for a larger one"));
+        }
+        Ok(())
+    }
+
     fn file(&mut self, path: &str, room: &Room) -> ToolResult<FileRead> {
         let place = self.host.roots.find(self.here, path)?;
         let (file, stat) = place.open_file(self.host.hard_links())?;
         let cannot = |err| cannot_read(&place, err);
+        self.expect_short(size_of(&stat) <= SMALL_BYTES)?;
         let source = Source::new(file, size_of(&stat), |bytes| self.memory.need(bytes));
         let mut source = source.map_err(cannot)?;
         let mut read = FileRead {
@@ -312,6 +340,7 @@ impl<'a> Reader<'a> {
         let head = &head[..head.len().min(HEAD_BYTES)];
         let (kind, mark) = (Kind::of(head), Encoding::by_mark(head));
         let is_too_large = image::is_too_large(head, size_of(&stat));
+        self.expect_short(!is_too_large)?;
         match kind {
             _ if self.form != Form::Text => {
                 self.slice

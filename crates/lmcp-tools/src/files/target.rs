@@ -6,8 +6,11 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
-    io::Read as _,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    io::{self, Read as _},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    },
 };
 
 use lmcp_core::{ToolError, ToolResult};
@@ -16,7 +19,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{hash, locks::Key};
+use super::{atomic::size_of, hash, hold::Held, locks::Key};
 use crate::roots::{HardLinks, Place};
 
 #[derive(Debug)]
@@ -112,14 +115,37 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The whole file, if there is one.
+    /// The whole file, if there is one: through what is held, if that is it.
     ///
     /// # Errors
     /// As for [`Target::look`]; or it is larger than `limit` bytes.
-    pub(crate) fn read(&self, limit: u64) -> ToolResult<Option<Found>> {
-        if self.look()?.is_none() {
+    pub(crate) fn read(&self, held: &Held, limit: u64) -> ToolResult<Option<Found>> {
+        let Some(stat) = self.look()? else {
             return Ok(None);
+        };
+        self.read_seen(stat, held, limit).map(Some)
+    }
+
+    /// The same of one that was looked at.
+    ///
+    /// # Errors
+    /// It is larger than `limit` bytes, is not there any more, or may not be read.
+    pub(crate) fn read_seen(&self, stat: Stat, held: &Held, limit: u64) -> ToolResult<Found> {
+        let size = size_of(&stat);
+        if size > limit {
+            return Err(self.too_large(limit));
         }
+        match held.file(id_of(&stat)) {
+            // Some file systems say 0 of what they make up when it is read.
+            Some(file) if size > 0 => {
+                let bytes = read_at_most(file, size).map_err(|err| self.unreadable(err))?;
+                Ok(Found { bytes, stat })
+            }
+            _ => self.read_opened(limit),
+        }
+    }
+
+    fn read_opened(&self, limit: u64) -> ToolResult<Found> {
         let file = match self.open(OFlags::RDONLY) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::LOOP) => return Err(self.changed()),
@@ -131,18 +157,23 @@ impl<'a> Target<'a> {
             Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(64 << 20));
         file.take(limit + 1)
             .read_to_end(&mut bytes)
-            .map_err(|err| {
-                ToolError::new(format!("cannot read `{}`", self.place.shown().display()))
-                    .source(err)
-            })?;
+            .map_err(|err| self.unreadable(err))?;
         if bytes.len() as u64 > limit {
-            return Err(ToolError::new(format!(
-                "`{}` is larger than {limit} bytes, too large for this",
-                self.place.shown().display()
-            ))
-            .hint("change it with a command such as sed, or split it first"));
+            return Err(self.too_large(limit));
         }
-        Ok(Some(Found { bytes, stat }))
+        Ok(Found { bytes, stat })
+    }
+
+    fn unreadable(&self, err: io::Error) -> ToolError {
+        ToolError::new(format!("cannot read `{}`", self.place.shown().display())).source(err)
+    }
+
+    fn too_large(&self, limit: u64) -> ToolError {
+        ToolError::new(format!(
+            "`{}` is larger than {limit} bytes, too large for this",
+            self.place.shown().display()
+        ))
+        .hint("change it with a command such as sed, or split it first")
     }
 
     /// Opens what stands there, if it is no link.
@@ -212,6 +243,22 @@ impl Found {
 /// Which file it is.
 pub(super) fn id_of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
+}
+
+/// The first bytes of a file, all of them if it has not been cut since it was looked at.
+fn read_at_most(file: &File, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(err),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// What changes with the content of a file. A change shortly after another may leave it as it was.

@@ -16,7 +16,7 @@ use super::{
     charset,
     exchange::Change,
     hash,
-    hold::Held,
+    hold::{Displaced, Held},
     target::{Found, Parents, Target, id_of},
     text,
 };
@@ -95,7 +95,7 @@ async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written
     let mode = args.mode()?;
     let here = host.here(&cx, [args.path.as_str()]).await?;
     let own = cx.clone();
-    blocking_within(&cx, move |memory| {
+    let done = blocking_within(&cx, move |memory| {
         memory.need(args.weight(&host, &here, mode))?;
         Writing {
             host: &host,
@@ -105,8 +105,10 @@ async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written
             cx: &own,
         }
         .run(mode)
-    })
-    .await
+    });
+    let (answer, displaced) = done.await?;
+    displaced.let_go();
+    Ok(answer)
 }
 
 /// One call at work.
@@ -128,7 +130,7 @@ enum Done {
 }
 
 impl Writing<'_> {
-    fn run(self, mode: WriteMode) -> ToolResult<Answer<Written>> {
+    fn run(self, mode: WriteMode) -> ToolResult<(Answer<Written>, Displaced)> {
         let place = self.host.roots.find(self.here, &self.args.path)?;
         let parents = if self.args.parents {
             Parents::Make
@@ -139,11 +141,12 @@ impl Writing<'_> {
         let _alone = self.host.locks.lock([target.key()].into_iter());
         atomic::undisturbed(self.cx, || {
             let held = Held::take(&target, &[], self.host.locks.waiting());
-            match mode {
+            let answer = match mode {
                 WriteMode::Overwrite => self.overwrite(&target, &held),
                 WriteMode::Append => self.append(&target, &held),
                 WriteMode::Create => self.create(&target),
-            }
+            };
+            Ok((answer?, Displaced::of(vec![held])))
         })
     }
 
@@ -165,13 +168,13 @@ impl Writing<'_> {
 
     fn overwrite(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
         if self.args.if_hash.is_some() {
-            let found = self.expected(target)?;
+            let found = self.expected(target, held)?;
             return self.replace(target, held, &found, (0, self.content.clone()));
         }
         let stat = target.look()?;
         let old = match &stat {
             Some(stat) if self.host.remembers(size_of(stat)) => {
-                target.read(size_of(stat)).ok().flatten()
+                target.read_seen(*stat, held, size_of(stat)).ok()
             }
             _ => None,
         };
@@ -192,11 +195,13 @@ impl Writing<'_> {
 
     fn append(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
         let found = if self.args.if_hash.is_some() {
-            Some(self.expected(target)?)
+            Some(self.expected(target, held)?)
         } else {
             // Other names of a file keep what they had, so it is replaced.
             match target.look()? {
-                Some(stat) if stat.st_nlink > 1 => target.read(LARGEST_HASHED)?,
+                Some(stat) if stat.st_nlink > 1 => {
+                    Some(target.read_seen(stat, held, LARGEST_HASHED)?)
+                }
                 Some(stat) => return self.append_in_place(target, held, &stat),
                 None => None,
             }
@@ -248,7 +253,7 @@ impl Writing<'_> {
         atomic::append(target, &content)?;
         // It is done, and a file that is too large or may not be read has no hash.
         let whole = if size_of(old) < LARGEST_REREAD {
-            target.read(LARGEST_REREAD).ok().flatten()
+            target.read(held, LARGEST_REREAD).ok().flatten()
         } else {
             None
         };
@@ -293,8 +298,8 @@ impl Writing<'_> {
     }
 
     /// The file, if it is the one that `if_hash` means.
-    fn expected(&self, target: &Target<'_>) -> ToolResult<Found> {
-        let found = target.read(LARGEST_HASHED)?.ok_or_else(|| {
+    fn expected(&self, target: &Target<'_>, held: &Held) -> ToolResult<Found> {
+        let found = target.read(held, LARGEST_HASHED)?.ok_or_else(|| {
             ToolError::new(format!(
                 "`{}` does not exist, so it cannot have the hash in `if_hash`",
                 target.place().shown().display()

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -406,7 +406,7 @@ impl Running {
         self.about.is_answered = true;
         self.about.write(&self.order)?;
         dir::write_whole(self.dir(), dir::END, &serde_json::to_vec(end)?)?;
-        fs::write(self.dir().join(dir::KEPT), self.pid.to_string())
+        dir::write_whole(self.dir(), dir::KEPT, self.pid.to_string().as_bytes())
     }
 
     /// It has ended and left something behind, which is listed from now on and can be stopped. Given back if it has all

@@ -87,6 +87,12 @@ fn refused() -> Result<Calls, BackendError> {
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
     ])?;
+    let leases = SeccompRule::new(vec![SeccompCondition::new(
+        1,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::Eq,
+        libc::F_SETLEASE.unsigned_abs().into(),
+    )?])?;
     Ok(Calls::from([
         (libc::SYS_prlimit64, vec![sets_limit_of_other]),
         (libc::SYS_unshare, vec![makes_user_namespace()?]),
@@ -98,6 +104,8 @@ fn refused() -> Result<Calls, BackendError> {
         (libc::SYS_keyctl, Vec::new()),
         // It tells what is done to files outside; file watchers use `inotify`.
         (libc::SYS_fanotify_init, Vec::new()),
+        // Leave to read is enough to lease a file. Whoever opens it, outside too, then waits for the holder, up to 45 s.
+        (libc::SYS_fcntl, vec![leases]),
     ]))
 }
 

@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -80,11 +81,29 @@ fn too_many(kept: Vec<Ended>, limits: &Kept) -> Vec<PathBuf> {
     doomed
 }
 
+/// How long a folder has been as it is. A confined command can set the time of every folder of its user back; the kernel notes
+/// when that was done.
 fn age(dir: &Path) -> Option<Duration> {
-    fs::metadata(dir).ok()?.modified().ok()?.elapsed().ok()
+    let metadata = fs::metadata(dir).ok()?;
+    let changed = u64::try_from(metadata.ctime()).ok()?;
+    let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(changed))?;
+    changed.max(metadata.modified().ok()?).elapsed().ok()
 }
 
 /// What a file takes on the disk; holes take nothing.
 fn used(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
+    metadata.blocks() * 512
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_was_set_back_makes_nothing_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = fs::File::open(&dir).unwrap();
+        folder.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert!(age(dir.path()).unwrap() < YOUNG);
+    }
 }

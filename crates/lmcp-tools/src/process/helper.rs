@@ -2,10 +2,9 @@
 
 use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
 
-use super::{enter, guard};
+use lmcp_private::guards::GUARD;
 
-/// How this program is called to guard a command.
-pub(super) const GUARD: &str = "__guard";
+use super::{enter, guard};
 
 /// The program that guards commands: the one that runs, called once more with another first argument.
 ///

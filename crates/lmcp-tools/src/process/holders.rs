@@ -21,18 +21,19 @@ use std::{
 };
 
 use lmcp_core::transport::{CheckingLocalPeer, LocalPeer, LocalSocket};
-use lmcp_wire::RpcError;
-use rustix::{
-    fs::{CWD, Dir, Mode, OFlags, openat, readlinkat},
-    process::Pid,
+use lmcp_private::{
+    guards::command_line,
+    processes::{self, Search, is_about_the_process, user},
 };
+use lmcp_wire::RpcError;
+use rustix::process::Pid;
 use tokio::time::sleep;
 
 use super::{
     peers::{self, Confined, Refusal},
     rights::Rights,
     searches::{Pace, Searches},
-    tree::{self, Process},
+    tree::Process,
 };
 
 /// A search among the processes outside reads no more descriptors than this.
@@ -178,7 +179,7 @@ fn search_outside(
 fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
     let (guards, processes) = narrower_guards(rights)?;
     let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
-    let confined = tree::below(&processes, &guards);
+    let confined = processes::below(&processes, &guards);
     let confined = processes.iter().filter(|it| confined.contains(&it.pid));
     let inodes = sockets.iter().map(|socket| socket.inode);
     let mut search = Search::of(inodes, MOST_INSIDE);
@@ -197,9 +198,9 @@ fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Res
 fn narrower_guards(rights: &Rights) -> io::Result<(Vec<Guard>, Vec<Process>)> {
     let (mut guards, mut processes) = (Vec::new(), Vec::new());
     let own = peers::own_line();
-    for pid in tree::numbers()? {
+    for pid in processes::numbers()? {
         processes.extend(Process::of(pid));
-        let command_line = match peers::command_line(pid) {
+        let command_line = match command_line(pid) {
             Ok(line) => line,
             Err(err) if is_about_the_process(&err) => continue,
             Err(err) => return Err(err),
@@ -219,7 +220,7 @@ fn find_outside(
     processes: &[Process],
 ) -> io::Result<HashMap<u64, Vec<Process>>> {
     let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
-    let confined = tree::below(processes, &guards);
+    let confined = processes::below(processes, &guards);
     let outside = processes.iter().filter(|it| !confined.contains(&it.pid));
     // Sockets mostly stay with the user that made them. Other users are looked at where that does not help: they may have
     // a great many open files.
@@ -246,122 +247,6 @@ fn judge(rights: &Rights, holder: Process) -> Result<(), Refusal> {
     is_same.then_some(()).ok_or(Refusal::Ended)
 }
 
-/// Looks for sockets in the descriptors of processes.
-struct Search {
-    /// Those that are looked for, by their numbers, and who holds them.
-    found: HashMap<u64, Vec<Process>>,
-    /// So many more descriptors are read.
-    left: usize,
-}
-
-impl Search {
-    fn of(inodes: impl Iterator<Item = u64>, most: usize) -> Self {
-        Self {
-            found: inodes.map(|inode| (inode, Vec::new())).collect(),
-            left: most,
-        }
-    }
-
-    fn through<'a>(&mut self, processes: impl Iterator<Item = &'a Process>) -> io::Result<()> {
-        for process in processes {
-            match self.look_into(*process, process.pid) {
-                Err(err) if !is_about_the_process(&err) => return Err(err),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The same for processes that may hide something: a thread can have files of its own, and those of a process go on
-    /// when its first thread has ended. Gives those that live and do not show their files.
-    fn through_all_threads<'a>(
-        &mut self,
-        processes: impl Iterator<Item = &'a Process> + Clone,
-    ) -> io::Result<Vec<Pid>> {
-        let mut hidden = Vec::new();
-        // The first threads come first: most processes have no files elsewhere, and what is read has a bound.
-        for process in processes.clone() {
-            if self.is_hidden(*process, process.pid)? {
-                hidden.push(process.pid);
-            }
-        }
-        for process in processes {
-            for thread in threads(process.pid)? {
-                if thread != process.pid && self.is_hidden(*process, thread)? {
-                    hidden.push(process.pid);
-                }
-            }
-        }
-        Ok(hidden)
-    }
-
-    /// Looks into a thread, and tells whether it lives and does not let us.
-    fn is_hidden(&mut self, process: Process, thread: Pid) -> io::Result<bool> {
-        match self.look_into(process, thread) {
-            Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-                let now = Process::of(thread);
-                Ok(now.is_some_and(|now| !now.has_ended()))
-            }
-            Err(err) if !is_about_the_process(&err) => Err(err),
-            _ => Ok(false),
-        }
-    }
-
-    /// The process was there before: if its start is still the same afterwards, it was this one all the time.
-    fn look_into(&mut self, process: Process, thread: Pid) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let path = format!("/proc/{}/task/{thread}/fd", process.pid);
-        let folder = openat(CWD, path, flags, Mode::empty())?;
-        let mut target = Vec::new();
-        for entry in Dir::read_from(&folder)? {
-            let Some(rest) = self.left.checked_sub(1) else {
-                return Ok(());
-            };
-            self.left = rest;
-            let entry = entry?;
-            // It may have been closed.
-            let Ok(link) = readlinkat(&folder, entry.file_name(), target) else {
-                target = Vec::new();
-                continue;
-            };
-            target = link.into_bytes();
-            let inode = socket_number(&target);
-            if let Some(holders) = inode.and_then(|inode| self.found.get_mut(&inode)) {
-                holders.push(process);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The threads of a process. None if it has ended.
-fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    match tree::threads(process) {
-        Err(err) if is_about_the_process(&err) => Ok(Vec::new()),
-        threads => threads,
-    }
-}
-
-/// The number in `socket:[NUMBER]`.
-fn socket_number(target: &[u8]) -> Option<u64> {
-    let number = target.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
-    std::str::from_utf8(number).ok()?.parse().ok()
-}
-
-/// It has ended, or is not for us to look into: all others can still be looked at.
-fn is_about_the_process(err: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let about = [Errno::NOENT, Errno::SRCH, Errno::ACCESS, Errno::PERM];
-    Errno::from_io_error(err).is_some_and(|err| about.contains(&err))
-}
-
-/// The user of a process. (Who owns its folder in `/proc` is another question: root, if it cannot be dumped.)
-fn user(pid: Pid) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
 /// How many processes and threads were ever started on this machine. `None`: the kernel does not count them.
 fn count_started() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -380,7 +265,7 @@ mod tests {
         process::{geteuid, getpid},
     };
 
-    use super::*;
+    use super::{super::tree, *};
 
     #[test]
     fn the_holder_of_a_socket_is_found() {

@@ -11,9 +11,10 @@ use super::{
     jobs::reach,
     link::Link,
     output::{self, Output},
+    pattern::Pattern,
     search::Watch,
     store::{Job, State, clip},
-    wait::{self, MOST_WAIT, WAIT, Waited, regex},
+    wait::{self, MOST_WAIT, WAIT, Waited},
     words::{Ask, Size},
 };
 use crate::{Host, answer::Answer};
@@ -76,9 +77,9 @@ struct Sent {
 
 async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sent>> {
     let commands = host.commands()?;
-    let wait_for = args.wait_for.as_deref().map(regex).transpose()?;
     let wait = wait::time(args.wait)?;
     let job = commands.store.find(&args.id, &cx.caller().owner())?;
+    let wait_for = Pattern::read(args.wait_for.clone(), &cx).await?;
     if job.state != State::Running {
         return Err(ToolError::new(format!("job `{}` has ended", job.id))
             .hint("job_output tells how, job_stop with restart starts it again"));
@@ -86,7 +87,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     let bytes = send_all(&job, &args).await?;
     let offset = job.output_bytes;
     let said = format!("sent {bytes} bytes to job {}", args.id);
-    let Some(regex) = wait_for else {
+    let Some(pattern) = wait_for else {
         let sent = Sent {
             id: args.id,
             bytes,
@@ -96,7 +97,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
         let text = format!("{said}; job_output with offset={offset} reads the reaction");
         return Ok(Answer::new(sent, text));
     };
-    let watch = Watch::new(regex, offset);
+    let watch = Watch::new(pattern, offset);
     let waited = Waited::until(commands, &job, Some(watch), wait, &cx).await?;
     let (reaction, text) = output::since(&host, job, offset, waited, &cx).await?;
     let sent = Sent {

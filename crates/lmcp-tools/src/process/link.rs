@@ -22,7 +22,10 @@ use super::{
 };
 
 /// A guard answers at once, unless somebody halted it.
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
+
+const NO_WATCHES: &str = "the programs of this user watch as many files as the kernel lets them together \
+                          (fs.epoll.max_user_watches); one of them must close some, or end";
 
 /// A conversation with a guard. Dropping it ends the command, unless that is a job.
 #[derive(Debug)]
@@ -100,7 +103,12 @@ impl Link {
 
     fn over(socket: StdStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self::halves(UnixStream::from_std(socket)?))
+        let socket = UnixStream::from_std(socket).map_err(|err| match err.kind() {
+            // What the kernel says sounds as if a disk were full.
+            kind @ io::ErrorKind::StorageFull => io::Error::new(kind, NO_WATCHES),
+            _ => err,
+        })?;
+        Ok(Self::halves(socket))
     }
 
     fn halves(socket: UnixStream) -> Self {

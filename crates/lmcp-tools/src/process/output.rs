@@ -11,11 +11,12 @@ use super::{
     exit,
     jobs::{how, is_gone, waits},
     page::{From, Page, Read, Which},
+    pattern::Pattern,
     search::{Found, Watch},
     shell::render,
     show,
     store::{Job, State},
-    wait::{self, MOST_WAIT, Outcome, WAIT, Waited, regex},
+    wait::{self, MOST_WAIT, Outcome, WAIT, Waited},
     words::Waits,
 };
 use crate::{Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room};
@@ -116,15 +117,15 @@ pub(super) struct Output {
 async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Output>> {
     let owner = cx.caller().owner();
     let wait = wait::time(args.wait)?;
-    let wait_for = args.wait_for.as_deref().map(regex).transpose()?;
-    let search = args.search.as_deref().map(regex).transpose()?;
     let commands = host.commands()?;
     let job = commands.store.find(&args.id, &owner)?;
+    let wait_for = Pattern::read(args.wait_for, &cx).await?;
+    let search = Pattern::read(args.search, &cx).await?;
     let who = who(&cx);
     let seen = commands.reads.position(&who, &job.id);
-    let watch = wait_for.map(|regex| match args.offset {
-        Some(offset) => Watch::new(regex, offset),
-        None => Watch::after(regex, seen),
+    let watch = wait_for.map(|pattern| match args.offset {
+        Some(offset) => Watch::new(pattern, offset),
+        None => Watch::after(pattern, seen),
     });
     let is_watched = watch.is_some();
     let mut state = if is_watched || args.wait_exit {
@@ -165,7 +166,7 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
         let (job, own, extent) = (job.clone(), cx.clone(), state.extent);
         blocking_within(&cx, move |memory| match view {
             View::Screen => page.screen(&job, extent, &own, memory),
-            View::Text | View::Raw => page.read(&job.dir, search.as_ref(), extent, &own),
+            View::Text | View::Raw => page.read(&job.dir, search.as_deref(), extent, &own),
         })
         .await?
     };

@@ -6,8 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File},
-    io::{self, Read as _},
+    fs,
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt as _,
@@ -15,7 +14,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use lmcp_private::Whose;
+use lmcp_private::{
+    Whose,
+    guards::{command_line, is_guard},
+};
 use lmcp_wire::RpcError;
 use nix::{
     errno::Errno,
@@ -27,16 +29,10 @@ use rustix::{
 };
 use serde_json::json;
 
-use super::{
-    helper::GUARD,
-    rights::{MOST_RIGHTS, Rights},
-    tree::Process,
-};
+use super::{rights::Rights, tree::Process};
 
 /// More generations than anybody has who does not hide something.
 const MOST_GENERATIONS: usize = 256;
-/// Bytes in which the second word of a guard's command line is found: the first is a path.
-const FIRST_WORDS: u64 = 4096 + 64;
 /// So often the line of ancestors is read while it changes, unless that took this many looks at a process.
 const MOST_TRIES: usize = 16;
 const MOST_LOOKS: usize = 2 * MOST_GENERATIONS;
@@ -194,23 +190,6 @@ fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Option<usize>> {
         }
     }
     Some(None)
-}
-
-/// The command line of a process: all of it if it is a guard's, else as much as it takes to see that it is not. Others may
-/// have megabytes there.
-pub(super) fn command_line(process: Pid) -> io::Result<Vec<u8>> {
-    let mut file = File::open(format!("/proc/{process}/cmdline"))?;
-    let mut line = Vec::new();
-    (&mut file).take(FIRST_WORDS).read_to_end(&mut line)?;
-    if is_guard(&line) {
-        file.take(MOST_RIGHTS as u64).read_to_end(&mut line)?;
-    }
-    Ok(line)
-}
-
-fn is_guard(command_line: &[u8]) -> bool {
-    let mut words = command_line.split(|byte| *byte == 0);
-    words.nth(1) == Some(GUARD.as_bytes())
 }
 
 /// Is this the command line of a guard that confines to less than these rights?

@@ -73,7 +73,7 @@ impl Places {
 
     fn check(&self, cx: &Cx, taken: &Counts) -> ToolResult<()> {
         let caller = cx.caller();
-        let is_alone = caller.principal().is_none() && caller.peer().is_none();
+        let is_alone = caller.is_stranger();
         let mine = taken.get(&*caller.owner()).copied().unwrap_or_default();
         let all = taken.values().sum::<usize>();
         let (what, most) = (self.what, self.most);

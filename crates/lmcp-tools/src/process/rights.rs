@@ -6,22 +6,21 @@
 
 use std::{
     fs, io,
+    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
 use lmcp_core::Error;
+use lmcp_private::guards::MOST_RIGHTS;
 use ring::digest::{SHA256, digest};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, statx};
 use serde::{Deserialize, Serialize};
 
 use super::{
     rules::{Decision, Rule},
-    words::{Fence, Folder},
+    words::{Fence, Folder, Id},
 };
 use crate::settings::Settings;
-
-/// Longest form of rights in a record, in bytes: hundreds of roots.
-pub(crate) const MOST_RIGHTS: usize = 64 * 1024;
 
 /// What commands of a server may do. The default is everything: records from before there were rights say nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +72,15 @@ impl Rights {
         self.fence.as_ref()
     }
 
+    /// Does a path without links begin where commands may change something?
+    pub(crate) fn reach(&self, path: &str) -> bool {
+        let fence = self.fence.as_ref();
+        fence.is_none_or(|fence| {
+            let mut folders = fence.write.iter();
+            folders.any(|folder| Path::new(path).starts_with(&folder.path))
+        })
+    }
+
     /// For the command line of a guard, which everybody can read: folders without their names. These can cover others, and
     /// say nothing about being covered.
     pub(super) fn for_command_line(&self) -> String {
@@ -114,35 +122,46 @@ impl Folder {
         // Without links, so that the path says which folders it lies in.
         let path = fs::canonicalize(path)?;
         let found = openat2(CWD, &path, OFlags::PATH, Mode::empty(), AS_WRITTEN)?;
-        let found = fstat(found)?;
-        Ok(Self {
-            path,
-            device: found.st_dev,
-            inode: found.st_ino,
-        })
+        let id = Id::of(found)?;
+        Ok(Self { path, id })
     }
 
     /// Is this one of those folders, or below one of them? One that has been moved or replaced since is not.
     fn is_within(&self, folders: &[Self]) -> bool {
-        let is_one = |found: (u64, u64)| folders.iter().any(|folder| folder.id() == found);
-        let is_still_there = || identity(&self.path) == Some(self.id());
+        let is_one = |found: Id| folders.iter().any(|folder| folder.id == found);
+        let is_still_there = || identity(&self.path) == Some(self.id);
         let mut above = self.path.ancestors().skip(1).filter_map(identity);
-        is_one(self.id()) || is_still_there() && above.any(is_one)
+        is_one(self.id) || is_still_there() && above.any(is_one)
     }
+}
 
-    pub(crate) fn id(&self) -> (u64, u64) {
-        (self.device, self.inode)
+impl Id {
+    /// What tells an open folder from all others, also from those that are made when it is gone.
+    pub(crate) fn of(folder: impl AsFd) -> io::Result<Self> {
+        let found = fstat(&folder)?;
+        let (itself, wanted) = (AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+        // Not every file system, nor every sandbox, tells when something was made.
+        let times = statx(&folder, "", itself, wanted).ok();
+        let times = times.filter(|times| times.stx_mask & wanted.bits() != 0);
+        let born = times.and_then(|times| {
+            let seconds = times.stx_btime.tv_sec.checked_mul(1_000_000_000)?;
+            seconds.checked_add(times.stx_btime.tv_nsec.into())
+        });
+        Ok(Self {
+            device: found.st_dev,
+            inode: found.st_ino,
+            born,
+        })
     }
 }
 
 /// A path without links means the same place to everybody.
 const AS_WRITTEN: ResolveFlags = ResolveFlags::NO_SYMLINKS;
 
-/// Device and inode of what is there; nothing if the way leads through links.
-fn identity(path: &Path) -> Option<(u64, u64)> {
+/// Which folder is there; nothing if the way leads through links.
+fn identity(path: &Path) -> Option<Id> {
     let found = openat2(CWD, path, OFlags::PATH, Mode::empty(), AS_WRITTEN).ok()?;
-    let found = fstat(found).ok()?;
-    Some((found.st_dev, found.st_ino))
+    Id::of(found).ok()
 }
 
 fn folders(paths: &[PathBuf]) -> Result<Vec<Folder>, Error> {
@@ -247,6 +266,30 @@ mod tests {
         fs::remove_file(&inner).unwrap();
         fs::create_dir(&inner).unwrap();
         assert!(!wide.covers(&narrow));
+    }
+
+    #[test]
+    fn a_folder_with_the_number_of_one_that_was_removed_is_another() {
+        let top = tempfile::tempdir().unwrap();
+        let (first, second) = (top.path().join("a"), top.path().join("b"));
+        fs::create_dir(&first).unwrap();
+        let former = rights(&[&first], |_| {});
+        let of = |rights: &Rights| rights.fence().unwrap().write[0].id;
+        let born = of(&former).born;
+        fs::remove_dir(&first).unwrap();
+        // Some file systems use a number again at once.
+        fs::create_dir(&second).unwrap();
+        let mut now = rights(&[&second], |_| {});
+        assert!(!now.covers(&former) && !former.covers(&now));
+        // All that is left to chance is the number.
+        let fence = now.fence.as_mut().unwrap();
+        fence.write[0].id.device = of(&former).device;
+        fence.write[0].id.inode = of(&former).inode;
+        assert_eq!(now.covers(&former), born.is_none());
+        let mut older = now.clone();
+        older.fence.as_mut().unwrap().write[0].id.born = None;
+        assert_eq!(now.covers(&older), born.is_none());
+        assert!(now.covers(&now.clone()));
     }
 
     #[test]

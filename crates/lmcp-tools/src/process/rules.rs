@@ -80,6 +80,7 @@ pub(crate) struct Request<'a> {
 
 /// Lets a command through, asks a person about it, or refuses it.
 pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> ToolResult<()> {
+    expect_short(rules, request.line)?;
     let decision = match decide(rules, request.line) {
         // A variable can turn any program into another: BASH_ENV, LD_PRELOAD, PATH.
         Decision::Allow if !rules.is_empty() && !request.env.is_empty() => Decision::Ask,
@@ -108,6 +109,24 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
         }
     }
 }
+
+/// Taking a line apart takes many times its length.
+fn expect_short(rules: &[Rule], line: Line<'_>) -> ToolResult<()> {
+    let length = match line {
+        Line::Shell(line) => line.len(),
+        Line::Words(words) => words.iter().map(|word| word.len() + 1).sum(),
+    };
+    if rules.is_empty() || length <= MOST_CHECKED {
+        return Ok(());
+    }
+    let words = format!(
+        "this server has rules for commands, and checks those of up to {MOST_CHECKED} bytes; this one has {length}"
+    );
+    Err(ToolError::new(words).hint("give what is long as `stdin`, or in a file"))
+}
+
+/// Bytes of a command that is checked by rules.
+const MOST_CHECKED: usize = 64 * 1024;
 
 impl Line<'_> {
     /// As a person reads it; words that would mean something to a shell in quotes.

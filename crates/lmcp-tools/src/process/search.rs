@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
+    pattern::Pattern,
     plain, show,
     spool::{Record, step_over},
 };
@@ -27,7 +28,7 @@ const SHOWN_LINE: usize = 512;
 /// Waits for a pattern, which may span lines, and what came before with what came after.
 #[derive(Debug)]
 pub(super) struct Watch {
-    regex: Regex,
+    pattern: Pattern,
     offset: u64,
     /// What matches must not end before this.
     seen: u64,
@@ -36,9 +37,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(regex: Regex, offset: u64) -> Self {
+    pub(super) fn new(pattern: Pattern, offset: u64) -> Self {
         Self {
-            regex,
+            pattern,
             offset,
             seen: offset,
             rest: Vec::new(),
@@ -46,10 +47,10 @@ impl Watch {
     }
 
     /// For what comes after this, together with the beginning of the line that it goes on.
-    pub(super) fn after(regex: Regex, seen: u64) -> Self {
+    pub(super) fn after(pattern: Pattern, seen: u64) -> Self {
         Self {
             seen,
-            ..Self::new(regex, seen.saturating_sub(BEGUN_LINE))
+            ..Self::new(pattern, seen.saturating_sub(BEGUN_LINE))
         }
     }
 
@@ -92,7 +93,7 @@ impl Watch {
         let line = old.iter().rposition(|byte| *byte == b'\n');
         let begun = line.map_or(0, |end| end + 1);
         let looked_at = self.rest.get(begun..).unwrap_or_default();
-        let mut found = self.regex.find_iter(looked_at);
+        let mut found = self.pattern.find_iter(looked_at);
         let raw = found.find(|found| begun + found.end() > seen);
         if let Some(found) = raw {
             return Some(show::lossy(found.as_bytes()));
@@ -101,7 +102,7 @@ impl Watch {
             return None;
         }
         let plain = plain::terminal_text(new);
-        let found = self.regex.find(plain.as_bytes())?;
+        let found = self.pattern.find(plain.as_bytes())?;
         Some(show::lossy(found.as_bytes()))
     }
 }

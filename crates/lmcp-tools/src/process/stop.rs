@@ -3,6 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use rustix::process::Pid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -11,10 +12,11 @@ use super::{
     attend::{AFTER_KILL, kill_tree},
     commands::Commands,
     exit::signal_number,
-    jobs::{Listed, fresh, how, is_gone, reach},
+    jobs::{Listed, fresh, how, is_gone},
     link::Link,
     shell::seconds,
     store::{Job, State, clip},
+    unwatched::{self, is_for_want_of_watches},
     words::Ask,
 };
 use crate::{Host, answer::Answer, time::millis};
@@ -121,22 +123,37 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
 }
 
 /// Ends a job whose guard does not do it: somebody halted that, perhaps.
-async fn end_by_force(job: &Job, link: &Link) {
+async fn end_by_force(job: &Job, guard: Option<Pid>) {
     // As long as the guard holds its lock, its number is its own.
-    if let Some(guard) = link.guard().filter(|_| job.is_guarded()) {
+    if let Some(guard) = guard.filter(|_| job.is_guarded()) {
         kill_tree(guard).await;
     }
+}
+
+/// Asks the guard of a job for something. Gives its process, too.
+async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::Answer> {
+    let cannot = |err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err);
+    let mut link = match Link::find(job).await {
+        Err(err) if is_for_want_of_watches(&err) => {
+            return unwatched::ask(job, ask).await.map_err(cannot);
+        }
+        found => found.map_err(cannot)?,
+    };
+    Ok(unwatched::Answer {
+        guard: link.guard(),
+        said: link.ask(ask).await,
+    })
 }
 
 /// Ends everything of a job, and waits until it is gone.
 async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> {
     let asked = async {
         let grace_ms = millis(grace);
-        let mut link = reach(job).await?;
         // The place at the guard is given back at once, for others who come to end it sooner.
-        let asked = match link.ask(&Ask::Stop { grace_ms }).await {
+        let answer = ask(job, &Ask::Stop { grace_ms }).await?;
+        let asked = match answer.said {
             Err(err) if err.kind() == io::ErrorKind::TimedOut => {
-                end_by_force(job, &link).await;
+                end_by_force(job, answer.guard).await;
                 Ok(())
             }
             asked => asked,
@@ -150,19 +167,21 @@ async fn end(commands: &Commands, job: &Job, grace: Duration) -> ToolResult<()> 
             // The guard goes when nothing is left.
             while following.next().await.is_some() {}
         }
-        is_gone(job).await
+        // Where it cannot be followed, its lock tells.
+        while !is_gone(job).await && asked.is_ok() {}
+        !job.is_guarded()
     };
     match timeout(grace + AFTER_KILL, gone).await {
         // It may have ended by itself just when it was asked to.
         Ok(true) => Ok(()),
         Ok(false) | Err(_) => asked.and_then(|()| {
             let words = format!("job `{}` was killed and is still there", job.id);
-            Err(ToolError::new(words).hint("a process that waits for a device cannot be ended"))
+            Err(ToolError::new(words).hint("the kernel may need time to free what it holds; a process that waits for a device cannot be ended"))
         }),
     }
 }
 
 async fn signal(job: &Job, number: i32) -> ToolResult<()> {
-    let sent = reach(job).await?.ask(&Ask::Signal { number }).await;
+    let sent = ask(job, &Ask::Signal { number }).await?.said;
     sent.map_err(|err| ToolError::new(format!("job `{}` cannot be signalled", job.id)).source(err))
 }

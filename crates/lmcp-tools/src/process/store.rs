@@ -14,6 +14,7 @@ use std::{
 };
 
 use lmcp_core::{Cx, Error, ToolError, ToolResult};
+use lmcp_private::guards::MOST_RIGHTS;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ use super::{
     dir, forget, passing,
     places::Counts,
     remove::remove_tree,
-    rights::{MOST_RIGHTS, Rights},
+    rights::Rights,
     spool::OUTPUT,
     words::{End, Order, Size, Stdin},
 };

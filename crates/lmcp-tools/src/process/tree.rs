@@ -1,10 +1,9 @@
 //! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs, io,
-};
+use std::{fs, io};
 
+use lmcp_private::processes;
+pub(super) use lmcp_private::processes::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// All descendants of a process, parents first; none that has ended.
@@ -17,26 +16,6 @@ pub(super) fn descendants(top: Pid) -> Vec<Pid> {
         next += 1;
     }
     found.retain(|pid| !Process::of(*pid).is_none_or(|process| process.has_ended()));
-    found
-}
-
-/// Of some processes those that are below others, by what each of them says of its parent.
-pub(super) fn below(processes: &[Process], tops: &[Pid]) -> HashSet<Pid> {
-    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
-    for process in processes {
-        if let Some(parent) = process.parent {
-            children.entry(parent).or_default().push(process.pid);
-        }
-    }
-    let mut found = HashSet::new();
-    let mut next = tops.to_vec();
-    while let Some(pid) = next.pop() {
-        for child in children.get(&pid).into_iter().flatten() {
-            if found.insert(*child) {
-                next.push(*child);
-            }
-        }
-    }
     found
 }
 
@@ -76,77 +55,8 @@ pub(super) fn is_below(pid: Pid, top: Pid) -> bool {
 
 /// The processes of this system that we can see.
 pub(super) fn all() -> impl Iterator<Item = Process> {
-    let numbers = numbers().into_iter().flatten();
+    let numbers = processes::numbers().into_iter().flatten();
     numbers.filter_map(Process::of)
-}
-
-/// Their numbers.
-pub(super) fn numbers() -> io::Result<impl Iterator<Item = Pid>> {
-    let entries = fs::read_dir("/proc")?.flatten();
-    Ok(entries.filter_map(|entry| number(entry.file_name().to_str()?)))
-}
-
-/// The threads of a process.
-pub(super) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
-    let entries = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
-    Ok(entries
-        .filter_map(|entry| number(entry.file_name().to_str()?))
-        .collect())
-}
-
-/// A process as the kernel lists it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Process {
-    pub(super) pid: Pid,
-    pub(super) parent: Option<Pid>,
-    pub(super) session: Option<Pid>,
-    group: Option<Pid>,
-    /// The group that its terminal gives its keys to.
-    front: Option<Pid>,
-    /// When it was started, in ticks since the system was.
-    pub(super) started: u64,
-    state: char,
-}
-
-impl Process {
-    pub(super) fn of(pid: Pid) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // The name in front may hold anything, so the rest is looked for behind its last bracket.
-        let end = stat.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-        let mut words = rest.split_ascii_whitespace();
-        let state = words.next()?.chars().next()?;
-        let parent = words.next().and_then(number);
-        let group = words.next().and_then(number);
-        let session = words.next().and_then(number);
-        // Between the two is the number of its terminal.
-        let front = words.nth(1).and_then(number);
-        let started = words.nth(13)?.parse().ok()?;
-        Some(Self {
-            pid,
-            parent,
-            session,
-            group,
-            front,
-            started,
-            state,
-        })
-    }
-
-    /// It gets what is typed on its terminal.
-    pub(super) fn is_in_front(&self) -> bool {
-        self.group.is_some() && self.group == self.front
-    }
-
-    /// It waits for something.
-    pub(super) fn is_asleep(&self) -> bool {
-        self.state == 'S'
-    }
-
-    /// It waits for its parent to take note, and does nothing any more.
-    pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
 }
 
 fn children(pid: Pid) -> Vec<Pid> {
@@ -159,7 +69,7 @@ fn children(pid: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     for list in lists {
         match list {
-            Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(number)),
+            Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(processes::number)),
             // A kernel without these lists: every process is asked for its parent.
             Err(err) if err.kind() == io::ErrorKind::NotFound && has_no_lists() => {
                 let children = all().filter(|process| process.parent == Some(pid));
@@ -174,10 +84,4 @@ fn children(pid: Pid) -> Vec<Pid> {
 
 fn has_no_lists() -> bool {
     fs::metadata("/proc/thread-self/children").is_err()
-}
-
-/// Of a process without a terminal, the group in front of it is -1.
-fn number(text: &str) -> Option<Pid> {
-    let number = text.parse().ok().filter(|number| *number > 0)?;
-    Pid::from_raw(number)
 }

@@ -1,9 +1,8 @@
 //! Waiting for a job: for a pattern in its output, for its end, and not longer than somebody wants to wait.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use lmcp_core::{Cx, ToolError, ToolResult};
-use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -14,7 +13,7 @@ use super::{
     search::Watch,
     shell::seconds,
     spool::Record,
-    store::{Job, State, clip},
+    store::{Job, State},
     words::Extent,
 };
 use crate::blocking::blocking;
@@ -56,20 +55,6 @@ pub(super) struct Waited {
 pub(super) fn time(wait: Option<f64>) -> ToolResult<Duration> {
     let wait = wait.map(|time| seconds("wait", time)).transpose()?;
     Ok(wait.unwrap_or(WAIT).min(MOST_WAIT))
-}
-
-/// A pattern for output.
-pub(super) fn regex(pattern: &str) -> ToolResult<Regex> {
-    let built = RegexBuilder::new(pattern)
-        .multi_line(true)
-        .size_limit(1024 * 1024)
-        .dfa_size_limit(1024 * 1024)
-        .build();
-    built.map_err(|err| {
-        let pattern = clip(pattern);
-        ToolError::new(format!("`{pattern}` is not a regular expression"))
-            .source(io::Error::other(clip(&err.to_string())))
-    })
 }
 
 /// What is kept, as the guard knows it: it moves while the job runs.

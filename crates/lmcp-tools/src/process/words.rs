@@ -94,8 +94,19 @@ pub(crate) struct Fence {
 pub(crate) struct Folder {
     #[serde(default, skip_serializing_if = "is_nowhere")]
     pub(crate) path: PathBuf,
+    #[serde(flatten)]
+    pub(crate) id: Id,
+}
+
+/// Which folder it is. The number of a folder that was removed is soon another's, so the time at which it was made is part of
+/// it where the file system knows that; a record from before that was kept is of no folder that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Id {
     pub(crate) device: u64,
     pub(crate) inode: u64,
+    /// In nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) born: Option<i64>,
 }
 
 fn is_nowhere(path: &Path) -> bool {

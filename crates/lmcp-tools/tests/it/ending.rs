@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use lmcp_core::{Caller, CallerTransport, Identity, client::Event};
+use lmcp_core::{Caller, CallerTransport, Identity, Principal, client::Event};
 use serde_json::{Value, json};
 
 use crate::support::{Host, settings, start, text};
@@ -254,6 +254,36 @@ async fn jobs_belong_to_who_started_them() {
     assert_eq!(jobs["jobs"], json!([]));
     let stopped = call("ann", "job_stop", json!({ "id": id })).await;
     assert!(!stopped.is_error);
+}
+
+// Ownership has one rule: the name and the role together.
+#[tokio::test]
+async fn jobs_are_not_shared_with_the_same_name_in_another_role() {
+    let host = Host::new();
+    let call = async |principal: Principal, tool: &str, args: Value| {
+        let caller = Caller::new(CallerTransport::Memory).authenticated(principal);
+        let client = host.client().caller(caller);
+        client.call_tool(tool, args).await.unwrap()
+    };
+    let ann = || Principal::new("ann");
+    let command = json!({"command": "sleep 300"});
+    let started = call(ann().role("admin"), "shell_bg", command).await;
+    let id = started.structured_content.unwrap()["id"].clone();
+    for other in [
+        ann(),
+        ann().role("reader"),
+        Principal::anyone().role("admin"),
+    ] {
+        for tool in ["job_output", "job_input", "job_stop"] {
+            let result = call(other.clone(), tool, json!({ "id": id })).await;
+            let words = text(&result);
+            assert!(words.contains("there is no job"), "{tool}: {words}");
+        }
+        let jobs = call(other, "jobs", json!({})).await.structured_content;
+        assert_eq!(jobs.unwrap()["jobs"], json!([]));
+    }
+    let stopped = call(ann().role("admin"), "job_stop", json!({ "id": id })).await;
+    assert!(!stopped.is_error, "{}", text(&stopped));
 }
 
 /// The process that guards another one: its parent.

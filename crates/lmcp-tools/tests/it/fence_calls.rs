@@ -136,6 +136,24 @@ print("inotify", "EPERM" if libc.inotify_add_watch(watch, b".", 0x100) > 0 else 
 }
 
 #[tokio::test]
+async fn no_file_is_leased_inside() {
+    if !has_filter() {
+        return;
+    }
+    let script = r#"
+import fcntl
+open("ours", "w").close()
+ours = os.open("ours", os.O_RDONLY)
+attempt("ours", lambda: fcntl.fcntl(ours, fcntl.F_SETLEASE, fcntl.F_RDLCK))
+program = os.open("/bin/sh", os.O_RDONLY)
+attempt("program", lambda: fcntl.fcntl(program, fcntl.F_SETLEASE, fcntl.F_RDLCK))
+fcntl.lockf(os.open("ours", os.O_RDWR), fcntl.LOCK_EX)
+"#;
+    let others = unexpected(&Fenced::new(), script, "EPERM").await;
+    assert_eq!(others.unwrap_or_default(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_default_access_list_of_the_state_folder_stops_nobody() {
     /// Lets nobody do anything, as the kernel writes it.
     const NO_LEAVE: &[u8] = b"\x02\0\0\0\

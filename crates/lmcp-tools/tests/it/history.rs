@@ -168,6 +168,8 @@ async fn only_so_much_is_kept_and_nobody_else_may_read_it() {
         fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
         0o700
     );
+    // A file for each would cost as much as the change itself.
+    assert!(fs::read_dir(&folder).unwrap().count() <= 12);
     for entry in fs::read_dir(&folder).unwrap() {
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -175,6 +177,86 @@ async fn only_so_much_is_kept_and_nobody_else_may_read_it() {
     // One that is larger than a fourth of all is not kept.
     bench.write(&path, &"x".repeat(30_000), json!({})).await;
     bench.undo("last").await.refused("changed since");
+}
+
+#[tokio::test]
+async fn the_changes_of_one_call_are_listed_as_they_were_made() {
+    let bench = bench();
+    let names: Vec<_> = (0..20).map(|n| format!("file{n:02}")).collect();
+    let edits: Vec<_> = names
+        .iter()
+        .map(|name| json!({ "path": bench.file(name, "old"), "old_string": "old", "new_string": "new" }))
+        .collect();
+    bench
+        .call("edit_file", json!({ "edits": edits }))
+        .await
+        .ok();
+    let listed = bench.call("file_history", json!({})).await.ok();
+    let changes = listed.value["changes"].as_array().unwrap();
+    let paths = changes.iter().rev().map(|change| &change["path"]);
+    let expected = names.iter().map(|name| json!(bench.path(name)));
+    assert!(paths.eq(expected.collect::<Vec<_>>().iter()));
+}
+
+#[tokio::test]
+async fn a_change_is_kept_where_another_server_forgets_all_before_it() {
+    let bench = bench();
+    let path = bench.file("file", "0");
+    let state = bench.outside("");
+    let forgetful = Bench::with(|settings, _| {
+        settings.state_dir = Some(state.clone());
+        settings.changes_kept = 1;
+    });
+    for n in 0..30 {
+        bench
+            .replace(&path, &n.to_string(), &(n + 1).to_string())
+            .await;
+        // That makes it forget the others, or even the folder that they were in.
+        let other = forgetful.path("file");
+        forgetful.write(&other, &n.to_string(), json!({})).await;
+        assert_eq!(forgetful.changes().await.len(), 1);
+        let last = json!({ "path": path, "old_string": (n + 1).to_string(), "new_string": "last" });
+        bench.call("edit_file", last).await.ok();
+        bench
+            .call("file_history", json!({ "path": path, "undo": "last" }))
+            .await
+            .ok();
+        assert_eq!(fs::read_to_string(&path).unwrap(), (n + 1).to_string());
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_written_whole_hides_nothing() {
+    let bench = bench();
+    let path = bench.file("file", "one");
+    bench.replace(&path, "one", "two").await;
+    bench.replace(&path, "two", "three").await;
+    let logs = || fs::read_dir(bench.outside("history")).unwrap();
+    let log = logs().next().unwrap().unwrap().path();
+    assert_eq!(logs().count(), 1);
+    // As a full disk leaves it, or a crash.
+    let whole = fs::read(&log).unwrap();
+    fs::write(&log, &whole[..whole.len() - 1]).unwrap();
+    assert_eq!(bench.changes().await.len(), 1);
+    let other = Bench::with(|settings, _| settings.state_dir = Some(bench.outside("")));
+    other.replace(&path, "three", "four").await;
+    assert_eq!(other.changes().await.len(), 2);
+    other.undo("last").await.ok();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    // And a file with one change, whose name is its id, as they were kept before.
+    let whole = String::from_utf8(whole).unwrap();
+    let (head, rest) = whole.split_once('\n').unwrap();
+    let mut head: Value = serde_json::from_str(head).unwrap();
+    let id = head.as_object_mut().unwrap().remove("id").unwrap();
+    fs::remove_file(&log).unwrap();
+    fs::write(
+        log.with_file_name(id.as_str().unwrap()),
+        format!("{head}\n{}", &rest[..rest.find('{').unwrap()]),
+    )
+    .unwrap();
+    fs::write(&path, "two").unwrap();
+    other.undo(id.as_str().unwrap()).await.ok();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one");
 }
 
 #[tokio::test]
@@ -212,6 +294,31 @@ async fn a_server_that_may_do_less_sees_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn changes_outside_of_the_roots_are_not_shown() {
+    let before = bench();
+    let (state, root) = (before.outside(""), before.path("root"));
+    fs::create_dir(&root).unwrap();
+    let server = |root: &Path| {
+        let (state, root) = (state.clone(), root.to_owned());
+        Bench::with(|settings, _| {
+            settings.state_dir = Some(state);
+            settings.roots = vec![root];
+        })
+    };
+    let first = server(&root);
+    first.write(&root.join("file"), "old", json!({})).await;
+    let id = first.changes().await.pop().unwrap();
+    // The same folder, by another name: there are no files any more at the paths that were changed.
+    let moved = before.path("moved");
+    fs::rename(&root, &moved).unwrap();
+    let second = server(&moved);
+    assert_eq!(second.changes().await, Vec::<String>::new());
+    second.undo(&id).await.refused("there is no change");
+    fs::rename(&moved, &root).unwrap();
+    assert_eq!(server(&root).changes().await, [id]);
+}
+
+#[tokio::test]
 async fn without_a_state_folder_it_says_so() {
     let bench = Bench::open();
     bench
@@ -226,4 +333,13 @@ async fn without_a_state_folder_it_says_so() {
         .call("file_history", json!({}))
         .await
         .refused("keeps no history");
+    let none = Bench::with(|settings, folder| {
+        settings.state_dir = Some(folder.join("outside"));
+        settings.changes_kept = 0;
+    });
+    none.write(&none.path("file"), "new", json!({})).await;
+    none.call("file_history", json!({}))
+        .await
+        .refused("keeps no history");
+    assert!(!none.outside("history").exists());
 }

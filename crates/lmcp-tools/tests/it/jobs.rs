@@ -1,5 +1,7 @@
 //! `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`
 
+use std::{fs, os::unix::fs::MetadataExt as _};
+
 use lmcp_core::client::Event;
 use serde_json::{Value, json};
 
@@ -88,6 +90,23 @@ async fn the_next_server_finds_the_jobs_of_the_last() {
 }
 
 #[tokio::test]
+async fn what_is_kept_of_a_job_is_for_its_owner_alone() {
+    let host = Host::new();
+    let runs = job(&host, "cat").await;
+    let folder = host.state.path().join("jobs").join(&runs);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().mode() & 0o077;
+        assert_eq!(mode, 0, "{entry:?}");
+        names.push(entry.file_name().into_string().unwrap());
+    }
+    for name in ["guard", "kept"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}
+
+#[tokio::test]
 async fn lines_are_searched_for() {
     let host = Host::new();
     let id = job(&host, "seq 1 5000").await;
@@ -107,7 +126,8 @@ async fn lines_are_searched_for() {
 #[tokio::test]
 async fn a_terminal_has_a_size_and_takes_keys() {
     let host = Host::new();
-    let args = json!({"command": "stty size; cat", "tty": true, "rows": 30, "cols": 100});
+    // A shell that waits for `cat` may end by the signal as well, or with 130.
+    let args = json!({"command": "stty size; exec cat", "tty": true, "rows": 30, "cols": 100});
     let id = host.value("shell_bg", args).await["id"]
         .as_str()
         .unwrap()
@@ -124,7 +144,8 @@ async fn a_terminal_has_a_size_and_takes_keys() {
     host.value("job_output", args).await;
     host.value("job_input", json!({"id": id, "keys": ["ctrl-c"]}))
         .await;
-    assert_eq!(ended(&host, &id).await["signal"], "SIGINT");
+    let end = ended(&host, &id).await;
+    assert_eq!(end["signal"], "SIGINT", "{end}");
 }
 
 #[tokio::test]
@@ -320,7 +341,7 @@ async fn what_was_not_done_to_a_job_is_an_error() {
     // In the place of its guard there is somebody now who hangs up, and the job runs.
     let socket = host.state.path().join("jobs").join(&id).join("guard");
     let aside = host.state.path().join("aside");
-    std::fs::rename(&socket, &aside).unwrap();
+    fs::rename(&socket, &aside).unwrap();
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
     let mut hanging_up = tokio::task::JoinSet::new();
     hanging_up.spawn(async move {
@@ -338,6 +359,6 @@ async fn what_was_not_done_to_a_job_is_an_error() {
         assert!(result.is_error, "{}", text(&result));
     }
     hanging_up.shutdown().await;
-    std::fs::rename(&aside, &socket).unwrap();
+    fs::rename(&aside, &socket).unwrap();
     host.value("job_stop", json!({ "id": id })).await;
 }

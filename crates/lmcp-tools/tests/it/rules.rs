@@ -128,6 +128,19 @@ async fn a_question_that_could_not_be_put_is_no_refusal_of_the_user() {
 }
 
 #[tokio::test]
+async fn a_command_too_long_to_be_checked_does_not_run() {
+    let ruled = ruled(vec![Rule::new(Decision::Deny, "git push")]);
+    let result = run(&ruled.client, &"true;".repeat(20_000)).await;
+    assert!(result.is_error, "{result:?}");
+    let words = text(&result);
+    assert!(
+        words.contains("up to 65536 bytes; this one has 100000"),
+        "{words}"
+    );
+    assert!(!run(&ruled.client, &"true;".repeat(1000)).await.is_error);
+}
+
+#[tokio::test]
 async fn no_tool_changes_the_rules() {
     let ruled = ruled(vec![Rule::new(Decision::Deny, "touch")]);
     let listed = ruled.client.request("tools/list", json!({})).await.unwrap();

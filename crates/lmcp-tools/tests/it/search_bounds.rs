@@ -429,14 +429,48 @@ async fn a_line_too_long_to_search_is_skipped_and_told_in_words() {
         assert_eq!(found["complete"], false);
         let text = text(&result);
         let words = if multiline {
-            "too large for a multiline search"
+            "too large for a multiline search with this pattern"
         } else {
-            "has a line too long to search"
+            "has a line too long to search with this pattern"
         };
         let name = if is_folder { "./long" } else { "long" };
         assert!(
             text.lines().any(|line| line == format!("{words}: {name}")),
             "{text}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_long_regular_expression_is_refused_and_long_text_is_not() {
+    let host = Host::with(&[("a", &"x".repeat(5000))]);
+    let result = host.call(json!({ "pattern": r"\w".repeat(2049) })).await;
+    assert!(result.is_error);
+    let words = text(&result);
+    assert!(
+        words.contains("has 4098 bytes, and may have 4096"),
+        "{words}"
+    );
+    assert!(words.contains("`literal: true`"), "{words}");
+    let found = host
+        .search(json!({ "pattern": "x".repeat(5000), "literal": true }))
+        .await;
+    assert_eq!(found["found"], 1);
+}
+
+#[tokio::test]
+async fn a_large_pattern_is_not_looked_for_in_long_lines() {
+    let host = Host::new();
+    host.write("long", "ab".repeat(1_000_000));
+    host.write("short", "ab".repeat(1000));
+    for multiline in [false, true] {
+        let search = |pattern: &str| {
+            host.search(json!({ "pattern": pattern, "multiline": multiline, "mode": "files" }))
+        };
+        let found = search("(?:(?:(?:ab?){50}){50}){20}").await;
+        assert_eq!(found["skipped"]["too_large_files"], 1, "{found}");
+        assert_eq!(found["searched_files"], 1, "{found}");
+        let found = search("(?:ab?){50}").await;
+        assert_eq!(found["files"], json!(["long", "short"]), "{found}");
     }
 }

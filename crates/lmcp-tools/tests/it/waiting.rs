@@ -154,3 +154,25 @@ async fn what_is_written_over_is_shown_once_and_recorded_whole() {
     );
     assert_eq!(ran["truncated"], false);
 }
+
+#[tokio::test]
+async fn patterns_are_bounded_and_refused_with_the_reason() {
+    let host = Host::new();
+    let id = job(&host, "echo ready; sleep 300").await;
+    for member in ["wait_for", "search"] {
+        let call = |pattern: String| {
+            host.call("job_output", json!({"id": id, member: pattern, "wait": 1}))
+        };
+        let said = text(&call(r"\w".repeat(100_000)).await);
+        assert!(
+            said.contains("has 200000 bytes, and may have 4096"),
+            "{said}"
+        );
+        let said = text(&call("(".into()).await);
+        assert!(said.contains("`(` is not a regular expression"), "{said}");
+        let said = text(&call(r"(\w{30}){30}".into()).await);
+        assert!(said.contains("is not a regular expression"), "{said}");
+        let result = call(r"(\w{2}){2}".into()).await;
+        assert!(!result.is_error, "{}", text(&result));
+    }
+}

@@ -29,16 +29,26 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Url,
+    /// HTTP+SSE.
+    Pair,
     Socket,
     Command,
 }
 
-pub(crate) const EVERY: [By; 3] = [By::Url, By::Socket, By::Command];
+pub(crate) const EVERY: [By; 4] = [By::Url, By::Pair, By::Socket, By::Command];
+
+impl By {
+    /// The revisions that are spoken so.
+    pub(crate) fn versions(self) -> impl Iterator<Item = ProtocolVersion> {
+        let all = ProtocolVersion::ALL.into_iter();
+        all.filter(move |version| self != Self::Pair || version.has_handshake())
+    }
+}
 
 /// A server that runs, if it is not started by its client.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
-    url: String,
+    address: String,
     serving: JoinSet<Result<(), Error>>,
 }
 
@@ -51,11 +61,12 @@ impl Place {
         let folder = TempDir::new().expect("a folder can be made");
         let http = lmcp_http::bind("127.0.0.1:0")
             .await
-            .expect("a port is free");
-        let url = format!("http://{}/mcp", http.address());
+            .expect("a port is free")
+            .legacy_sse();
+        let address = format!("http://{}", http.address());
         let mut place = Self {
             folder,
-            url,
+            address,
             serving: JoinSet::new(),
         };
         place.serve_socket(&endpoint);
@@ -83,7 +94,8 @@ impl Place {
 
     pub(crate) async fn connect(&self, by: By, builder: Builder) -> Client {
         let client = match by {
-            By::Url => soon(builder.connect(url(&self.url))).await,
+            By::Url => soon(builder.connect(url(format!("{}/mcp", self.address)))).await,
+            By::Pair => soon(builder.connect(url(format!("{}/sse", self.address)))).await,
             By::Socket => soon(builder.connect(socket(self.path()))).await,
             By::Command => soon(builder.connect(command(probe()))).await,
         };

@@ -179,6 +179,27 @@ fn an_identity_may_come_in_an_inherited_descriptor() {
     );
 }
 
+#[test]
+fn a_descriptor_of_a_file_that_others_have_a_hand_in_is_refused() {
+    let place = Place::new("descriptor-open");
+    let file = credentials(&place, "t1");
+    let refused = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"LMCP_IDENTITY_FD=7 exec "$1" proxy 7<"$2""#, "sh"]);
+        refusal_of(command.arg(env!("CARGO_BIN_EXE_lmcp")).arg(&file))
+    };
+    fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+    let words = refused();
+    assert!(words.contains("others can read or write it"), "{words}");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    // Only root can give a file away.
+    if geteuid().is_root() {
+        chown(&file, Some(NOBODY), None).unwrap();
+        let words = refused();
+        assert!(words.contains("it belongs to another user"), "{words}");
+    }
+}
+
 fn refusal_of(command: &mut Command) -> String {
     let output = command
         .output()
@@ -244,9 +265,9 @@ fn where_users_cannot_be_told_apart_no_server_sees_the_token() {
     let _listener = UnixListener::bind(place.socket()).unwrap();
     let file = place.path("identity");
     write(&file, &place.socket(), "t1");
-    // A descriptor is not asked whose it is.
+    // A pipe is not asked whose it is.
     let mut command = Command::new("bash");
-    let script = "exec unshare -U \"$0\" proxy 3<\"$1\"";
+    let script = "exec unshare -U \"$0\" proxy 3< <(cat \"$1\")";
     command
         .args(["-c", script, env!("CARGO_BIN_EXE_lmcp")])
         .arg(&file)

@@ -40,7 +40,7 @@ use super::{
     atomic::{self, Failed, Note},
     exchange::Change,
     hash,
-    hold::Held,
+    hold::{Displaced, Held},
     target::Found,
 };
 use crate::{
@@ -115,11 +115,13 @@ struct EditedFile {
 async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
     let here = host.here(&cx, args.paths()).await?;
     let own = cx.clone();
-    blocking_within(&cx, move |memory| {
+    let done = blocking_within(&cx, move |memory| {
         memory.need(args.weight(&host, &here))?;
         run(&host, &here, &args, &own, memory)
-    })
-    .await
+    });
+    let (answer, displaced) = done.await?;
+    displaced.let_go();
+    Ok(answer)
 }
 
 /// A file before and after.
@@ -136,8 +138,12 @@ struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    fn of(plan: &'a FilePlan<'a>, fuzzy: bool, memory: &mut Memory) -> Result<Self, Failed> {
-        let found = plan.read()?;
+    fn of(
+        (plan, held): (&'a FilePlan<'a>, &Held),
+        fuzzy: bool,
+        memory: &mut Memory,
+    ) -> Result<Self, Failed> {
+        let found = plan.read(held)?;
         memory.need_in_all(shown::weight(&plan.target, &found.bytes))?;
         let shown = Shown::of(&plan.target, &found.bytes);
         let as_shown = shown.as_ref().map(|(shown, text)| {
@@ -204,22 +210,22 @@ fn run(
     args: &Args,
     cx: &Cx,
     memory: &mut Memory,
-) -> ToolResult<Answer<Edits>> {
+) -> ToolResult<(Answer<Edits>, Displaced)> {
     let plans = args.plan(host, here)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
-    let mut edits = atomic::undisturbed(cx, || {
+    let (mut edits, held) = atomic::undisturbed(cx, || {
         let held = hold(&plans, host);
         let mut edits = Vec::with_capacity(plans.len());
-        for plan in &plans {
+        for file in plans.iter().zip(&held) {
             atomic::expect_wanted(cx)?;
-            edits.push(Edit::of(plan, args.fuzzy, memory)?);
+            edits.push(Edit::of(file, args.fuzzy, memory)?);
         }
         atomic::expect_wanted(cx)?;
         if !args.dry_run {
             save(&mut edits, &held)?;
         }
-        Ok(edits)
+        Ok((edits, held))
     })?;
     for edit in &mut edits {
         edit.hash = hash::of(edit.content());
@@ -230,7 +236,8 @@ fn run(
             host.remember(cx, "edit_file", &edit.plan.target, contents, &edit.hash);
         }
     }
-    Ok(answer(&edits, args.dry_run, &Room::of(cx)))
+    let answer = answer(&edits, args.dry_run, &Room::of(cx));
+    Ok((answer, Displaced::of(held)))
 }
 
 /// Holds all the files, in an order that is the same for everybody: two that hold one each would wait for each other.

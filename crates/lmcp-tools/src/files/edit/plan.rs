@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     Host,
-    files::target::{Found, Parents, Target},
+    files::{
+        hold::Held,
+        target::{Found, Parents, Target},
+    },
     here::Here,
 };
 
@@ -225,10 +228,11 @@ impl Args {
 
 impl FilePlan<'_> {
     /// The file as it is, if it is the expected one and can be edited.
-    pub(super) fn read(&self) -> ToolResult<Found> {
+    pub(super) fn read(&self, held: &Held) -> ToolResult<Found> {
         let place = self.target.place();
         let missing = || place.failed("read", rustix::io::Errno::NOENT);
-        let found = self.target.read(apply::MOST_BYTES)?.ok_or_else(missing)?;
+        let found = self.target.read(held, apply::MOST_BYTES)?;
+        let found = found.ok_or_else(missing)?;
         for wanted in &self.hashes {
             found.expect_hash(wanted, &self.target)?;
         }

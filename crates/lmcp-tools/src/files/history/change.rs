@@ -66,11 +66,6 @@ impl Change {
         2 * (old.len() + new.len() - 2 * (at + behind) + 2 * AROUND)
     }
 
-    /// Is it all there?
-    pub(super) fn is_whole(&self) -> bool {
-        self.bytes.len() == self.lengths.iter().sum::<usize>()
-    }
-
     /// The bytes that were there before.
     pub(super) fn old(&self) -> &[u8] {
         self.part(0)

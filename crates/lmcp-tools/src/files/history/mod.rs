@@ -6,9 +6,11 @@
 //! |---|---|
 //! | `change` | what a write did to a file, as little as can be |
 //! | `store` | where changes are kept, for whom, and how many |
+//! | `log` | a file with many of them |
 //! | `undo` | a change is taken back, around what was changed since |
 
 mod change;
+mod log;
 mod store;
 mod undo;
 
@@ -82,7 +84,7 @@ async fn history(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Chang
     blocking_within(&cx, move |memory| {
         let history = host.history.as_ref().ok_or_else(|| {
             ToolError::new("this server keeps no history of changes")
-                .hint("it needs a state folder, `--state-dir`, outside of its roots")
+                .hint("it needs a state folder, `--state-dir`, outside of its roots, and `--changes-kept` above 0")
         })?;
         match args.undo.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => undo::undo((&host, history), id, path.as_deref(), &own, memory),

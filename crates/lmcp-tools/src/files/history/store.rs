@@ -1,22 +1,23 @@
-//! Where changes are kept: a file each, in a folder of the state folder, so that every server that uses it finds them.
+//! Where changes are kept: in logs, in a folder of the state folder, so that every server that uses it finds them.
 //!
 //! A change belongs to the caller that made it and to the rights of its server, as jobs do. It is written after the file,
 //! and nothing waits for the disk: a crash may cost a change its undo, never its content.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use lmcp_core::{ToolError, ToolResult};
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
+use super::{
+    change::Change,
+    log::{self, Added, Log, Record},
+};
 use crate::{
     process::{dir, rights::Rights, store::random_name},
     settings::Settings,
@@ -26,7 +27,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Names it; later ones sort behind earlier ones.
-    #[serde(skip)]
+    #[serde(default)]
     pub(super) id: String,
     owner: String,
     rights: Rights,
@@ -52,8 +53,25 @@ pub(crate) struct History {
     most: usize,
     most_bytes: u64,
     most_age: Duration,
-    /// Changes since it was last made smaller.
-    added: AtomicUsize,
+    /// In the ids of all that this server keeps, so that no other has the same.
+    random: String,
+    /// What this server adds to.
+    own: Mutex<Own>,
+}
+
+#[derive(Debug, Default)]
+struct Own {
+    log: Option<Log>,
+    /// When the last change was made, as its id says.
+    last: u128,
+}
+
+/// A change that was found, still without its bytes.
+#[derive(Debug)]
+pub(super) struct Kept {
+    record: Record,
+    /// The log that it is in.
+    path: PathBuf,
 }
 
 impl History {
@@ -67,7 +85,7 @@ impl History {
         let state = settings.state_dir.as_ref()?;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_below = roots.iter().any(|root| real(state).starts_with(real(root)));
-        if settings.read_only || is_below {
+        if settings.read_only || settings.changes_kept == 0 || is_below {
             return None;
         }
         Some(Self {
@@ -76,51 +94,44 @@ impl History {
             most: settings.changes_kept,
             most_bytes: settings.change_bytes_kept,
             most_age: settings.jobs_kept_for,
-            added: AtomicUsize::new(0),
+            random: random_name().chars().take(6).collect(),
+            own: Mutex::default(),
         })
     }
 
     /// Is a change of this many bytes kept at all?
     pub(super) fn takes(&self, bytes: usize) -> bool {
-        self.most > 0 && bytes as u64 <= self.most_bytes / 4
+        bytes as u64 <= self.most_bytes / 4
     }
 
     /// Keeps a change. One that cannot be kept is made all the same.
     pub(super) fn add(&self, mut entry: Entry) -> io::Result<String> {
-        let random = random_name();
-        let random = random.get(..6).unwrap_or(&random);
-        let id = format!("{:0MILLIS_DIGITS$x}{random}", millis());
-        entry.id.clone_from(&id);
-        let mut bytes = serde_json::to_vec(&entry)?;
-        bytes.push(b'\n');
-        bytes.extend_from_slice(&entry.change.bytes);
-        let path = self.dir.join(&id);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let open = || dir::insist(&self.dir, || options.open(&path));
-        let mut file = match open() {
-            Err(err) if err.kind() == io::ErrorKind::NotFound => {
-                dir::create_private(&self.dir)?;
-                open()?
-            }
-            opened => opened?,
-        };
-        file.write_all(&bytes)?;
-        let added = self.added.fetch_add(1, Ordering::Relaxed);
-        if added.is_multiple_of(PRUNE_EVERY) {
-            self.prune();
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two in one moment sort as they were made.
+        own.last = millis().max(own.last + 1);
+        entry.id = format!("{:0MILLIS_DIGITS$x}{}", own.last, self.random);
+        let mut record = serde_json::to_vec(&entry)?;
+        record.push(b'\n');
+        record.extend_from_slice(&entry.change.bytes);
+        if let Some(log) = &mut own.log
+            && log.records < self.most / 2
+            && log.bytes < self.most_bytes / 8
+            && matches!(log.add(&record), Ok(Added::Done))
+        {
+            return Ok(entry.id);
         }
-        Ok(id)
-    }
-
-    /// How many bytes a change has as it is kept, about.
-    pub(super) fn size(&self, id: &str) -> usize {
-        let is_name = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let path = Some(id).filter(|_| is_name).map(|id| self.dir.join(id));
-        let found = path.and_then(|path| fs::symlink_metadata(path).ok());
-        found.map_or(0, |found| {
-            usize::try_from(found.len()).unwrap_or(usize::MAX)
-        })
+        // Logs are removed whole. Few with many records are quickly counted; large ones would take too much along.
+        own.log = None;
+        self.prune();
+        // Another server that looks for logs to remove may find the new one while it is empty.
+        for attempt in 0..3 {
+            let mut log = Log::create(&self.dir, &format!("{}{attempt}", entry.id))?;
+            if let Added::Done = log.add(&record)? {
+                own.log = Some(log);
+                return Ok(entry.id);
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
     }
 
     /// A new entry of this caller, without an id.
@@ -140,99 +151,129 @@ impl History {
 
     /// The changes of this caller that have no more rights than this server, the newest first.
     pub(super) fn list(&self, owner: &str) -> Vec<Entry> {
-        let entries = self
-            .prune()
-            .into_iter()
-            .filter_map(|(id, _)| self.read(&id, Part::Head).ok());
-        entries
+        let kept = self.prune().into_iter();
+        kept.filter_map(|kept| kept.record.entry().ok())
             .filter(|entry| self.is_open_to(entry, owner))
             .collect()
     }
 
-    /// One of them, all of it.
+    /// One of them.
     ///
     /// # Errors
     /// There is none of that id, it is somebody else's, or its server might do more: the three sound the same.
-    pub(super) fn find(&self, id: &str, owner: &str) -> ToolResult<Entry> {
-        let unknown = || {
-            ToolError::new(format!("there is no change `{id}`"))
-                .hint("file_history without `undo` lists those there are")
+    pub(super) fn find(&self, id: &str, owner: &str) -> ToolResult<Kept> {
+        let is_theirs = |kept: &Kept| {
+            let entry = kept.record.entry();
+            entry.is_ok_and(|entry| self.is_open_to(&entry, owner))
         };
-        let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !is_id {
-            return Err(unknown());
-        }
-        let entry = self.read(id, Part::All).map_err(|_| unknown())?;
-        if !self.is_open_to(&entry, owner) || !entry.change.is_whole() {
-            return Err(unknown());
-        }
-        Ok(entry)
+        let mut kept = self.prune().into_iter();
+        kept.find(|kept| kept.record.id == id)
+            .filter(is_theirs)
+            .ok_or_else(|| unknown(id))
     }
 
     fn is_open_to(&self, entry: &Entry, owner: &str) -> bool {
-        entry.owner == owner && self.rights.covers(&entry.rights)
+        let is_open = || self.rights.covers(&entry.rights) && self.rights.reach(&entry.path);
+        entry.owner == owner && is_open()
     }
 
-    fn read(&self, id: &str, part: Part) -> io::Result<Entry> {
-        let path = self.dir.join(id);
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(flags);
-        let file = dir::insist(&path, || options.open(&path))?;
-        let most = match part {
-            Part::Head => MOST_HEAD,
-            Part::All => self.most_bytes,
-        };
-        let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        let end = memchr::memchr(b'\n', &bytes).ok_or(io::ErrorKind::InvalidData)?;
-        let mut entry: Entry = serde_json::from_slice(&bytes[..end])?;
-        entry.id = id.to_owned();
-        // A list of many must not hold what changed in each.
-        if let Part::All = part {
-            bytes.drain(..=end);
-            entry.change.bytes = bytes;
-        }
-        Ok(entry)
-    }
-
-    /// Forgets the oldest, if there are too many or they are too old. What is left, the newest first.
-    fn prune(&self) -> Vec<(String, u64)> {
-        let mut names = self.names();
-        names.sort_unstable_by(|one, other| other.0.cmp(&one.0));
-        let (mut number, mut bytes) = (0, 0);
+    /// Removes the logs that are not needed, because there are enough younger changes, or all in them are too old. The
+    /// changes that are left, the newest first.
+    fn prune(&self) -> Vec<Kept> {
         let oldest = millis().saturating_sub(self.most_age.as_millis());
-        names.retain(|(id, size)| {
-            number += 1;
-            bytes += size;
-            let made = id.get(..MILLIS_DIGITS);
-            let made = made.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-            let is_kept = number <= self.most
-                && bytes <= self.most_bytes
-                && made.is_some_and(|made| made >= oldest);
-            if !is_kept {
-                // Another server may have been quicker.
-                let _ = fs::remove_file(self.dir.join(id));
+        let is_young = |record: &Record| made(&record.id).is_some_and(|made| made >= oldest);
+        let mut logs = self.logs();
+        for found in &mut logs {
+            found.records.retain(is_young);
+        }
+        logs.sort_unstable_by(|one, other| other.newest().cmp(one.newest()));
+        let oldest = self.oldest_kept(&logs);
+        let (mut kept, mut bytes) = (Vec::new(), 0);
+        for found in logs {
+            bytes += found.size;
+            let is_needed = !found.records.is_empty()
+                && found.newest() >= oldest.as_str()
+                && bytes <= self.most_bytes;
+            if is_needed || !log::remove(&found.path, found.size) {
+                let path = found.path;
+                kept.extend(found.records.into_iter().map(|record| Kept {
+                    record,
+                    path: path.clone(),
+                }));
             }
-            is_kept
-        });
-        names
+        }
+        kept.sort_unstable_by(|one, other| other.record.id.cmp(&one.record.id));
+        kept.truncate(self.most);
+        kept
     }
 
-    /// The ids of all changes, and their sizes.
-    fn names(&self) -> Vec<(String, u64)> {
-        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir))
-            .into_iter()
-            .flatten()
-            .flatten();
+    /// The id of the last change that is kept, because there are enough younger ones.
+    fn oldest_kept(&self, logs: &[Found]) -> String {
+        let records = logs.iter().flat_map(|found| &found.records);
+        let mut ids: Vec<_> = records.map(|record| &record.id).collect();
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        let last = ids.get(self.most.saturating_sub(1));
+        last.map_or_else(String::new, |id| (*id).clone())
+    }
+
+    fn logs(&self) -> Vec<Found> {
+        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir));
+        let entries = entries.into_iter().flatten().flatten();
         entries
             .filter_map(|entry| {
-                let size = entry.metadata().ok()?.size();
-                Some((entry.file_name().into_string().ok()?, size))
+                let (size, path) = (entry.metadata().ok()?.size(), entry.path());
+                let records = log::records(&path).unwrap_or_default();
+                Some(Found {
+                    path,
+                    size,
+                    records,
+                })
             })
             .collect()
     }
+}
+
+impl Kept {
+    /// How many bytes it has.
+    pub(super) fn size(&self) -> usize {
+        self.record.length
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// It was forgotten meanwhile.
+    pub(super) fn load(self) -> ToolResult<Entry> {
+        let gone = |_| unknown(&self.record.id);
+        let mut entry = self.record.entry().map_err(gone)?;
+        entry.change.bytes = self.record.bytes(&self.path).map_err(gone)?;
+        Ok(entry)
+    }
+}
+
+/// A log as it was found.
+struct Found {
+    path: PathBuf,
+    size: u64,
+    records: Vec<Record>,
+}
+
+impl Found {
+    /// The id of the change that was added last.
+    fn newest(&self) -> &str {
+        let last = self.records.last();
+        last.map_or("", |record| record.id.as_str())
+    }
+}
+
+fn unknown(id: &str) -> ToolError {
+    ToolError::new(format!("there is no change `{id}`"))
+        .hint("file_history without `undo` lists those there are")
+}
+
+/// When a change was made.
+fn made(id: &str) -> Option<u128> {
+    u128::from_str_radix(id.get(..MILLIS_DIGITS)?, 16).ok()
 }
 
 /// Since 1970.
@@ -241,17 +282,5 @@ fn millis() -> u128 {
     now.map_or(0, |time| time.as_millis())
 }
 
-#[derive(Clone, Copy)]
-enum Part {
-    Head,
-    All,
-}
-
 /// Of the time at which a change was made, in its id.
 const MILLIS_DIGITS: usize = 11;
-
-/// Changes between two looks at how many there are.
-const PRUNE_EVERY: usize = 16;
-
-/// The longest line that says what a change is, rights included.
-const MOST_HEAD: u64 = 128 << 10;

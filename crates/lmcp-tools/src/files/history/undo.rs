@@ -37,9 +37,10 @@ pub(super) fn undo(
         "last" => last(host, history, path, cx)?,
         id => id.to_owned(),
     };
+    let kept = history.find(&id, &cx.caller().owner())?;
     // As it is kept, as it is kept once more, and written.
-    memory.need(3 * history.size(&id))?;
-    let entry = history.find(&id, &cx.caller().owner())?;
+    memory.need(3 * kept.size())?;
+    let entry = kept.load()?;
     let target = target(host, &entry.path)?;
     let size = target.look()?.map_or(0, |stat| atomic::size_of(&stat));
     memory.need(usize::try_from(size.min(MOST_BYTES)).unwrap_or(usize::MAX) * 2)?;
@@ -107,7 +108,7 @@ type Contents = [Option<Vec<u8>>; 2];
 
 fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Contents, Failed> {
     let kept = &entry.change;
-    let Some(found) = target.read(MOST_BYTES)? else {
+    let Some(found) = target.read(held, MOST_BYTES)? else {
         if kept.existed[1] {
             return Err(ToolError::new(format!("`{}` does not exist any more", entry.path)).into());
         }

@@ -25,7 +25,7 @@ pub(super) struct Filter {
 }
 
 /// What a byte of a glob becomes, once it is ready to be used.
-const GLOB_BYTES: usize = 200;
+const GLOB_BYTES: usize = 400;
 /// What a thread keeps in order to match globs fast; short ones need next to nothing.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 const SHORT: usize = 1024;

@@ -174,6 +174,11 @@ fn find(
     };
     let page = Page::new(Want::new(args, room));
     let page = Pool::new(search, page, stop).run(start, look);
+    let page = page.map_err(|err| {
+        ToolError::new("no thread can be started to search")
+            .source(err)
+            .hint("try again later, when other programs of this user have ended")
+    })?;
     let mut found = page.into_found(args, cursor.as_ref());
     found.skipped.ignore_rules = meter.has_left_out_rules();
     Ok(found)
@@ -181,9 +186,12 @@ fn find(
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs};
+    use std::{
+        collections::BTreeSet, env, fs, os::unix::process::CommandExt as _, process::Command,
+    };
 
     use lmcp_core::Budget;
+    use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
     use serde_json::{Value, json};
 
     use crate::Settings;
@@ -276,5 +284,42 @@ mod tests {
         let found = search(&host, &args, |_| false);
         assert_eq!(found.found, 1);
         assert!(found.searched_files <= 10, "{}", found.searched_files);
+    }
+
+    /// The limit is one of a user, and root has none: so this process is started again as somebody who runs nothing else.
+    #[test]
+    fn a_search_goes_on_with_the_threads_that_it_gets_and_without_any_it_says_so() {
+        const NAME: &str = "files::search::tests::a_search_goes_on_with_the_threads_that_it_gets_and_without_any_it_says_so";
+        const NOBODY_ELSE: u32 = 64_987;
+        if geteuid().as_raw() != NOBODY_ELSE {
+            let mut again = Command::new(env::current_exe().unwrap());
+            again.args([NAME, "--exact", "--nocapture", "--test-threads=1"]);
+            again.uid(NOBODY_ELSE).gid(NOBODY_ELSE).current_dir("/");
+            // Only root can do that, and not from where nobody else may go.
+            if let Ok(ended) = again.output() {
+                let said = String::from_utf8_lossy(&ended.stdout);
+                assert!(
+                    ended.status.success() && said.contains("1 passed"),
+                    "{ended:?}"
+                );
+            }
+            return;
+        }
+        let (_dir, host) = host();
+        let args = args(json!({ "pattern": "x" }));
+        let limit = |current| {
+            let maximum = getrlimit(Resource::Nproc).maximum;
+            setrlimit(Resource::Nproc, Rlimit { current, maximum }).unwrap();
+        };
+        let find = || {
+            let go_on = AtomicBool::new(false);
+            find(&host, &Here::default(), &args, WIDE, &go_on, |_| false)
+        };
+        limit(Some(1));
+        let refused = find().err().unwrap().to_string();
+        assert!(refused.contains("no thread can be started"), "{refused}");
+        let running = fs::read_dir("/proc/self/task").unwrap().count() as u64;
+        limit(Some(running + 1));
+        assert_eq!(find().unwrap().found, 40 * 10 * 3);
     }
 }

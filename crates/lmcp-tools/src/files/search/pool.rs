@@ -8,6 +8,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
+    io,
     num::NonZero,
     ops::Bound,
     os::fd::OwnedFd,
@@ -91,7 +92,10 @@ impl<'a> Pool<'a> {
     }
 
     /// Searches until everything is found, the answer is full, or `look` says so.
-    pub(super) fn run(self, start: Start, look: impl Fn(u64) -> bool) -> Page {
+    ///
+    /// # Errors
+    /// Not one thread can be started.
+    pub(super) fn run(self, start: Start, look: impl Fn(u64) -> bool) -> io::Result<Page> {
         let (first, threads) = match start {
             Start::Folder(rules) => {
                 let on_cursor = self.search.cursor.map(|_| 0);
@@ -110,10 +114,17 @@ impl<'a> Pool<'a> {
         thread::scope(|scope| {
             for id in 0..=helpers.len() {
                 let pool = &self;
-                scope.spawn(move || pool.work(id));
+                let started = thread::Builder::new().spawn_scoped(scope, move || pool.work(id));
+                match started {
+                    Ok(_) => {}
+                    Err(err) if id == 0 => return Err(err),
+                    // With fewer it takes longer.
+                    Err(_) => break,
+                }
             }
             self.watch(look);
-        });
+            Ok(())
+        })?;
         let state = self
             .state
             .into_inner()
@@ -122,7 +133,7 @@ impl<'a> Pool<'a> {
         if !state.todo.is_empty() || !state.done.is_empty() {
             page.stop.get_or_insert(Stop::Time);
         }
-        page
+        Ok(page)
     }
 
     /// The memory of threads beside the first, as many as there is plenty of room for.

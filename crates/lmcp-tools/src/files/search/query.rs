@@ -1,10 +1,12 @@
 //! The pattern, ready to search with.
 
+use std::sync::OnceLock;
+
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Encoding, MmapChoice, Searcher, SearcherBuilder};
 use lmcp_core::{ToolError, ToolResult};
 
-use crate::room::Room;
+use crate::{pattern, room::Room};
 
 use super::{
     args::{Args, Case, Mode},
@@ -26,6 +28,11 @@ pub(super) struct Query {
     pub(super) width: usize,
     /// Memory that a thread needs to look for it.
     pub(super) thread_bytes: usize,
+    /// The longest line that is searched in this memory.
+    pub(super) short_line: usize,
+    builder: RegexMatcherBuilder,
+    pattern: String,
+    longest_line: OnceLock<usize>,
 }
 
 /// Sets so many bytes more aside.
@@ -69,9 +76,14 @@ pub(super) const BASE_BYTES: usize = SIZES[0].thread_bytes() + 2048 * KIB + FREE
 /// Brackets within brackets.
 const NESTING: u32 = 100;
 /// The longest line, and in multiline searches the largest file, for which a thread needs no more memory.
-pub(super) const SHORT_LINE: usize = 256 * KIB;
+const SHORT_LINE: usize = 256 * KIB;
 /// The same, however much memory is free.
-pub(super) const MOST_LINE: usize = 64 * 1024 * KIB;
+const MOST_LINE: usize = 64 * 1024 * KIB;
+/// Bytes of a pattern, compiled, times bytes of a line. At worst the time for a line grows with this product, and nothing
+/// can end the search of a line before its end.
+const MOST_WORK: usize = (512 * KIB) * SHORT_LINE;
+/// The size of a pattern for which [`MOST_LINE`] is not too much work.
+const SMALL_PATTERN: usize = MOST_WORK / MOST_LINE;
 /// Bytes of a line that are shown, at most and at least.
 const WIDTH: (usize, usize) = (80, 400);
 
@@ -93,7 +105,12 @@ impl Query {
         // One match with its context always fits into an answer.
         let width = room.bytes / (2 * (before + after + 1));
         let is_foreign = !args.pattern().is_ascii();
-        let (matcher, thread_bytes) = matcher(args, need)?;
+        let (builder, pattern) = builder(args);
+        if !args.literal {
+            let weight = pattern::weight(pattern);
+            need(weight.map_err(|err| err.hint("`literal: true` looks for longer text"))?)?;
+        }
+        let (matcher, size) = matcher(&builder, pattern, need)?;
         Ok(Self {
             mode: args.mode,
             is_foreign,
@@ -102,8 +119,28 @@ impl Query {
             multiline: args.multiline,
             after,
             width: width.clamp(WIDTH.0, WIDTH.1),
-            thread_bytes,
+            thread_bytes: size.thread_bytes(),
+            short_line: longest_line(size.compiled).min(SHORT_LINE),
+            builder,
+            pattern: pattern.to_owned(),
+            longest_line: OnceLock::new(),
         })
+    }
+
+    /// The longest line that is searched, however much memory is free: the larger the pattern, the shorter.
+    pub(super) fn longest_line(&self) -> usize {
+        *self.longest_line.get_or_init(|| {
+            let mut compiled = SMALL_PATTERN;
+            while compiled < SIZES[0].compiled && !self.fits_into(compiled) {
+                compiled *= 2;
+            }
+            longest_line(compiled).max(self.short_line)
+        })
+    }
+
+    fn fits_into(&self, compiled: usize) -> bool {
+        let mut builder = self.builder.clone();
+        builder.size_limit(compiled).build(&self.pattern).is_ok()
     }
 
     /// One per thread: it keeps its buffers. Lines, and in multiline searches files, have at most so many bytes.
@@ -136,8 +173,13 @@ pub(super) fn is_too_large(err: &std::io::Error) -> bool {
     err.to_string().contains("allocation limit")
 }
 
-/// The pattern, in as little memory as it fits into; and what a thread needs for it.
-fn matcher(args: &Args, need: Need<'_>) -> ToolResult<(RegexMatcher, usize)> {
+/// The longest line that a pattern of so many bytes, compiled, is looked for in.
+fn longest_line(compiled: usize) -> usize {
+    (MOST_WORK / compiled).min(MOST_LINE)
+}
+
+/// The pattern, and how it is to be read.
+fn builder(args: &Args) -> (RegexMatcherBuilder, &str) {
     // Names are matched by a glob; see `Filter`.
     let pattern = match args.mode {
         Mode::Names => "",
@@ -157,6 +199,16 @@ fn matcher(args: &Args, need: Need<'_>) -> ToolResult<(RegexMatcher, usize)> {
         builder.crlf(true);
     }
     builder.line_terminator((!args.multiline).then_some(b'\n'));
+    (builder, pattern)
+}
+
+/// The pattern, compiled, in as little memory as it fits into.
+fn matcher(
+    builder: &RegexMatcherBuilder,
+    pattern: &str,
+    need: Need<'_>,
+) -> ToolResult<(RegexMatcher, &'static Size)> {
+    let mut builder = builder.clone();
     let mut compiling = 0;
     let mut refused = None;
     for size in &SIZES {
@@ -164,7 +216,7 @@ fn matcher(args: &Args, need: Need<'_>) -> ToolResult<(RegexMatcher, usize)> {
         compiling = size.compiling;
         builder.size_limit(size.compiled).dfa_size_limit(size.cache);
         match builder.build(pattern) {
-            Ok(matcher) => return Ok((matcher, size.thread_bytes())),
+            Ok(matcher) => return Ok((matcher, size)),
             Err(err) => {
                 let is_large = err.to_string().contains("size limit");
                 refused = Some(err);

@@ -47,8 +47,8 @@ fn summary(found: &Found, args: &Args) -> String {
         let _ = write!(text, ", {count} {what}");
     }
     let too_large = match args.multiline {
-        true => "too large for a multiline search",
-        false => "has a line too long to search",
+        true => "too large for a multiline search with this pattern",
+        false => "has a line too long to search with this pattern",
     };
     for example in &skipped.too_large_examples {
         let _ = write!(text, "\n{too_large}: {}", escaped(example));

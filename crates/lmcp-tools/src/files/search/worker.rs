@@ -27,7 +27,7 @@ use super::{
     listing::{BUFFER_BYTES, Folder, Listing},
     meter::{Charge, Meter},
     page::{Budget, End, Entry, Kept, Outcome},
-    query::{MOST_LINE, Query, SHORT_LINE, is_too_large},
+    query::{Query, is_too_large},
     rules::Rules,
     sink::Collector,
     tree::{Refused, Tree},
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
             search,
             flags,
             matcher: search.query.matcher.clone(),
-            searcher: search.query.searcher(SHORT_LINE),
+            searcher: search.query.searcher(search.query.short_line),
             buffer: vec![MaybeUninit::uninit(); BUFFER_BYTES],
             path: Vec::new(),
         }
@@ -311,7 +311,7 @@ impl<'a> Worker<'a> {
         let Search { query, meter, .. } = self.search;
         // The memory of the last attempt is given back before more is taken.
         let (mut most, mut encoding) =
-            last.map_or((SHORT_LINE, None), |last| (last.most, last.encoding));
+            last.map_or((query.short_line, None), |last| (last.most, last.encoding));
         if done.as_ref().is_err_and(is_too_large) {
             most = wider(file, query, most)?;
         } else if done.is_ok() && is_foreign && encoding.is_none() {
@@ -319,9 +319,9 @@ impl<'a> Worker<'a> {
         } else {
             return None;
         }
-        let charge = match most {
-            SHORT_LINE => None,
-            _ => Some(meter.take(most)?),
+        let charge = match most > query.short_line {
+            false => None,
+            true => Some(meter.take(most)?),
         };
         let searcher = match encoding {
             Some(encoding) => query.searcher_for(encoding, most)?,
@@ -362,8 +362,9 @@ fn wider(file: &File, query: &Query, most: usize) -> Option<usize> {
         false => 0,
     };
     let times = if most < MANY { 4 } else { 2 };
-    let can_grow = most < MOST_LINE && whole <= MOST_LINE;
-    can_grow.then(|| (most * times).max(whole).min(MOST_LINE))
+    let longest = query.longest_line();
+    let can_grow = most < longest && whole <= longest;
+    can_grow.then(|| (most * times).max(whole).min(longest))
 }
 
 /// The encoding of a file, unless that is UTF-8.

@@ -7,6 +7,7 @@
 mod awake;
 mod ending;
 mod feed;
+mod ignored;
 mod peer;
 mod start;
 mod waiting;
@@ -16,7 +17,10 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::{
         fd::AsFd as _,
-        unix::net::{UnixListener, UnixStream},
+        unix::{
+            fs::PermissionsExt as _,
+            net::{UnixListener, UnixStream},
+        },
     },
     process::ExitCode,
     time::{Duration, Instant},
@@ -133,6 +137,7 @@ impl Guard {
         // Its own session: the terminal of the server is none of its business.
         setsid()?;
         set_child_subreaper(Some(getpid()))?;
+        ignored::hear()?;
         let mask = heard();
         mask.thread_block()?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
@@ -513,12 +518,15 @@ impl Guard {
             return Ok(());
         }
         let listener = in_dir(&self.order.dir, dir::SOCKET, |path| {
-            UnixListener::bind(path)
+            let listener = UnixListener::bind(&path)?;
+            // Nobody else can enter the folder; the mode is for when its command opened that.
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+            Ok(listener)
         })?;
         listener.set_nonblocking(true)?;
         self.listener = Some(listener);
         let pid = self.pid.as_raw_pid().to_string();
-        fs::write(self.order.dir.join(dir::KEPT), pid)?;
+        dir::write_whole(&self.order.dir, dir::KEPT, pid.as_bytes())?;
         if let Some(end) = &self.end {
             self.write_end(end)?;
         } else {

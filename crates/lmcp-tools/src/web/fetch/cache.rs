@@ -26,7 +26,7 @@ pub(crate) struct Cache {
 /// Who asked for what, how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    owner: Option<String>,
+    owner: String,
     url: String,
     method: Method,
     render: Render,
@@ -115,14 +115,8 @@ impl Key {
         render: Render,
         user_agent: &str,
     ) -> Self {
-        let caller = cx.caller();
-        let owner = match (caller.principal(), caller.peer()) {
-            (Some(principal), _) => Some(format!("principal:{principal}")),
-            (None, Some(process)) => Some(format!("uid:{}", process.uid)),
-            (None, None) => None,
-        };
         Self {
-            owner,
+            owner: cx.caller().owner().into_owned(),
             url: url.to_string(),
             method,
             render,

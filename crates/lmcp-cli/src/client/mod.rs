@@ -1,0 +1,240 @@
+//! The commands that call a server: `tools`, `call`, `read`, `prompt` and `ping`.
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `options` | what can be said to them |
+//! | `target` | the server that a command line names |
+//! | `arguments` | `NAME=VALUE` becomes JSON, as the tool's schema has it |
+//! | `show` | results, for people on a terminal or for programs |
+//! | `describe` | lists of tools, prompts and resources, for people |
+//! | `hub` | how the servers of a hub are, for people |
+//! | `ask` | a server's question becomes a prompt on the terminal |
+//! | `progress` | one line that says how far a call has got |
+
+mod arguments;
+mod ask;
+mod describe;
+mod hub;
+mod options;
+mod progress;
+mod show;
+mod target;
+
+use std::{collections::BTreeMap, process::ExitCode, time::Instant};
+
+use lmcp::{
+    Client,
+    client::{Error, Fault},
+    hub::STATUS,
+    wire::{error::METHOD_NOT_FOUND, prompt::Prompt},
+};
+use serde_json::json;
+
+use crate::{
+    report::Failure,
+    signals::{Signals, stopped_by},
+};
+
+pub(crate) use options::{
+    AFTER, AFTER_CALL, CallOptions, Connection, HubStatusOptions, PingOptions, PromptOptions,
+    ReadOptions, ToolsOptions,
+};
+use show::Output;
+pub(crate) use target::Target;
+
+/// The exit code where no answer came from the server.
+const UNREACHABLE: u8 = 3;
+/// The exit code where the server, or its tool, failed.
+const FAILED: u8 = 1;
+
+pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        let mut tools = or_none(client.list_tools().await)?;
+        if let Some(name) = &options.tool {
+            let index = arguments::find(&tools, name)?;
+            tools = vec![tools.swap_remove(index)];
+        }
+        match (&output, &tools[..]) {
+            (Output::Json, [tool]) if options.tool.is_some() => output.json(tool)?,
+            (Output::Json, tools) => output.json(&json!({ "tools": tools }))?,
+            (Output::Text, [tool]) if options.tool.is_some() => {
+                output.line(&describe::tool(tool))?
+            }
+            (Output::Text, tools) => output.line(&describe::tools(tools))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+pub(crate) async fn call(options: CallOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        let tools = or_none(client.list_tools().await)?;
+        let tool = &tools[arguments::find(&tools, &options.tool)?];
+        let arguments = arguments::of_tool(&options.arguments, tool)?;
+        let result = client.call_tool(&tool.name, arguments).await;
+        let result = result.map_err(no_answer)?;
+        output.call(&result)?;
+        Ok(match result.is_error {
+            true => ExitCode::from(FAILED),
+            false => ExitCode::SUCCESS,
+        })
+    })
+    .await
+}
+
+pub(crate) async fn read(options: ReadOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        if let Some(uri) = &options.uri {
+            let result = client.read(uri).await.map_err(no_answer)?;
+            output.resource(&result)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let resources = or_none(client.list_resources().await)?;
+        let templates = or_none(client.list_templates().await)?;
+        match output {
+            Output::Json => {
+                output.json(&json!({ "resources": resources, "resourceTemplates": templates }))?;
+            }
+            Output::Text => output.line(&describe::resources(&resources, &templates))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+pub(crate) async fn prompt(options: PromptOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        let Some(name) = &options.prompt else {
+            let prompts = or_none(client.list_prompts().await)?;
+            match output {
+                Output::Json => output.json(&json!({ "prompts": prompts }))?,
+                Output::Text => output.line(&describe::prompts(&prompts))?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        };
+        let arguments = prompt_arguments(&options.arguments)?;
+        let result = client.get_prompt(name, &arguments).await;
+        output.prompt(&result.map_err(no_answer)?)?;
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+/// Values of prompts are text, whatever they look like.
+fn prompt_arguments(words: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let pairs = words.iter().map(|word| {
+        let (name, value) = arguments::split(word)?;
+        Ok((name.to_owned(), arguments::text_of(value)?))
+    });
+    pairs.collect()
+}
+
+pub(crate) async fn ping(options: PingOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        let info = client.server_info().await.map_err(no_answer)?;
+        let begun = Instant::now();
+        client.ping().await.map_err(no_answer)?;
+        let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+        match output {
+            Output::Json => {
+                output.json(&json!({ "server": info, "milliseconds": milliseconds }))?
+            }
+            Output::Text => {
+                output.line(&format!(
+                    "{} {}, {milliseconds:.2} ms",
+                    info.name, info.version
+                ))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+pub(crate) async fn hub_status(options: HubStatusOptions) -> Result<ExitCode, Failure> {
+    with_server(&options.connection, async |client, mut output| {
+        let status = client.request(STATUS, json!({})).await;
+        let status = status.map_err(|err| match err.code {
+            METHOD_NOT_FOUND => Failure::of("the server is no hub").code(FAILED),
+            _ => no_answer(err),
+        })?;
+        match output {
+            Output::Json => output.json(&json!({ "servers": status["servers"] }))?,
+            Output::Text => {
+                let servers = serde_json::from_value(status["servers"].clone());
+                let servers: Vec<_> =
+                    servers.map_err(|err| Failure::new("the hub's answer cannot be read", err))?;
+                output.line(&hub::table(&servers))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .await
+}
+
+/// Connects, does the work, and hangs up. Programs read on stdout why that failed.
+async fn with_server(
+    connection: &Connection,
+    work: impl AsyncFnOnce(&Client, Output) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let output = connection.output();
+    let done = until_signal(connection, async |client| work(client, output).await).await;
+    done.or_else(|failure| show::failure(output, failure))
+}
+
+/// The same, without a word. A signal cancels the work at the server.
+async fn until_signal(
+    connection: &Connection,
+    work: impl AsyncFnOnce(&Client) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    let client = tokio::select! {
+        client = connection.connect() => client?,
+        kind = signals.next() => return Err(stopped_by(kind).silent()),
+    };
+    let done = tokio::select! {
+        done = work(&client) => done,
+        kind = signals.next() => Err(stopped_by(kind).silent()),
+    };
+    progress::clear();
+    // Dropping the work has cancelled it; the server is to hear that before the connection ends.
+    tokio::select! {
+        () = client.close() => {}
+        _ = signals.next() => {}
+    }
+    done
+}
+
+/// A list, which is empty where the server does not know such things.
+fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
+    match list {
+        Err(err) if err.code == METHOD_NOT_FOUND => Ok(Vec::new()),
+        list => list.map_err(no_answer),
+    }
+}
+
+/// Why there is no result: no way to the server, or its refusal.
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn no_answer(err: Error) -> Failure {
+    if err.fault() == Fault::Transport {
+        return Failure::of(show::visible(&err.message)).code(UNREACHABLE);
+    }
+    let failure = Failure::of(show::visible(&lmcp::error::chain(&err))).code(FAILED);
+    match err.is_retriable() {
+        true => failure.hint("the server says that trying again may help"),
+        false => failure,
+    }
+}
+
+/// How a prompt is called on the command line.
+fn usage(prompt: &Prompt) -> String {
+    let arguments = prompt.arguments.iter().map(|argument| {
+        let name = &argument.name;
+        match argument.required == Some(true) {
+            true => format!(" {name}=…"),
+            false => format!(" [{name}=…]"),
+        }
+    });
+    format!("{}{}", prompt.name, arguments.collect::<String>())
+}

@@ -1,0 +1,194 @@
+//! Results on stdout: one JSON document for programs, or what people read.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, IsTerminal as _, Write as _, stdout},
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use base64::Engine as _;
+use lmcp::wire::{prompt::GetPromptResult, resource::ReadResourceResult};
+use lmcp::{CallToolResult, Content, ResourceContents};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::report::Failure;
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// One JSON document.
+    Json,
+    /// For people.
+    Text,
+}
+
+impl Output {
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value);
+        let text = text.map_err(|err| Failure::new("cannot write the result", err))?;
+        print(format!("{text}\n").as_bytes())
+    }
+
+    pub(super) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        let text = if stdout().is_terminal() {
+            visible(text)
+        } else {
+            text.to_owned()
+        };
+        let end = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        print(format!("{text}{end}").as_bytes())
+    }
+
+    pub(super) fn call(&mut self, result: &CallToolResult) -> Result<(), Failure> {
+        if *self == Self::Json {
+            return self.json(result);
+        }
+        for block in &result.content {
+            self.block(block)?;
+        }
+        match &result.structured_content {
+            Some(value) if result.content.is_empty() => self.json(value),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn prompt(&mut self, result: &GetPromptResult) -> Result<(), Failure> {
+        if *self == Self::Json {
+            return self.json(result);
+        }
+        for message in &result.messages {
+            let role = match message.role {
+                lmcp::wire::Role::Assistant => "assistant",
+                _ => "user",
+            };
+            self.line(&format!("[{role}]"))?;
+            self.block(&message.content)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn resource(&mut self, result: &ReadResourceResult) -> Result<(), Failure> {
+        if *self == Self::Json {
+            return self.json(result);
+        }
+        result
+            .contents
+            .iter()
+            .try_for_each(|part| self.contents(part))
+    }
+
+    fn block(&mut self, block: &Content) -> Result<(), Failure> {
+        match block {
+            Content::Text(text) => self.line(&text.text),
+            Content::Image(media) | Content::Audio(media) => {
+                let path = save(&media.data, &media.mime_type)?;
+                self.line(&format!(
+                    "[{}, saved as {}]",
+                    media.mime_type,
+                    path.display()
+                ))
+            }
+            Content::Resource(embedded) => self.contents(&embedded.resource),
+            Content::ResourceLink(link) => self.line(&format!("[{}: {}]", link.name, link.uri)),
+            other => self.json(other),
+        }
+    }
+
+    fn contents(&mut self, part: &ResourceContents) -> Result<(), Failure> {
+        match (&part.text, &part.blob) {
+            (Some(text), _) => self.line(text),
+            (None, Some(blob)) if !stdout().is_terminal() => print(&decoded(blob)?),
+            (None, Some(blob)) => {
+                let kind = part
+                    .mime_type
+                    .as_deref()
+                    .unwrap_or("application/octet-stream");
+                let path = save(blob, kind)?;
+                self.line(&format!("[{kind}, saved as {}]", path.display()))
+            }
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// How a command failed. Programs are told on stdout, where they look; people on stderr.
+pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, Failure> {
+    if output == Output::Json && failure.is_answer() {
+        output.json(&json!({ "error": failure.to_string() }))?;
+    }
+    Err(failure)
+}
+
+/// Text without what would move a cursor, change a colour or name a window.
+pub(super) fn visible(text: &str) -> String {
+    let shown = |char: char| match char {
+        '\n' | '\t' => char,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        _ if char.is_control() => '\u{fffd}',
+        _ => char,
+    };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
+fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
+    let engine = base64::engine::general_purpose::STANDARD;
+    let bytes = engine.decode(base64);
+    bytes.map_err(|err| Failure::new("the server sent something that is not Base64", err))
+}
+
+/// Writes it to a new file for this user alone.
+fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
+    let bytes = decoded(base64)?;
+    let kind = mime_type.split('/').nth(1).unwrap_or_default();
+    let kind: String = kind
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .collect();
+    let kind = if kind.is_empty() { "bin" } else { &kind };
+    let folder = std::env::temp_dir();
+    let failed =
+        |err: io::Error| Failure::new(&format!("cannot write to {}", folder.display()), err);
+    for number in 1_u32.. {
+        let path = folder.join(format!("lmcp-{}-{number}.{kind}", std::process::id()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match file {
+            Ok(mut file) => return file.write_all(&bytes).map(|()| path).map_err(failed),
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(err) => return Err(failed(err)),
+        }
+    }
+    Err(failed(io::ErrorKind::AlreadyExists.into()))
+}
+
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        // The reader closed its end, as `head` does: the rest is not wanted.
+        Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(|err| Failure::new("cannot write to stdout", err)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_cannot_drive_the_terminal() {
+        assert_eq!(
+            visible("a\r\n\tb\x1b[2Jc\u{202e}d\u{9b}"),
+            "a\n\tb\u{fffd}[2Jc\u{fffd}d\u{fffd}"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! The server that a command line names.
+
+use std::{ffi::OsString, path::Path};
+
+use lmcp::{
+    Endpoint,
+    client::{self, Error, Settings},
+    upstream::{CommandTarget, Route, SocketTarget, UrlTarget, command, socket, url},
+};
+
+use crate::{commands::proxy, report::Failure, this_program::this_program};
+
+/// Variables that programs do not get which are started, and `lmcp proxy` does.
+const OWN: [&str; 1] = ["LMCP_TOKEN"];
+
+/// A server that is named.
+pub(crate) enum Target {
+    Url(Box<UrlTarget>),
+    Socket(SocketTarget),
+    Command(CommandTarget),
+}
+
+impl Target {
+    /// A URL or a path, or a program to start. Without either, the server that `lmcp proxy` finds.
+    pub(crate) fn of(
+        at: Option<&str>,
+        token_file: Option<&Path>,
+        program: &[OsString],
+    ) -> Result<Self, Failure> {
+        Ok(match (at, program.split_first()) {
+            (_, Some((program, words))) => Self::Command(command(program).args(words)),
+            (None, None) => {
+                let program = this_program().map_err(|err| Failure::new("cannot start", err))?;
+                // It is this program again, and goes where the environment says.
+                let own = OWN
+                    .iter()
+                    .filter_map(|name| Some((name, std::env::var_os(name)?)));
+                let proxy = command(program).arg("proxy");
+                Self::Command(own.fold(proxy, |proxy, (name, value)| proxy.env(name, value)))
+            }
+            (Some(at), None) if at.contains("://") => {
+                let target = url(at).from_env();
+                Self::Url(Box::new(match proxy::token(token_file)? {
+                    Some(token) => target.secret(token),
+                    None => target,
+                }))
+            }
+            (Some(at), None) if token_file.is_some() => {
+                let words = format!("a token is for a URL, and `{at}` is a path");
+                return Err(Failure::misuse(words));
+            }
+            (Some(at), None) => Self::Socket(socket(at)),
+        })
+    }
+
+    /// The way to it.
+    pub(crate) fn route(self) -> Result<Route, Failure> {
+        match self {
+            Self::Url(url) => url.route().map_err(|err| Failure::misuse(&*err.message)),
+            Self::Socket(socket) => Ok(socket.route()),
+            Self::Command(command) => Ok(command.route()),
+        }
+    }
+}
+
+impl client::Target for Target {
+    async fn connect(self, settings: &Settings) -> Result<Endpoint, Error> {
+        match self {
+            Self::Url(url) => url.connect(settings).await,
+            Self::Socket(socket) => socket.connect(settings).await,
+            Self::Command(command) => command.connect(settings).await,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `lmcp bridge`: any server, on any transport, to clients of every revision.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::Args;
+use lmcp::{
+    Endpoint, Terms,
+    upstream::{PerClient, Upstream},
+};
+
+use super::listen::{self, Basis};
+use crate::{
+    client::Target,
+    options::{Address, Options as Serving},
+    report::Failure,
+    signals::Signals,
+    socket,
+};
+
+/// What can be said to it.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Serve HTTP at this address, at the path /mcp: ADDRESS:PORT, :PORT or
+    /// PORT. Without any transport: 127.0.0.1:8080.
+    #[arg(long, value_name = "ADDRESS", verbatim_doc_comment)]
+    http: Option<Address>,
+
+    /// Serve on a unix socket for its owner alone.
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+
+    /// Serve on stdin and stdout.
+    #[arg(long, conflicts_with_all = ["http", "unix"])]
+    pub(crate) stdio: bool,
+
+    /// The token that HTTP clients must send, in a file for its owner alone.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Also serve HTTP+SSE, for clients of 2024-11-05.
+    #[arg(long)]
+    legacy_sse: bool,
+
+    /// Reach the server anew for every client, and end it with that. For
+    /// servers that keep something for whoever speaks with them.
+    #[arg(long, verbatim_doc_comment)]
+    per_client: bool,
+
+    /// The server: a URL, or the path of a unix socket.
+    #[arg(
+        long,
+        value_name = "TARGET",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
+    at: Option<String>,
+
+    /// The token that the server wants if it is a URL, in a file for its
+    /// owner alone.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "at",
+        conflicts_with = "command",
+        verbatim_doc_comment
+    )]
+    upstream_token_file: Option<PathBuf>,
+
+    /// A program to start as the server, and all that it is to be told.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) const AFTER: &str = "\
+When the server is lost, calls that it had begun get an error that says whether
+trying again helps; all others wait until it is there again.
+
+  lmcp bridge --http 8080 -- npx -y @modelcontextprotocol/server-everything
+  lmcp bridge --stdio --at https://example.org/mcp
+  lmcp bridge --unix /run/user/1000/db.sock -- uvx some-database-server";
+
+pub(crate) async fn run(options: Options) -> Result<(), Failure> {
+    let target = Target::of(
+        options.at.as_deref(),
+        options.upstream_token_file.as_deref(),
+        &options.command,
+    )?;
+    let route = target.route()?;
+    let serving = Serving {
+        http: options.http,
+        unix: options.unix,
+        stdio: options.stdio,
+        token_file: options.token_file,
+        legacy_sse: options.legacy_sse.then_some(true),
+        ..Serving::default()
+    };
+    let serving = serving.settle()?;
+    let asked = socket::find(&serving)?;
+    let signals = Signals::listen()?;
+    let words = format!("it stands for {route}");
+    let make = |basis: Basis| {
+        let mut terms = Terms::default().limits(basis.limits);
+        if let Some(key) = basis.key {
+            terms = terms.key(key);
+        }
+        let terms = lmcp_tools::outside_of_fences(terms);
+        let endpoint = match options.per_client {
+            true => Endpoint::on_terms(PerClient::new(route), terms),
+            false => Endpoint::on_terms(Upstream::new(route), terms),
+        };
+        Ok((endpoint, vec![words]))
+    };
+    listen::run(&serving, asked, signals, make).await
+}

@@ -1,0 +1,78 @@
+//! HTTP+SSE, the transport of 2024-11-05, from the client's side: a stream where everything comes that the server says, and
+//! another address for what the client says.
+//!
+//! Nothing of it can be resumed: when the stream ends, the session does, and another link must be opened.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, uri::PathAndQuery};
+use lmcp_outbound::{Connection, Incoming};
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::{
+    endpoint::Server,
+    error::Error,
+    post::{Outcome, Signal},
+    standing,
+    stream::{Next, Opened, Reader},
+};
+
+/// An open stream.
+pub(crate) struct Pair {
+    /// Where messages go.
+    pub(crate) inlet: PathAndQuery,
+    reader: Reader,
+    body: Incoming,
+    _connection: Connection,
+}
+
+impl Pair {
+    /// Opens the stream, and waits to be told where messages go. `None`: the server does not speak HTTP+SSE, or wants
+    /// messages to be sent to somebody else.
+    pub(crate) async fn open(server: &Server) -> Result<Option<Self>, Error> {
+        let mut reader = Reader::new(server.message_bytes);
+        let opening = async {
+            let opened = reader.open(server, &HeaderMap::new()).await?;
+            let Opened::Stream(mut body, connection) = opened else {
+                return Ok(None);
+            };
+            let endpoint = reader.endpoint(&mut body).await;
+            let endpoint = endpoint.and_then(|endpoint| std::str::from_utf8(endpoint).ok());
+            let inlet = endpoint.and_then(|endpoint| server.inlet(endpoint.trim()));
+            Ok::<_, Error>(inlet.map(|inlet| (inlet, body, connection)))
+        };
+        // A server of later revisions opens a stream, too, and may say nothing there.
+        let opened = timeout(server.connect_wait(), opening).await;
+        let Some((inlet, body, _connection)) = opened.unwrap_or(Ok(None))? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            inlet,
+            reader,
+            body,
+            _connection,
+        }))
+    }
+
+    /// Passes on what the server says, until it says nothing more.
+    pub(crate) async fn run(
+        mut self,
+        key: u64,
+        server: Arc<Server>,
+        signals: mpsc::Sender<Signal>,
+    ) {
+        let why = loop {
+            match self.reader.next(&mut self.body).await {
+                Next::Message(message) => standing::pass(&signals, message).await,
+                Next::Ended => break "closed its stream",
+                Next::TooLong => {
+                    let _ = signals.send(Signal::TooLong).await;
+                    break "said more at once than is read";
+                }
+            }
+        };
+        let why = format!("`{}` {why}", server.name());
+        let lost = Outcome::Lost { why, unsent: None };
+        let _ = signals.send(Signal::Done(key, lost)).await;
+    }
+}

@@ -1,0 +1,185 @@
+//! What is known of the questions of one request: answers so far, what is open, and whether somebody thinks about it.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use lmcp_wire::{
+    RpcError,
+    input::{InputRequests, InputRequiredResult, InputResponses},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{
+    limits::Limits,
+    request::{Request, decode, string},
+    seal::{Sealer, Subject},
+};
+
+/// What is known of a request's questions.
+#[derive(Default)]
+pub(crate) struct Asking {
+    known: Mutex<Known>,
+    /// Set once the work is a task: its questions go to the task store's clients.
+    task: Mutex<Option<TaskLink>>,
+    /// A question of a session waits: the time that people take is not the handler's.
+    thinking: AtomicBool,
+    /// One was answered: the handler's time begins anew.
+    answered: AtomicBool,
+}
+
+/// The task a request has become.
+#[derive(Clone)]
+pub(crate) struct TaskLink {
+    pub(crate) id: String,
+    /// Changes with every answer.
+    pub(crate) answered: watch::Sender<()>,
+}
+
+#[derive(Default)]
+pub(crate) struct Known {
+    /// From all rounds so far.
+    pub(crate) answers: InputResponses,
+    /// Asked in this round.
+    pub(crate) open: InputRequests,
+    /// `Cx::remember`.
+    pub(crate) memory: Option<Value>,
+    round: u32,
+}
+
+/// What travels with the client between two rounds.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Carried {
+    answers: InputResponses,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory: Option<Value>,
+    round: u32,
+}
+
+impl Asking {
+    /// Reads what a retry brings: answers, and the state they belong to.
+    pub(crate) fn resume(
+        request: &Request,
+        sealer: &Sealer,
+        subject: impl FnOnce() -> Subject,
+    ) -> Result<Self, RpcError> {
+        let mut known = Known::default();
+        if let Some(state) = request.request_state() {
+            let state = string(state)
+                .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
+            let carried: Carried = sealer.open(&state, &subject())?;
+            known.answers = carried.answers;
+            known.memory = carried.memory;
+            known.round = carried.round;
+        }
+        if let Some(responses) = request.input_responses() {
+            let responses: InputResponses = decode(responses)
+                .map_err(|_| RpcError::invalid_params("`inputResponses` must be an object"))?;
+            known.answers.extend(responses);
+        }
+        Ok(Self {
+            known: Mutex::new(known),
+            ..Self::default()
+        })
+    }
+
+    /// Does somebody else think, and not the handler work?
+    pub(crate) fn is_thinking(&self) -> bool {
+        self.thinking.load(Ordering::Acquire)
+    }
+
+    /// Was a question answered since this was last asked?
+    pub(crate) fn take_answered(&self) -> bool {
+        self.answered.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_task(&self) -> bool {
+        self.task().is_some()
+    }
+
+    /// From now on answers arrive while the work waits.
+    pub(crate) fn become_task(&self, id: &str) {
+        let link = TaskLink {
+            id: id.into(),
+            answered: watch::Sender::new(()),
+        };
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
+    }
+
+    /// What a task waits for.
+    pub(crate) fn open_questions(&self) -> InputRequests {
+        self.lock().open.clone()
+    }
+
+    /// Answers for a task. Keys nobody asks for are ignored.
+    pub(crate) fn answer(&self, responses: InputResponses) {
+        let mut known = self.lock();
+        for (key, response) in responses {
+            if known.open.remove(&key).is_some() {
+                known.answers.insert(key, response);
+            }
+        }
+        drop(known);
+        if let Some(task) = self.task() {
+            task.answered.send_replace(());
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn task(&self) -> Option<TaskLink> {
+        self.task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The answer that asks for what is missing.
+    pub(crate) fn required(
+        &self,
+        limits: &Limits,
+        seal: impl FnOnce(&Carried) -> Result<String, RpcError>,
+    ) -> Result<InputRequiredResult, RpcError> {
+        let mut known = self.lock();
+        if known.open.is_empty() {
+            return Err(RpcError::internal(
+                "the handler asked for input without a question",
+            ));
+        }
+        if known.round >= limits.ask_rounds {
+            let rounds = limits.ask_rounds;
+            let error = RpcError::internal(format!("still questions after {rounds} rounds"));
+            return Err(error.with_data(json!({ "limit": "ask_rounds", "value": rounds })));
+        }
+        let carried = Carried {
+            answers: std::mem::take(&mut known.answers),
+            memory: known.memory.take(),
+            round: known.round + 1,
+        };
+        let state = seal(&carried)?;
+        let open = std::mem::take(&mut known.open);
+        Ok(InputRequiredResult::new(open, state))
+    }
+}
+
+/// For as long as the client is asked.
+pub(crate) struct Thinking<'a>(&'a Asking);
+
+impl<'a> Thinking<'a> {
+    pub(crate) fn begin(asking: &'a Asking) -> Self {
+        asking.thinking.store(true, Ordering::Release);
+        Self(asking)
+    }
+}
+
+impl Drop for Thinking<'_> {
+    fn drop(&mut self) {
+        self.0.answered.store(true, Ordering::Release);
+        self.0.thinking.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Authenticate`]: the program's own say in who a caller is, on every transport; and [`Challenge`], the answer to whoever
+//! is not let in.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
+
+use lmcp_wire::RpcError;
+
+use crate::{caller::Caller, layer::incident, principal::Principal};
+
+/// Says who a caller is, by what its transport knows of it.
+///
+/// Over HTTP the headers of every request are shown, before its body is read; on a unix socket each connection once, with the
+/// process at its other end and the token of its greeting, if it has one. [`Caller::bearer`] is the token of either.
+///
+/// A function is one, where nothing has to be waited for: `|caller: &Caller| Ok(Principal::new("ann"))`.
+///
+/// ```
+/// # use lmcp_core::{Authenticate, Caller, Challenge, Principal};
+/// # struct Issuer;
+/// # impl Issuer { async fn look_up(&self, token: &str) -> Option<String> { None } }
+/// struct Tokens(Issuer);
+///
+/// impl Authenticate for Tokens {
+///     async fn authenticate(&self, caller: &Caller) -> Result<Principal, Challenge> {
+///         let token = caller.bearer().ok_or_else(|| Challenge::new("a token is needed"))?;
+///         let name = self.0.look_up(token).await;
+///         let name = name.ok_or_else(|| Challenge::new("this token is not known"))?;
+///         Ok(Principal::new(name).role("reader"))
+///     }
+/// }
+/// ```
+///
+/// # Cancellation
+/// The future is dropped when the caller hangs up, and after [`Limits::auth_wait`](crate::Limits::auth_wait).
+pub trait Authenticate: Send + Sync + 'static {
+    /// Who this is, or why it is not let in.
+    fn authenticate(
+        &self,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Principal, Challenge>> + Send;
+}
+
+impl<F> Authenticate for F
+where
+    F: Fn(&Caller) -> Result<Principal, Challenge> + Send + Sync + 'static,
+{
+    async fn authenticate(&self, caller: &Caller) -> Result<Principal, Challenge> {
+        self(caller)
+    }
+}
+
+/// The answer to a caller that is not let in: over HTTP a status, a `WWW-Authenticate` and an error, on sockets the error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Challenge {
+    error: Box<RpcError>,
+    status: u16,
+    asks: Asks,
+}
+
+/// What a caller is asked to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asks {
+    /// A token. The parameters follow those that every such challenge has.
+    Token(String),
+    /// Something else, in these words.
+    Other(String),
+    Nothing,
+}
+
+impl Challenge {
+    /// Status 401, and `WWW-Authenticate: Bearer realm="lmcp"`; with `error="invalid_token"` where a token was sent.
+    pub fn new(words: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            error: Box::new(RpcError::invalid_request(words)),
+            status: 401,
+            asks: Asks::Token(String::new()),
+        }
+    }
+
+    /// Status 403 and no `WWW-Authenticate`: the server knows who calls, and that caller may not come in.
+    pub fn forbidden(words: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status: 403,
+            asks: Asks::Nothing,
+            ..Self::new(words)
+        }
+    }
+
+    /// Status 503: who calls cannot be told now.
+    pub fn not_now(words: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            error: Box::new(RpcError::internal(words)),
+            status: 503,
+            asks: Asks::Nothing,
+        }
+    }
+
+    /// Another status. Over HTTP all that do not say that a request failed are answered with 401.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// A further parameter of the challenge for a token, as in `resource_metadata="https://…"` or `scope="files:read"`.
+    #[must_use]
+    pub fn parameter(mut self, name: &str, value: &str) -> Self {
+        let quoted = value.replace('\\', r"\\").replace('"', r#"\""#);
+        let before = match self.asks {
+            Asks::Token(before) => before,
+            Asks::Other(_) | Asks::Nothing => String::new(),
+        };
+        self.asks = Asks::Token(format!(r#"{before}, {name}="{quoted}""#));
+        self
+    }
+
+    /// A whole `WWW-Authenticate` of one's own: `Basic realm="tools"`, say.
+    #[must_use]
+    pub fn www_authenticate(mut self, value: impl Into<String>) -> Self {
+        self.asks = Asks::Other(value.into());
+        self
+    }
+
+    /// The words, as an error.
+    pub fn error(&self) -> &RpcError {
+        &self.error
+    }
+
+    /// The status over HTTP.
+    pub fn http_status(&self) -> u16 {
+        self.status
+    }
+
+    /// The `WWW-Authenticate` for a caller that sent this. `None`: there is none.
+    pub fn asks(&self, caller: &Caller) -> Option<String> {
+        self.asks_given(caller.bearer().is_some())
+    }
+
+    fn asks_given(&self, sent_token: bool) -> Option<String> {
+        match &self.asks {
+            Asks::Token(parameters) => {
+                let names_error = parameters.contains(", error=");
+                let error = if sent_token && !names_error {
+                    r#", error="invalid_token""#
+                } else {
+                    ""
+                };
+                Some(format!(r#"Bearer realm="lmcp"{error}{parameters}"#))
+            }
+            Asks::Other(value) => Some(value.clone()),
+            Asks::Nothing => None,
+        }
+    }
+}
+
+impl fmt::Display for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error.message)
+    }
+}
+
+impl std::error::Error for Challenge {}
+
+/// An [`Authenticate`] of any kind, for transports.
+#[derive(Clone)]
+pub struct Authenticator(Arc<dyn Erased>);
+
+/// Finds out who a caller is: the same caller, now known.
+pub type Authenticating = Pin<Box<dyn Future<Output = Result<Caller, Challenge>> + Send>>;
+
+trait Erased: Send + Sync {
+    fn ask(self: Arc<Self>, caller: Caller) -> Authenticating;
+}
+
+impl<A: Authenticate> Erased for A {
+    fn ask(self: Arc<Self>, caller: Caller) -> Authenticating {
+        Box::pin(async move {
+            let principal = {
+                let mut asking = pin!(self.authenticate(&caller));
+                // Somebody's code, as handlers are: a panic costs one answer.
+                poll_fn(|cx| {
+                    let polled = catch_unwind(AssertUnwindSafe(|| asking.as_mut().poll(cx)));
+                    polled.unwrap_or_else(|panic| Poll::Ready(Err(failed(incident(&*panic)))))
+                })
+                .await?
+            };
+            Ok(caller.authenticated(principal))
+        })
+    }
+}
+
+impl Authenticator {
+    /// Erases what kind it is.
+    pub fn new(authenticate: impl Authenticate) -> Self {
+        Self(Arc::new(authenticate))
+    }
+
+    /// Asks who a caller is. Nothing happens before the future is polled, which may end at once.
+    pub fn ask(&self, caller: Caller) -> Authenticating {
+        Arc::clone(&self.0).ask(caller)
+    }
+}
+
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").finish_non_exhaustive()
+    }
+}
+
+/// Nobody is let in by a panic.
+fn failed(error: RpcError) -> Challenge {
+    Challenge {
+        error: Box::new(error),
+        status: 500,
+        asks: Asks::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_says_what_is_to_be_shown() {
+        let new = Challenge::new("no");
+        for (challenge, without, with) in [
+            (
+                new.clone(),
+                Some(r#"Bearer realm="lmcp""#),
+                Some(r#"Bearer realm="lmcp", error="invalid_token""#),
+            ),
+            (
+                new.clone().parameter("resource_metadata", "https://x/y"),
+                Some(r#"Bearer realm="lmcp", resource_metadata="https://x/y""#),
+                Some(
+                    r#"Bearer realm="lmcp", error="invalid_token", resource_metadata="https://x/y""#,
+                ),
+            ),
+            (
+                Challenge::forbidden("no").parameter("error", "insufficient_scope"),
+                Some(r#"Bearer realm="lmcp", error="insufficient_scope""#),
+                Some(r#"Bearer realm="lmcp", error="insufficient_scope""#),
+            ),
+            (
+                new.clone().parameter("scope", r#"a"\"#),
+                Some(r#"Bearer realm="lmcp", scope="a\"\\""#),
+                Some(r#"Bearer realm="lmcp", error="invalid_token", scope="a\"\\""#),
+            ),
+            (new.www_authenticate("Basic"), Some("Basic"), Some("Basic")),
+            (Challenge::forbidden("no"), None, None),
+        ] {
+            assert_eq!(challenge.asks_given(false).as_deref(), without);
+            assert_eq!(challenge.asks_given(true).as_deref(), with);
+        }
+    }
+}

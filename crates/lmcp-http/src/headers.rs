@@ -1,0 +1,321 @@
+//! The header fields that a request is judged by, and all of them as the engine looks at them.
+//!
+//! A web page can make a browser send requests to `127.0.0.1`, under a name of its own that resolves there (DNS
+//! rebinding). Such a request names that page in `Host` and `Origin`, so both must be ones we know.
+
+use std::{
+    any::{Any, TypeId},
+    net::{IpAddr, SocketAddr},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use lmcp_core::{HeaderValue as Found, Headers};
+use lmcp_wire::{RpcError, header as wire};
+
+use crate::{
+    answer::{Refusal, SESSION_ID},
+    carried::Carried,
+};
+
+/// The names this server goes by, and the pages that may use it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guard {
+    /// The port we listen on; unknown when mounted into somebody's server, and then any will do.
+    pub(crate) port: Option<u16>,
+    /// The address we listen on, if we do.
+    pub(crate) address: Option<IpAddr>,
+    /// `host` or `host:port`, in lower case, besides the loopback names.
+    pub(crate) hosts: Vec<String>,
+    /// `scheme://host[:port]`, in lower case, besides our own.
+    pub(crate) origins: Vec<String>,
+}
+
+impl Guard {
+    /// Ok, or the sentence that says what is refused and what would allow it.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
+        // HTTP/1.1 has the field; a mounted HTTP/2 server has the name in the URI. Where both are there, both count.
+        let fields = headers.get_all(header::HOST).iter().map(text);
+        let authority = uri.authority().map(|authority| authority.as_str());
+        let mut names = 0;
+        for host in fields.chain(authority) {
+            names += 1;
+            if !self.knows_host(host) {
+                return Err(refusal("Host", host, "host"));
+            }
+        }
+        let written = headers.get_all(header::HOST).iter().count();
+        if names == 0 || written > 1 {
+            return Err(format!("a request has one `Host`, not {written}"));
+        }
+        for origin in headers.get_all(header::ORIGIN).iter().map(text) {
+            if !self.knows_origin(origin) {
+                return Err(refusal("Origin", origin, "origin"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A loopback name is good with any port: a tunnel (`ssh -L`, `docker -p`) has a port of its own, and nobody can make such
+    /// a name lead elsewhere.
+    fn knows_host(&self, host: &str) -> bool {
+        is_loopback(split_port(host).0)
+            || self.is_our_number(host)
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    fn knows_origin(&self, origin: &str) -> bool {
+        let ours = origin
+            .strip_prefix("http://")
+            .is_some_and(|host| self.is_ours(host));
+        ours || self
+            .origins
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(origin))
+    }
+
+    /// The address we listen on, as a number; any number where that is every address. Rebinding needs a name: a number
+    /// leads nowhere but to us.
+    fn is_our_number(&self, host: &str) -> bool {
+        let written = host.parse::<SocketAddr>().ok();
+        let (Some(written), Some(ours), Some(port)) = (written, self.address, self.port) else {
+            return false;
+        };
+        written.port() == port && (ours.is_unspecified() || written.ip() == ours)
+    }
+
+    /// A loopback name with our port.
+    fn is_ours(&self, host: &str) -> bool {
+        let (name, port) = split_port(host);
+        is_loopback(name) && self.port.is_none_or(|ours| port.parse() == Ok(ours))
+    }
+}
+
+/// A name and its port; 80 where none is written.
+fn split_port(host: &str) -> (&str, &str) {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => (name, port),
+        _ => (host, "80"),
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn refusal(field: &str, value: &str, option: &str) -> String {
+    format!(
+        "`{field}: {value}` is not allowed here; allow it with `allow_{option}(\"{value}\")` or `--allow-{option} {value}`"
+    )
+}
+
+/// What is not text is no name we know.
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or("(not text)")
+}
+
+/// What the headers of a POST say of its answer, if they say of its body that it is JSON. The refusal is in a box, because
+/// this is moved around with every request; and a stranger is not told of it.
+pub(crate) type Form = Result<Accept, Box<Refusal>>;
+
+pub(crate) fn form(headers: &HeaderMap) -> Form {
+    let accept = Accept::of(headers)?;
+    check_type(headers)?;
+    Ok(accept)
+}
+
+/// The same fields, in memory of their own. As they come they are slices of a connection's buffer, which stays whole for as
+/// long as any of them is there: for a stream that is open for long, 8 kB.
+pub(crate) fn detached(mut headers: HeaderMap) -> HeaderMap {
+    for value in headers.values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
+    }
+    headers
+}
+
+/// What nearly every client writes.
+const USUAL_ACCEPT: &str = "application/json, text/event-stream";
+
+/// What kinds of answer the client takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Accept {
+    pub(crate) json: bool,
+    pub(crate) events: bool,
+}
+
+impl Accept {
+    /// Lenient: real clients list one type, none, or `*/*`. Only one that excludes both kinds is refused.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        if headers
+            .get(header::ACCEPT)
+            .is_some_and(|value| value == USUAL_ACCEPT)
+        {
+            return Ok(Self {
+                json: true,
+                events: true,
+            });
+        }
+        let mut kinds = headers.get_all(header::ACCEPT).iter().peekable();
+        if kinds.peek().is_none() {
+            return Ok(Self {
+                json: true,
+                events: false,
+            });
+        }
+        let (mut json, mut events) = (false, false);
+        let kinds = kinds
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        for kind in kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()) {
+            json |= ["application/json", "application/*", "*/*"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(kind));
+            events |= ["text/event-stream", "text/*", "*/*"]
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(kind));
+        }
+        if json || events {
+            return Ok(Self { json, events });
+        }
+        let words = "answers are `application/json` or `text/event-stream`; `Accept` takes neither";
+        Err((StatusCode::NOT_ACCEPTABLE, RpcError::invalid_request(words)))
+    }
+}
+
+/// JSON is all we read. A page may send a form to any server without asking; it cannot send this type so.
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let words = match kind {
+        "" => "`Content-Type` is missing; it must be `application/json`".to_owned(),
+        kind => format!("`Content-Type` must be `application/json`, not `{kind}`"),
+    };
+    Err((
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        RpcError::invalid_request(words),
+    ))
+}
+
+/// The header fields of a request, as the engine looks at them.
+pub(crate) struct Fields {
+    pub(crate) headers: HeaderMap,
+    /// `None` on a port of our own, whose callers are smaller for the box.
+    pub(crate) carried: Option<Box<Carried>>,
+}
+
+impl Headers for Fields {
+    fn get(&self, name: &str) -> Found<'_> {
+        let mut values = match name {
+            // Those of every request, without making a name of text first.
+            wire::PROTOCOL_VERSION => self.headers.get_all(PROTOCOL_VERSION).iter(),
+            wire::METHOD => self.headers.get_all(METHOD).iter(),
+            wire::NAME => self.headers.get_all(NAME).iter(),
+            wire::SESSION_ID => self.headers.get_all(SESSION_ID).iter(),
+            _ => self.headers.get_all(name).iter(),
+        };
+        match (values.next().map(HeaderValue::to_str), values.next()) {
+            (None, _) => Found::Absent,
+            (Some(Ok(text)), None) => Found::Text(text),
+            _ => Found::Malformed,
+        }
+    }
+
+    fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        self.carried.as_ref()?.find(of)
+    }
+}
+
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(wire::PROTOCOL_VERSION);
+const METHOD: HeaderName = HeaderName::from_static(wire::METHOD);
+const NAME: HeaderName = HeaderName::from_static(wire::NAME);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(guard: &Guard, host: &str, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        guard.check(&Uri::from_static("/mcp"), &headers).is_ok()
+    }
+
+    #[test]
+    fn only_known_hosts_and_origins_pass() {
+        let guard = Guard {
+            port: Some(8080),
+            address: None,
+            hosts: vec!["box.lan:8080".into()],
+            origins: vec!["https://app.example".into()],
+        };
+        for (host, origin, expected) in [
+            ("localhost:8080", None, true),
+            ("LOCALHOST:8080", None, true),
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
+            ("[::1]:8080", Some("http://localhost:8080"), true),
+            ("box.lan:8080", Some("https://app.example"), true),
+            ("localhost", None, true),
+            ("localhost:81", None, true),
+            ("[::1]:81", None, true),
+            ("localhost:81", Some("http://localhost:81"), false),
+            ("localhost:8080.evil.example", None, false),
+            ("evil.example:8080", None, false),
+            ("", None, false),
+            ("localhost:8080", Some("null"), false),
+            ("localhost:8080", Some("http://evil.example"), false),
+            ("localhost:8080", Some("https://localhost:8080"), false),
+            (
+                "localhost:8080",
+                Some("http://localhost:8080.evil.example"),
+                false,
+            ),
+            ("localhost:8080", Some("http://localhost:3000"), false),
+        ] {
+            assert_eq!(check(&guard, host, origin), expected, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_listened_on_needs_no_permission_but_a_page_there_does() {
+        let listens = |address: &str| Guard {
+            port: Some(8080),
+            address: address.parse().ok(),
+            ..Guard::default()
+        };
+        for (address, host, expected) in [
+            ("192.0.2.7", "192.0.2.7:8080", true),
+            ("192.0.2.7", "192.0.2.8:8080", false),
+            ("192.0.2.7", "192.0.2.7:81", false),
+            ("192.0.2.7", "192.0.2.7.evil.example:8080", false),
+            ("0.0.0.0", "192.0.2.7:8080", true),
+            ("::", "[2001:db8::7]:8080", true),
+            ("::", "evil.example:8080", false),
+        ] {
+            let guard = listens(address);
+            assert_eq!(check(&guard, host, None), expected, "{address} {host}");
+            let page = format!("http://{host}");
+            assert!(!check(&guard, host, Some(&page)), "{address} {page}");
+        }
+    }
+
+    #[test]
+    fn a_mounted_server_takes_any_port_of_the_host() {
+        assert!(check(&Guard::default(), "localhost:3000", None));
+        assert!(!check(&Guard::default(), "evil.example:3000", None));
+    }
+}

@@ -1,0 +1,384 @@
+//! What every server offers, kept as JSON, and what clients see of all of it together. No I/O.
+
+use std::{collections::HashMap, sync::Arc};
+
+use lmcp_core::Page;
+use lmcp_wire::members::Members;
+use serde::{Deserialize, Serialize};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{
+    config::ServerConfig,
+    names::{AllNames, fnv, marked},
+};
+
+/// What one server offers, as it said it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listing {
+    pub(crate) instructions: Option<String>,
+    pub(crate) tools: Vec<Box<RawValue>>,
+    pub(crate) prompts: Vec<Box<RawValue>>,
+    pub(crate) resources: Vec<Box<RawValue>>,
+    pub(crate) templates: Vec<Box<RawValue>>,
+}
+
+/// One server, as far as its lists are concerned.
+pub(crate) struct Part<'a> {
+    pub(crate) name: &'a Arc<str>,
+    /// What its names begin with, and its URIs.
+    pub(crate) prefix: &'a str,
+    pub(crate) slug: &'a str,
+    /// None for a service that was mounted: all of it is offered.
+    pub(crate) config: Option<&'a ServerConfig>,
+    pub(crate) listing: &'a Listing,
+}
+
+/// Where something is, and what it is called there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) server: Arc<str>,
+    pub(crate) own: String,
+}
+
+/// What clients see.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) tools: HashMap<String, Place>,
+    pub(crate) prompts: HashMap<String, Place>,
+    /// The tools one by one, for a hub that offers them lazily.
+    pub(crate) items: Vec<Box<RawValue>>,
+    /// The schemas of tools that have clients repeat arguments in headers.
+    pub(crate) mirrored: HashMap<String, Value>,
+    pub(crate) lists: Lists,
+    pub(crate) instructions: Option<String>,
+    /// What was left out or mended, by server.
+    pub(crate) notes: Vec<(Arc<str>, String)>,
+}
+
+/// The lists, each already written.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    pub(crate) tools: List,
+    pub(crate) prompts: List,
+    pub(crate) resources: List,
+    pub(crate) templates: List,
+}
+
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) page: Page,
+    /// Of its text: another one is another list.
+    pub(crate) sum: u64,
+}
+
+impl View {
+    pub(crate) fn new(parts: &[Part<'_>], names: &mut AllNames) -> Self {
+        let mut merging = Merging {
+            names,
+            notes: Vec::new(),
+            mirrored: HashMap::new(),
+        };
+        let (mut tools, mut prompts) = (Named::default(), Named::default());
+        let (mut resources, mut templates) = (Vec::new(), Vec::new());
+        let mut instructions = Vec::new();
+        for part in parts {
+            for tool in &part.listing.tools {
+                merging.tool(part, tool, &mut tools);
+            }
+            for prompt in &part.listing.prompts {
+                merging.prompt(part, prompt, &mut prompts);
+            }
+            resources.extend(merging.uris(part, &part.listing.resources, "uri"));
+            templates.extend(merging.uris(part, &part.listing.templates, "uriTemplate"));
+            if let Some(said) = &part.listing.instructions {
+                let said: String = said.trim().chars().take(LONGEST_INSTRUCTIONS).collect();
+                instructions.push(format!("{}: {said}", part.name));
+            }
+        }
+        Self {
+            lists: Lists {
+                tools: List::new("tools", &tools.items),
+                prompts: List::new("prompts", &prompts.items),
+                resources: List::new("resources", &resources),
+                templates: List::new("resourceTemplates", &templates),
+            },
+            mirrored: merging.mirrored,
+            items: tools.items,
+            tools: tools.places,
+            prompts: prompts.places,
+            instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),
+            notes: merging.notes,
+        }
+    }
+}
+
+impl List {
+    fn new(member: &str, items: &[Box<RawValue>]) -> Self {
+        let sum = items.iter().fold(0_u64, |sum, item| {
+            sum.rotate_left(5).wrapping_mul(31) ^ fnv(item.get())
+        });
+        Self {
+            page: Page::new(member, items, None),
+            sum,
+        }
+    }
+}
+
+/// Things that have names, in their order.
+#[derive(Default)]
+struct Named {
+    items: Vec<Box<RawValue>>,
+    places: HashMap<String, Place>,
+}
+
+impl Named {
+    fn add(&mut self, part: &Part<'_>, own: &str, name: String, item: &Members<'_>) {
+        let Ok(item) = to_raw_value(item) else {
+            return;
+        };
+        let place = Place {
+            server: Arc::clone(part.name),
+            own: own.to_owned(),
+        };
+        // A server that names two things the same has one.
+        if self.places.insert(name, place).is_none() {
+            self.items.push(item);
+        }
+    }
+}
+
+struct Merging<'a> {
+    names: &'a mut AllNames,
+    notes: Vec<(Arc<str>, String)>,
+    mirrored: HashMap<String, Value>,
+}
+
+impl Merging<'_> {
+    fn tool(&mut self, part: &Part<'_>, tool: &RawValue, tools: &mut Named) {
+        let Some((own, mut members)) = named(tool) else {
+            return self.note(part, "a tool without a name is left out".to_owned());
+        };
+        if part.config.is_some_and(|config| !config.offers(&own)) {
+            return;
+        }
+        match mended(members.get("inputSchema")) {
+            Mended::Good => {}
+            Mended::With(schema) => {
+                members.set("inputSchema", &schema);
+                self.note(part, format!("the schema of `{own}` did not say `object`"));
+            }
+            Mended::Not => {
+                let words = format!("`{own}` is left out: its schema is none of an object");
+                return self.note(part, words);
+            }
+        }
+        let label = part.config.map_or(&*own, |config| config.label(&own));
+        let name = self.names.tools.give(part.prefix, &own, label);
+        members.set("name", &name);
+        if let Some(schema) = members.get("inputSchema")
+            && schema.get().contains("x-mcp-header")
+            && let Ok(schema) = serde_json::from_str(schema.get())
+        {
+            self.mirrored.insert(name.clone(), schema);
+        }
+        mark_page(&mut members, part.slug);
+        tools.add(part, &own, name, &members);
+    }
+
+    fn prompt(&mut self, part: &Part<'_>, prompt: &RawValue, prompts: &mut Named) {
+        let Some((own, mut members)) = named(prompt) else {
+            return self.note(part, "a prompt without a name is left out".to_owned());
+        };
+        let name = self.names.prompts.give(part.prefix, &own, &own);
+        members.set("name", &name);
+        prompts.add(part, &own, name, &members);
+    }
+
+    fn uris(
+        &mut self,
+        part: &Part<'_>,
+        items: &[Box<RawValue>],
+        member: &'static str,
+    ) -> Vec<Box<RawValue>> {
+        let mut all = Vec::new();
+        for item in items {
+            let Ok(mut members) = Members::read(item.get()) else {
+                continue;
+            };
+            let Some(own) = text(members.get(member)) else {
+                self.note(part, format!("a resource without `{member}` is left out"));
+                continue;
+            };
+            members.set(member, &marked(part.slug, &own));
+            all.extend(to_raw_value(&members));
+        }
+        all
+    }
+
+    fn note(&mut self, part: &Part<'_>, words: String) {
+        if self.notes.len() < MOST_NOTES {
+            self.notes.push((Arc::clone(part.name), words));
+        }
+    }
+}
+
+/// An item of a list, and its name.
+fn named(item: &RawValue) -> Option<(String, Members<'_>)> {
+    let members = Members::read(item.get()).ok()?;
+    let name = text(members.get("name")).filter(|name| !name.is_empty())?;
+    Some((name, members))
+}
+
+pub(crate) fn text(raw: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+enum Mended {
+    Good,
+    With(Box<RawValue>),
+    Not,
+}
+
+/// A schema of arguments says that they are an object: a client that finds another one may drop all tools.
+fn mended(schema: Option<&RawValue>) -> Mended {
+    let Some(schema) = schema else {
+        return raw(&serde_json::json!({ "type": "object" }));
+    };
+    let Ok(mut members) = Members::read(schema.get()) else {
+        return Mended::Not;
+    };
+    match members.get("type") {
+        Some(kind) if kind.get() == "\"object\"" => Mended::Good,
+        Some(_) => Mended::Not,
+        None => {
+            members.set("type", "object");
+            raw(&members)
+        }
+    }
+}
+
+fn raw(schema: &impl Serialize) -> Mended {
+    to_raw_value(schema).map_or(Mended::Not, Mended::With)
+}
+
+/// The page that shows what a tool does, if it has one, is a resource of its server.
+fn mark_page(tool: &mut Members<'_>, slug: &str) {
+    let Some(meta) = tool.get("_meta").map(ToOwned::to_owned) else {
+        return;
+    };
+    let Ok(mut meta) = Members::read(meta.get()) else {
+        return;
+    };
+    if let Some(uri) = text(meta.get("ui/resourceUri")) {
+        meta.set("ui/resourceUri", &marked(slug, &uri));
+    }
+    let page = meta.get("ui").map(ToOwned::to_owned);
+    if let Some(mut page) = page
+        .as_ref()
+        .and_then(|page| Members::read(page.get()).ok())
+        && let Some(uri) = text(page.get("resourceUri"))
+    {
+        page.set("resourceUri", &marked(slug, &uri));
+        meta.set("ui", &page);
+    }
+    tool.set("_meta", &meta);
+}
+
+/// Characters of what one server tells models about itself: all of it is in every conversation.
+const LONGEST_INSTRUCTIONS: usize = 2000;
+
+/// Notes about what servers offer that are kept.
+const MOST_NOTES: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn listing(tools: &[Value], resources: &[Value]) -> Listing {
+        let all = |items: &[Value]| {
+            items
+                .iter()
+                .map(|item| to_raw_value(item).unwrap())
+                .collect()
+        };
+        Listing {
+            tools: all(tools),
+            resources: all(resources),
+            ..Listing::default()
+        }
+    }
+
+    fn view(servers: &[(&str, Option<ServerConfig>, Listing)]) -> View {
+        let names: Vec<Arc<str>> = servers.iter().map(|(name, ..)| Arc::from(*name)).collect();
+        let parts: Vec<_> = servers
+            .iter()
+            .zip(&names)
+            .map(|((slug, config, listing), name)| Part {
+                name,
+                prefix: slug,
+                slug,
+                config: config.as_ref(),
+                listing,
+            })
+            .collect();
+        View::new(&parts, &mut AllNames::default())
+    }
+
+    #[test]
+    fn the_tools_of_all_are_one_list_and_lead_back() {
+        let tool = json!({ "name": "log", "inputSchema": { "type": "object" }, "x": [1] });
+        let view = view(&[
+            ("a", None, listing(std::slice::from_ref(&tool), &[])),
+            ("b", None, listing(&[tool], &[])),
+        ]);
+        let place = &view.tools["b__log"];
+        assert_eq!((&*place.server, &*place.own), ("b", "log"));
+        assert_eq!(view.tools.len(), 2);
+        let text = format!("{:?}", view.lists.tools.page);
+        assert!(!text.is_empty() && view.notes.is_empty());
+    }
+
+    #[test]
+    fn a_broken_schema_is_mended_or_its_tool_left_out_and_that_is_said() {
+        let tools = [
+            json!({ "name": "none" }),
+            json!({ "name": "untyped", "inputSchema": { "properties": {} } }),
+            json!({ "name": "text", "inputSchema": { "type": "string" } }),
+            json!({ "name": "no", "inputSchema": 1 }),
+            json!({ "inputSchema": {} }),
+        ];
+        let view = view(&[("a", None, listing(&tools, &[]))]);
+        let mut names: Vec<_> = view.tools.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["a__none", "a__untyped"]);
+        assert_eq!(view.notes.len(), 5, "{:?}", view.notes);
+    }
+
+    #[test]
+    fn filters_and_other_labels_hold() {
+        let mut config = ServerConfig::new(crate::Reach::Socket("/x".into()));
+        config.tools = vec!["-drop".to_owned()];
+        config.rename = [("keep".to_owned(), "kept".to_owned())].into();
+        let tools = ["keep", "drop"]
+            .map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
+        let view = view(&[("a", Some(config), listing(&tools, &[]))]);
+        assert_eq!(view.tools.keys().collect::<Vec<_>>(), ["a__kept"]);
+        assert_eq!(view.tools["a__kept"].own, "keep");
+    }
+
+    #[test]
+    fn a_list_that_differs_has_another_sum() {
+        let [one, two] = ["x://1", "x://2"].map(|uri| json!({ "uri": uri, "name": "n" }));
+        let sum = |all: &[Value]| view(&[("a", None, listing(&[], all))]).lists.resources.sum;
+        assert_eq!(
+            sum(&[one.clone(), two.clone()]),
+            sum(&[one.clone(), two.clone()])
+        );
+        assert_ne!(sum(&[one.clone(), two.clone()]), sum(&[two, one]));
+    }
+}

@@ -1,0 +1,186 @@
+//! The task beside every server: finds out what the server offers, hears of changes, notices when it hangs, and stops it when
+//! nobody needs it.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use lmcp_core::Messages;
+use lmcp_wire::{
+    Incoming, RpcError,
+    method::{notification, request},
+};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    ask::{self, Offer},
+    hub::Inner,
+    member::{Live, Member, Purpose, is_of_transport},
+};
+
+/// Keeps a server until it is aborted.
+pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
+    loop {
+        if member.tried() && knows(&hub, &member) {
+            // Nothing is started before somebody needs it.
+            member.opened.notified().await;
+        } else {
+            member.may_be_tried().await;
+            if first(&member).await.is_err() {
+                tried(&hub, &member);
+                continue;
+            }
+        }
+        let Some((live, offer)) = member.open_now() else {
+            continue;
+        };
+        learn(&member, &live, &offer, &hub).await;
+        tried(&hub, &member);
+        follow(&member, &live, &offer, &hub).await;
+    }
+}
+
+/// Starts a server that nobody has called yet, to learn what it offers.
+async fn first(member: &Arc<Member>) -> Result<(), RpcError> {
+    let lease = match member.lease(Purpose::Watch) {
+        Ok(lease) => lease,
+        Err(error) => {
+            // What cannot be made will hardly be better soon.
+            sleep(PROBE).await;
+            return Err(error);
+        }
+    };
+    member.open(&lease.live).await
+}
+
+fn knows(hub: &Weak<Inner>, member: &Member) -> bool {
+    hub.upgrade().is_none_or(|hub| hub.knows(&member.name))
+}
+
+fn tried(hub: &Weak<Inner>, member: &Member) {
+    member.is_tried.store(true, Ordering::Release);
+    if let Some(hub) = hub.upgrade() {
+        hub.changes.send_modify(|_| {});
+    }
+}
+
+async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inner>) {
+    let listed = timeout(LIST, ask::lists(&live.endpoint, offer)).await;
+    let listed = listed.unwrap_or_else(|_| {
+        let words = format!("it did not list what it offers within {} s", LIST.as_secs());
+        Err(RpcError::internal(words))
+    });
+    match listed {
+        Ok(listing) => {
+            let Some(kept) = hub.upgrade().map(|hub| hub.keep(member, &listing)) else {
+                return;
+            };
+            kept.await;
+            if let Some(hub) = hub.upgrade() {
+                hub.learn(member, listing);
+            }
+        }
+        Err(error) => member.complained(&error),
+    }
+}
+
+/// Stays with a server for as long as it is there.
+async fn follow(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inner>) {
+    let mut changes = listen(live, offer);
+    let mut since_probe = Duration::ZERO;
+    let mut opened = live.times_opened();
+    loop {
+        let idle_stop = member.config().idle_stop.filter(|_| !member.is_mounted);
+        let tick = idle_stop.map_or(PROBE, |stop| stop.min(PROBE));
+        let has_changed = tokio::select! {
+            has_changed = changed(&mut changes) => has_changed,
+            () = sleep(tick) => false,
+        };
+        if !member.is_current(live) {
+            return;
+        }
+        let was_opened = std::mem::replace(&mut opened, live.times_opened());
+        // A server that was started again may be another version.
+        if has_changed || opened != was_opened {
+            // One that announces change after change is not asked each time.
+            sleep(SETTLE).await;
+            learn(member, live, offer, hub).await;
+            continue;
+        }
+        let is_needless = idle_stop.is_some_and(|stop| {
+            let idle = member.idle_for();
+            idle.is_some_and(|idle| idle >= stop)
+        });
+        if is_needless && knows(hub, member) && member.stop(live).await {
+            return;
+        }
+        since_probe += tick;
+        if since_probe >= PROBE && member.is_quiet() && !member.is_mounted {
+            since_probe = Duration::ZERO;
+            if let Err(error) = probe(live).await
+                && member.is_quiet()
+            {
+                return member.lose(live, &error);
+            }
+        }
+    }
+}
+
+/// Is it still there?
+async fn probe(live: &Live) -> Result<(), RpcError> {
+    let answered = timeout(
+        PROBE,
+        ask::ask(&live.endpoint, request::DISCOVER, json!({})),
+    )
+    .await;
+    match answered {
+        Ok(Err(error)) if is_of_transport(&error) => Err(error),
+        // Any answer is one.
+        Ok(_) => Ok(()),
+        Err(_) => Err(RpcError::internal("it does not answer any more")),
+    }
+}
+
+fn listen(live: &Live, offer: &Offer) -> Option<Messages> {
+    let wishes = json!({ "notifications": {
+        "toolsListChanged": offer.tools,
+        "promptsListChanged": offer.prompts,
+        "resourcesListChanged": offer.resources,
+    }});
+    let request = ask::request(request::LISTEN, wishes).ok()?;
+    Some(live.endpoint.start(request))
+}
+
+/// Waits for something that may be a change of a list; for ever where nothing is told any more.
+async fn changed(changes: &mut Option<Messages>) -> bool {
+    loop {
+        let Some(messages) = changes else {
+            return std::future::pending().await;
+        };
+        let Some(message) = messages.next().await else {
+            *changes = None;
+            continue;
+        };
+        if let Incoming::Notification { method, .. } = message.parse()
+            && matches!(
+                &*method,
+                notification::TOOLS_CHANGED
+                    | notification::PROMPTS_CHANGED
+                    | notification::RESOURCES_CHANGED
+            )
+        {
+            return true;
+        }
+    }
+}
+
+/// How often a server that nobody calls is asked whether it is there, and how long it may take to say so.
+const PROBE: Duration = Duration::from_secs(15);
+
+/// How long all lists of a server may take.
+const LIST: Duration = Duration::from_secs(30);
+
+/// How long a change is left to become whole.
+const SETTLE: Duration = Duration::from_millis(20);

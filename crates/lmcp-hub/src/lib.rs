@@ -1,0 +1,52 @@
+//! Many MCP servers behind one endpoint, as a [`Service`](lmcp_core::Service) like any other.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use lmcp_core::Endpoint;
+//! use lmcp_hub::{Hub, from_json};
+//!
+//! let hub = Hub::new("my-hub", "1.0.0");
+//! hub.set(&from_json(r#"{ "mcpServers": { "all": { "command": "npx", "args": ["-y", "some-server"] } } }"#)?)?;
+//! Endpoint::new(hub).serve(lmcp_core::stdio()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | `hub` | the service, its servers and what is known of them |
+//! | `route` | lists come from the catalogue, all else goes to the server it is for |
+//! | `config`, `jsonc` | what a configuration says of servers |
+//! | `import` | the same out of the files of clients, and written as ours. No I/O |
+//! | `names` | what tools and prompts are called; how URIs lead back. No I/O |
+//! | `catalog` | what every server offers, and what clients see of it. No I/O |
+//! | `rewrite` | names, URIs and ids on their way there and back. No I/O |
+//! | `member` | one server: started, given up, stopped |
+//! | `pass` | one request on its way through a server |
+//! | `keep`, `ask` | the task beside every server; what the hub asks servers for itself |
+//! | `lazy` | three tools in the place of hundreds. No I/O |
+//! | `listen` | what clients are told outside of any call |
+//! | `store` | what servers offer, kept on disk |
+//! | `status` | how servers are |
+
+mod ask;
+mod catalog;
+mod config;
+mod hub;
+mod import;
+pub mod jsonc;
+mod keep;
+mod lazy;
+mod listen;
+mod member;
+mod names;
+mod pass;
+mod rewrite;
+mod route;
+mod status;
+mod store;
+
+pub use config::{Isolate, Reach, ServerConfig, Servers, from_json, is_json};
+pub use hub::Hub;
+pub use import::{add, import, to_toml};
+pub use status::{STATUS, ServerState, ServerStatus};

@@ -1,0 +1,281 @@
+//! What clients are told outside of any call: changed lists, which the hub knows, and changed resources and tasks, which their
+//! servers tell of.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::Poll,
+    time::Duration,
+};
+
+use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Say, session};
+use lmcp_wire::{
+    RpcError,
+    method::{notification, request},
+    subscribe::{ListenParams, SubscriptionFilter},
+};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    ask,
+    hub::{Inner, Versions},
+    member::{Lease, Member, Purpose},
+    rewrite,
+};
+
+/// The resources that sessions watch, by the URIs that they know.
+#[derive(Default)]
+pub(crate) struct Watched(Mutex<Vec<(Weak<session::Live>, BTreeSet<String>)>>);
+
+impl Watched {
+    /// `resources/subscribe` and its opposite.
+    pub(crate) fn change(&self, request: &Request, uri: &str) -> Result<(), RpcError> {
+        let Some(session) = request.session() else {
+            return Err(RpcError::method_not_found(request.method()));
+        };
+        let live = Arc::downgrade(&session.live()?);
+        let mut all = self.lock();
+        all.retain(|(known, _)| known.strong_count() > 0);
+        let place = all.iter().position(|(known, _)| known.ptr_eq(&live));
+        let place = place.unwrap_or_else(|| {
+            all.push((live, BTreeSet::new()));
+            all.len() - 1
+        });
+        let Some((_, uris)) = all.get_mut(place) else {
+            return Ok(());
+        };
+        if request.method() != request::SUBSCRIBE {
+            uris.remove(uri);
+        } else if uris.len() < MOST_WATCHED {
+            uris.insert(uri.to_owned());
+        } else {
+            let words = format!("{MOST_WATCHED} resources are watched already");
+            return Err(RpcError::invalid_request(words));
+        }
+        Ok(())
+    }
+
+    fn of(&self, live: &Weak<session::Live>) -> BTreeSet<String> {
+        let all = self.lock();
+        let found = all.iter().find(|(known, _)| known.ptr_eq(live));
+        found.map(|(_, uris)| uris.clone()).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::Live>, BTreeSet<String>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells a client what it wants to hear, until the hub closes.
+pub(crate) async fn listen(
+    hub: Arc<Inner>,
+    request: Request,
+    say: Say,
+) -> Result<Outcome, RpcError> {
+    let ListenParams {
+        notifications: mut filter,
+        ..
+    } = request.params()?;
+    let session = match request.session() {
+        Some(session) => Some(Arc::downgrade(&session.live()?)),
+        None => None,
+    };
+    let mut changes = hub.changes.subscribe();
+    let mut told = *changes.borrow_and_update();
+    let mut streams = Streams::default();
+    if session.is_none() {
+        streams.set(&hub, &request, &filter);
+        let known = |uris: &mut Option<Vec<String>>| {
+            if let Some(uris) = uris {
+                uris.retain(|uri| hub.place(uri).is_some());
+            }
+        };
+        known(&mut filter.resource_subscriptions);
+        known(&mut filter.task_ids);
+        let accepted = json!({ "notifications": filter });
+        say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &accepted))
+            .await;
+    }
+    loop {
+        if let Some(live) = &session {
+            filter.resource_subscriptions = Some(hub.watched.of(live).into_iter().collect());
+            streams.set(&hub, &request, &filter);
+        }
+        let retry_at = streams.retry_at;
+        tokio::select! {
+            changed = changes.changed() => {
+                if changed.is_err() || changes.borrow().is_closed {
+                    return Ok(Payload::Acknowledged.into());
+                }
+                let now = *changes.borrow_and_update();
+                for reply in news(told, now, &filter) {
+                    say.say(reply).await;
+                }
+                told = now;
+            }
+            reply = streams.next() => if let Some(reply) = reply {
+                say.say(reply).await;
+            },
+            () = at(retry_at) => streams.set(&hub, &request, &filter),
+        }
+    }
+}
+
+/// What changed since it was last told, as far as it is wished for.
+fn news(told: Versions, now: Versions, filter: &SubscriptionFilter) -> Vec<Reply> {
+    let all = [
+        (
+            told.tools != now.tools,
+            filter.tools_list_changed,
+            notification::TOOLS_CHANGED,
+        ),
+        (
+            told.prompts != now.prompts,
+            filter.prompts_list_changed,
+            notification::PROMPTS_CHANGED,
+        ),
+        (
+            told.resources != now.resources,
+            filter.resources_list_changed,
+            notification::RESOURCES_CHANGED,
+        ),
+    ];
+    let wished = all
+        .into_iter()
+        .filter(|(is_new, wish, _)| *is_new && *wish == Some(true));
+    wished
+        .map(|(_, _, method)| Reply::notify(method, &json!({})))
+        .collect()
+}
+
+/// One stream from each server whose resources or tasks somebody watches.
+#[derive(Default)]
+struct Streams {
+    all: BTreeMap<Arc<str>, Stream>,
+    /// A server that was lost is listened to again then.
+    retry_at: Option<Instant>,
+}
+
+/// What is watched at one server, by its own names: URIs and tasks.
+type Wishes = (Vec<String>, Vec<String>);
+
+struct Stream {
+    wishes: Wishes,
+    member: Arc<Member>,
+    replies: Replies,
+}
+
+impl Streams {
+    /// Listens to exactly these servers, about exactly this.
+    fn set(&mut self, hub: &Arc<Inner>, request: &Request, filter: &SubscriptionFilter) {
+        self.retry_at = None;
+        let mut wanted: BTreeMap<Arc<str>, Wishes> = BTreeMap::new();
+        let uris = filter.resource_subscriptions.iter().flatten();
+        for place in uris.filter_map(|uri| hub.place(uri)) {
+            wanted.entry(place.server).or_default().0.push(place.own);
+        }
+        let tasks = filter.task_ids.iter().flatten();
+        for place in tasks.filter_map(|id| hub.place(id)) {
+            wanted.entry(place.server).or_default().1.push(place.own);
+        }
+        self.all.retain(|name, stream| {
+            let is_same = hub
+                .member(name)
+                .is_some_and(|now| Arc::ptr_eq(&now, &stream.member));
+            is_same && wanted.get(name) == Some(&stream.wishes)
+        });
+        for (name, wishes) in wanted {
+            if self.all.contains_key(&name) {
+                continue;
+            }
+            let Some(member) = hub.member(&name) else {
+                continue;
+            };
+            match stream(&member, request, &wishes) {
+                Ok(replies) => {
+                    let stream = Stream {
+                        wishes,
+                        member,
+                        replies,
+                    };
+                    self.all.insert(name, stream);
+                }
+                Err(_) => self.retry_at = Some(Instant::now() + RETRY),
+            }
+        }
+    }
+
+    /// What a server tells next. `None`: one tells nothing any more.
+    async fn next(&mut self) -> Option<Reply> {
+        poll_fn(|cx| {
+            let mut ended = None;
+            for (name, stream) in &mut self.all {
+                match stream.replies.poll_next(cx) {
+                    Poll::Ready(Some(Reply::Notify(notice))) if is_of_stream(&notice.method) => {
+                        let reply = Reply::Notify(notice);
+                        return Poll::Ready(Some(rewrite::back(reply, &stream.member.slug)));
+                    }
+                    // What is not for clients; the waker must be set again.
+                    Poll::Ready(Some(reply)) if !reply.is_done() => cx.waker().wake_by_ref(),
+                    Poll::Ready(_) => ended = Some(Arc::clone(name)),
+                    Poll::Pending => {}
+                }
+            }
+            let Some(name) = ended else {
+                return Poll::Pending;
+            };
+            self.all.remove(&name);
+            self.retry_at = Some(Instant::now() + RETRY);
+            Poll::Ready(None)
+        })
+        .await
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_of_stream(method: &str) -> bool {
+    matches!(method, notification::RESOURCE_UPDATED | notification::TASKS)
+}
+
+/// What a server tells of these. The server is not stopped meanwhile.
+fn stream(
+    member: &Arc<Member>,
+    request: &Request,
+    (uris, tasks): &Wishes,
+) -> Result<Replies, RpcError> {
+    let mut wishes = json!({ "resourceSubscriptions": uris });
+    if !tasks.is_empty() {
+        wishes["taskIds"] = json!(tasks);
+    }
+    let request = match request.session() {
+        Some(_) => ask::request(request::LISTEN, json!({ "notifications": wishes }))?,
+        None => rewrite::with(request.clone(), "notifications", &wishes)?,
+    };
+    let lease = member.lease(Purpose::Watch)?;
+    Ok(Replies::speaking(async move |say: Say| {
+        let lease: Lease = lease;
+        lease.member.open(&lease.live).await?;
+        let mut replies = lease.live.service.call(request);
+        while let Some(reply) = replies.next().await {
+            match reply {
+                Reply::Done(result) => return result,
+                reply => say.say(reply).await,
+            }
+        }
+        Ok(Payload::Acknowledged.into())
+    }))
+}
+
+/// After how long a server that was lost is listened to again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Resources that one session may watch.
+const MOST_WATCHED: usize = 1024;

@@ -1,0 +1,414 @@
+//! One server of a hub: started when it is needed, given up for a while when it does not come, stopped when nobody needs it.
+
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use lmcp_core::{Endpoint, Service, Tasks};
+use lmcp_wire::RpcError;
+use serde_json::json;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    ask::{self, Offer},
+    config::ServerConfig,
+    names::slug,
+    status::{History, ServerState, ServerStatus},
+};
+
+/// Makes the service that stands for a server. Nothing is connected to before it is called.
+pub(crate) type Make = Box<dyn Fn() -> Result<Made, RpcError> + Send + Sync>;
+
+/// A service that stands for a server.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) service: Arc<dyn Service>,
+    /// How often the server was there, for a service that starts it again by itself.
+    pub(crate) times_opened: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Made {
+    /// A service that nothing starts.
+    pub(crate) fn once(service: Arc<dyn Service>) -> Self {
+        Self {
+            service,
+            times_opened: Arc::new(|| 1),
+        }
+    }
+}
+
+pub(crate) struct Member {
+    pub(crate) name: Arc<str>,
+    /// What its names begin with.
+    pub(crate) prefix: String,
+    /// The same for its URIs.
+    pub(crate) slug: String,
+    /// Of a service that was mounted only the times count.
+    config: RwLock<Arc<ServerConfig>>,
+    pub(crate) is_mounted: bool,
+    make: Make,
+    state: Mutex<State>,
+    /// Held by whoever opens it: others wait for how that ends.
+    opening: tokio::sync::Mutex<()>,
+    /// It was opened: what it offers may have changed.
+    pub(crate) opened: Notify,
+    /// Services that are given up.
+    leaving: Tasks,
+    /// What it offers is known, or it is known that it cannot be asked.
+    pub(crate) is_tried: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    live: Option<Live>,
+    /// What it said of itself when it was opened; none while it is not open.
+    offer: Option<Offer>,
+    generation: u64,
+    calls: usize,
+    watchers: usize,
+    used: Option<Instant>,
+    /// How often services that are gone had their server again.
+    restarts: u64,
+    /// The server was there and was lost: the next one is a restart.
+    was_lost: bool,
+    /// In a row.
+    failures: u32,
+    /// Until then nobody tries to open it, and everybody gets the last error.
+    closed_until: Option<(Instant, RpcError)>,
+    history: History,
+}
+
+/// The service that stands for a server now.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) endpoint: Endpoint,
+    times_opened: Arc<dyn Fn() -> u64 + Send + Sync>,
+    generation: u64,
+}
+
+impl Live {
+    /// How often the server was there.
+    pub(crate) fn times_opened(&self) -> u64 {
+        (self.times_opened)()
+    }
+}
+
+impl State {
+    /// Lets go of the service, if it is this one.
+    fn let_go(&mut self, live: &Live) {
+        let now = self.live.as_ref();
+        if now.is_some_and(|now| now.generation == live.generation) {
+            self.restarts += live.times_opened().saturating_sub(1);
+            self.live = None;
+            self.offer = None;
+        }
+    }
+}
+
+impl Member {
+    pub(crate) fn new(name: &str, config: ServerConfig, is_mounted: bool, make: Make) -> Self {
+        let prefix = config.prefix.as_deref().unwrap_or(name).to_owned();
+        Self {
+            name: Arc::from(name),
+            slug: slug(&prefix),
+            prefix,
+            config: RwLock::new(Arc::new(config)),
+            is_mounted,
+            make,
+            state: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            opened: Notify::new(),
+            leaving: Tasks::default(),
+            is_tried: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        let config = self.config.read();
+        Arc::clone(&config.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same server with other filters or times.
+    pub(crate) fn reconfigure(&self, config: ServerConfig) {
+        let mut held = self.config.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(config);
+    }
+
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.config().disabled
+    }
+
+    /// The service, which stays for as long as the lease is held.
+    pub(crate) fn lease(self: &Arc<Self>, purpose: Purpose) -> Result<Lease, RpcError> {
+        let mut state = self.lock();
+        if state.live.is_none() {
+            let made = (self.make)();
+            let made = made.map_err(|error| {
+                state.history.failed(&error.message);
+                self.told(error)
+            })?;
+            state.generation += 1;
+            state.live = Some(Live {
+                endpoint: Endpoint::new(Arc::clone(&made.service)),
+                service: made.service,
+                times_opened: made.times_opened,
+                generation: state.generation,
+            });
+        }
+        let live = state.live.clone().ok_or_else(|| self.gone())?;
+        match purpose {
+            Purpose::Call => state.calls += 1,
+            Purpose::Watch => state.watchers += 1,
+        }
+        drop(state);
+        Ok(Lease {
+            member: Arc::clone(self),
+            live,
+            purpose,
+        })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().offer.is_some()
+    }
+
+    /// The service and what it offers, while it is open.
+    pub(crate) fn open_now(&self) -> Option<(Live, Offer)> {
+        let state = self.lock();
+        state.live.clone().zip(state.offer.clone())
+    }
+
+    /// Is this still the service that stands for the server, and open?
+    pub(crate) fn is_current(&self, live: &Live) -> bool {
+        let state = self.lock();
+        let now = state.live.as_ref();
+        state.offer.is_some() && now.is_some_and(|now| now.generation == live.generation)
+    }
+
+    /// Waits until the server is there, for no longer than it may take.
+    pub(crate) async fn open(&self, live: &Live) -> Result<(), RpcError> {
+        let most = self.config().start_timeout;
+        let late = || {
+            let words = format!("it was not there within {} s", most.as_secs_f32());
+            RpcError::internal(words).with_data(json!({ "retriable": true, "fault": "transport" }))
+        };
+        let opening = timeout(most, self.opening.lock());
+        let _alone = opening.await.map_err(|_| self.told(late()))?;
+        {
+            let mut state = self.lock();
+            if state.offer.is_some() {
+                return Ok(());
+            }
+            if let Some((until, error)) = &state.closed_until
+                && Instant::now() < *until
+            {
+                return Err(self.told(error.clone()));
+            }
+            // One that failed stays so for whoever looks, until it is there.
+            if state.failures == 0 {
+                state.history.enter(ServerState::Starting);
+            }
+        }
+        match timeout(most, ask::discover(&live.endpoint)).await {
+            Ok(Ok(offer)) => {
+                let mut state = self.lock();
+                state.offer = Some(offer);
+                state.restarts += u64::from(std::mem::take(&mut state.was_lost));
+                state.failures = 0;
+                state.closed_until = None;
+                state.history.enter(ServerState::Ready);
+                drop(state);
+                self.opened.notify_one();
+                Ok(())
+            }
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(_) => {
+                // It hangs, and will not get better.
+                self.discard(live);
+                Err(self.failed(late()))
+            }
+        }
+    }
+
+    /// It could not be opened. Nobody tries again for a while, a longer one each time.
+    fn failed(&self, error: RpcError) -> RpcError {
+        let mut state = self.lock();
+        state.failures += 1;
+        let pause = pause(state.failures);
+        state.closed_until = Some((Instant::now() + pause, error.clone()));
+        state.offer = None;
+        state.history.failed(&error.message);
+        drop(state);
+        self.told(error)
+    }
+
+    /// Waits until it may be tried again.
+    pub(crate) async fn may_be_tried(&self) {
+        let until = self.lock().closed_until.as_ref().map(|(until, _)| *until);
+        if let Some(until) = until {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    /// A call ended so. An error of the way to the server tells that it has to be opened again.
+    pub(crate) fn ended(&self, time: Duration, error: Option<&RpcError>) {
+        let mut state = self.lock();
+        state.history.called(time);
+        if let Some(error) = error.filter(|error| is_of_transport(error)) {
+            state.offer = None;
+            state.history.failed(&error.message);
+        }
+    }
+
+    /// What it offers cannot be listed.
+    pub(crate) fn complained(&self, error: &RpcError) {
+        self.lock().history.complained(&error.message);
+    }
+
+    /// For how long nobody has needed it; `None` while somebody does.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let state = self.lock();
+        let is_idle = state.calls == 0 && state.watchers == 0;
+        is_idle.then(|| state.used.map_or(Duration::ZERO, |used| used.elapsed()))
+    }
+
+    /// Is no call going on?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.lock().calls == 0
+    }
+
+    /// Stops the server, unless somebody needs it by now.
+    pub(crate) async fn stop(&self, live: &Live) -> bool {
+        {
+            let mut state = self.lock();
+            if state.calls > 0 || state.watchers > 0 {
+                return false;
+            }
+            state.let_go(live);
+            state.history.enter(ServerState::Stopped);
+        }
+        live.service.hang_up().await;
+        true
+    }
+
+    /// The server was lost, or does not answer any more: the next call starts another.
+    pub(crate) fn lose(&self, live: &Live, error: &RpcError) {
+        self.lock().history.failed(&error.message);
+        self.discard(live);
+    }
+
+    /// Lets go of the service. It may take its time to end, and holds nobody up.
+    fn discard(&self, live: &Live) {
+        {
+            let mut state = self.lock();
+            state.was_lost |= live.times_opened() > 0;
+            state.let_go(live);
+        }
+        let service = Arc::clone(&live.service);
+        self.leaving.spawn(async move {
+            let _ = timeout(HANG_UP, service.hang_up()).await;
+        });
+    }
+
+    /// Says good-bye.
+    pub(crate) async fn hang_up(&self) {
+        let live = self.lock().live.take();
+        if let Some(live) = live {
+            let _ = timeout(HANG_UP, live.service.hang_up()).await;
+        }
+    }
+
+    pub(crate) fn status(&self) -> ServerStatus {
+        let state = self.lock();
+        let mut status = state.history.status(&self.name);
+        status.running = state.calls;
+        let live = state.live.as_ref().map_or(0, Live::times_opened);
+        status.restarts = state.restarts + live.saturating_sub(1);
+        drop(state);
+        if self.is_disabled() {
+            status.state = ServerState::Disabled;
+        }
+        status
+    }
+
+    /// An error as clients get it: with the server that it is about, and whether to try again.
+    pub(crate) fn told(&self, mut error: RpcError) -> RpcError {
+        if !is_of_transport(&error) {
+            return error;
+        }
+        error.message = format!("server `{}`: {}", self.name, error.message).into();
+        if let Some(data) = error.data.as_mut() {
+            data["server"] = json!(&*self.name);
+        }
+        error
+    }
+
+    fn gone(&self) -> RpcError {
+        RpcError::internal(format!("server `{}` is gone", self.name))
+            .with_data(json!({ "retriable": true, "fault": "transport", "server": &*self.name }))
+    }
+
+    pub(crate) fn tried(&self) -> bool {
+        self.is_tried.load(Ordering::Acquire) || self.is_disabled()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A call, which keeps the server busy.
+    Call,
+    /// Something that waits for what the server says.
+    Watch,
+}
+
+/// A server that somebody needs: it is not stopped meanwhile.
+pub(crate) struct Lease {
+    pub(crate) member: Arc<Member>,
+    pub(crate) live: Live,
+    purpose: Purpose,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut state = self.member.lock();
+        match self.purpose {
+            Purpose::Call => state.calls -= 1,
+            Purpose::Watch => state.watchers -= 1,
+        }
+        state.used = Some(Instant::now());
+    }
+}
+
+/// Is it about the way to a server, and not of the server itself?
+pub(crate) fn is_of_transport(error: &RpcError) -> bool {
+    let data = error.data.as_ref();
+    data.is_some_and(|data| data["fault"] == "transport")
+}
+
+/// How long nobody tries after so many failures: twice as long each time, and never quite the same, so that servers that
+/// failed together are not tried together.
+fn pause(failures: u32) -> Duration {
+    let pause = FIRST_PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(10));
+    let random = RandomState::new().build_hasher().finish() % 512;
+    pause.min(LONGEST_PAUSE) * (768 + random as u32) / 1024
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a server that is given up may take to go.
+const HANG_UP: Duration = Duration::from_secs(5);

@@ -1,0 +1,110 @@
+//! A request on its way through a server, and the replies on their way back: within their time, with the names that clients
+//! know.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use lmcp_core::{Replies, Reply, Request, service::Source};
+use lmcp_wire::RpcError;
+use serde_json::json;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::{
+    member::{Lease, Member, Purpose},
+    rewrite,
+};
+
+/// Has a server answer a request.
+pub(crate) fn pass(member: &Arc<Member>, request: Request) -> Replies {
+    let lease = match member.lease(Purpose::Call) {
+        Ok(lease) => lease,
+        Err(error) => return Replies::error(error),
+    };
+    if member.is_open() {
+        return Replies::from_source(Passing::new(lease, request));
+    }
+    Replies::later(async move {
+        match lease.member.open(&lease.live).await {
+            Ok(()) => Replies::from_source(Passing::new(lease, request)),
+            Err(error) => Replies::error(error),
+        }
+    })
+}
+
+struct Passing {
+    replies: Replies,
+    /// Runs anew with everything that the server says.
+    patience: Pin<Box<Sleep>>,
+    began: Instant,
+    is_over: bool,
+    lease: Lease,
+}
+
+impl Passing {
+    fn new(lease: Lease, request: Request) -> Self {
+        Self {
+            replies: lease.live.service.call(request),
+            patience: Box::pin(sleep(lease.member.config().timeout)),
+            began: Instant::now(),
+            is_over: false,
+            lease,
+        }
+    }
+
+    /// The way that a reply takes.
+    fn on(&mut self, reply: Reply) -> Reply {
+        let member = &self.lease.member;
+        match reply {
+            Reply::Done(result) => {
+                self.is_over = true;
+                member.ended(self.began.elapsed(), result.as_ref().err());
+                let result = result.map_err(|error| member.told(error));
+                rewrite::back(Reply::Done(result), &member.slug)
+            }
+            reply => {
+                let again = Instant::now() + member.config().timeout;
+                self.patience.as_mut().reset(again);
+                rewrite::back(reply, &member.slug)
+            }
+        }
+    }
+
+    fn late(&self) -> RpcError {
+        let member = &self.lease.member;
+        let (name, most) = (&member.name, member.config().timeout.as_secs_f32());
+        // Nobody knows how far it got, so whether a second time does harm.
+        RpcError::internal(format!("server `{name}` said nothing for {most} s"))
+            .with_data(json!({ "retriable": false, "server": &**name, "timeout": most }))
+    }
+}
+
+impl Source for Passing {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(reply) = self.replies.poll_next(cx) {
+            return Poll::Ready(reply.map(|reply| self.on(reply)));
+        }
+        match self.patience.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                let late = self.late();
+                // Dropping what it answers with cancels the call.
+                self.replies = Replies::error(late.clone());
+                Poll::Ready(Some(self.on(Reply::Done(Err(late)))))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.replies.is_harmless()
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.replies.poll_deadline(cx)
+    }
+}

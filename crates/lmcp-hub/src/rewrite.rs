@@ -1,0 +1,283 @@
+//! Names, URIs and ids on their way: from those that clients know to those of a server, and back. No I/O.
+
+use std::sync::Arc;
+
+use lmcp_core::{Notice, Outcome, Payload, Reply, Request};
+use lmcp_wire::{
+    Content, RpcError,
+    members::Members,
+    method::{notification, request},
+};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::{
+    catalog::{Place, View, text},
+    names::{marked, unmarked},
+};
+
+/// Which server has this slug?
+pub(crate) type Slugs<'a> = &'a dyn Fn(&str) -> Option<Arc<str>>;
+
+/// The server that a request is for, and the request as that server knows it. `None`: it is for none in particular.
+pub(crate) fn out(
+    request: Request,
+    view: &View,
+    slugs: Slugs<'_>,
+) -> Result<Option<(Arc<str>, Request)>, RpcError> {
+    let (place, member) = match request.method() {
+        request::TOOLS_CALL => {
+            let name = request.target()?;
+            let place = view.tools.get(&*name).cloned();
+            if let Some(schema) = view.mirrored.get(&*name) {
+                request.check_headers(schema)?;
+            }
+            (place.ok_or_else(|| unknown("tool", &name))?, "name")
+        }
+        request::PROMPTS_GET => {
+            let name = request.target()?;
+            let place = view.prompts.get(&*name).cloned();
+            (place.ok_or_else(|| unknown("prompt", &name))?, "name")
+        }
+        request::RESOURCES_READ | request::SUBSCRIBE | request::UNSUBSCRIBE => {
+            let uri = request.target()?;
+            let place = led_back(&uri, slugs);
+            (place.ok_or_else(|| no_resource(&uri))?, "uri")
+        }
+        request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
+            let id = request.target()?;
+            let place = led_back(&id, slugs);
+            (place.ok_or_else(|| unknown("task", &id))?, "taskId")
+        }
+        request::COMPLETE => return complete(request, view, slugs).map(Some),
+        _ => return Ok(None),
+    };
+    let request = with(request, member, &place.own)?;
+    Ok(Some((place.server, request)))
+}
+
+/// Where a URI or an id leads. One without the slug of any server is of the server that has none.
+pub(crate) fn led_back(marked: &str, slugs: Slugs<'_>) -> Option<Place> {
+    let found = unmarked(marked).and_then(|(slug, own)| Some((slugs(&slug)?, own)));
+    let (server, own) = found.or_else(|| Some((slugs("")?, marked)))?;
+    Some(Place {
+        server,
+        own: own.to_owned(),
+    })
+}
+
+/// The same request with another value of one parameter.
+pub(crate) fn with(
+    request: Request,
+    member: &str,
+    value: &(impl Serialize + ?Sized),
+) -> Result<Request, RpcError> {
+    let whole: &RawValue = request.params()?;
+    let whole = whole.to_owned();
+    let no_object = |_| RpcError::invalid_params("`params` must be an object");
+    let mut params = Members::read(whole.get()).map_err(no_object)?;
+    params.set(member, value);
+    request.with_params(&params)
+}
+
+fn complete(
+    request: Request,
+    view: &View,
+    slugs: Slugs<'_>,
+) -> Result<(Arc<str>, Request), RpcError> {
+    #[derive(serde::Deserialize)]
+    struct Params {
+        r#ref: Box<RawValue>,
+    }
+    let Params { r#ref: whole } = request.params()?;
+    let wrong = |_| RpcError::invalid_params("`ref` must be an object");
+    let mut reference = Members::read(whole.get()).map_err(wrong)?;
+    let place = match (text(reference.get("name")), text(reference.get("uri"))) {
+        (Some(name), _) => {
+            let place = view.prompts.get(&name).cloned();
+            let place = place.ok_or_else(|| unknown("prompt", &name))?;
+            reference.set("name", &place.own);
+            place
+        }
+        (None, Some(uri)) => {
+            let place = led_back(&uri, slugs).ok_or_else(|| no_resource(&uri))?;
+            reference.set("uri", &place.own);
+            place
+        }
+        (None, None) => return Err(RpcError::invalid_params("`ref` names nothing")),
+    };
+    let request = with(request, "ref", &reference)?;
+    Ok((place.server, request))
+}
+
+fn unknown(what: &str, name: &str) -> RpcError {
+    RpcError::invalid_params(format!("unknown {what}: `{name}`"))
+}
+
+fn no_resource(uri: &str) -> RpcError {
+    let data = serde_json::json!({ "uri": uri });
+    RpcError::invalid_params(format!("no such resource: `{uri}`")).with_data(data)
+}
+
+/// What a server says, as clients know it.
+pub(crate) fn back(reply: Reply, slug: &str) -> Reply {
+    match reply {
+        Reply::Notify(notice) => Reply::Notify(notice_back(notice, slug)),
+        Reply::Done(Ok(outcome)) => Reply::Done(Ok(outcome_back(outcome, slug))),
+        Reply::Done(Err(error)) => Reply::Done(Err(error_back(error, slug))),
+        other => other,
+    }
+}
+
+fn notice_back(mut notice: Notice, slug: &str) -> Notice {
+    let method = &*notice.method;
+    if matches!(method, notification::RESOURCE_UPDATED | notification::TASKS) {
+        notice.params = result_back(notice.params, slug);
+    }
+    notice
+}
+
+fn error_back(mut error: RpcError, slug: &str) -> RpcError {
+    let uri = error.data.as_mut().and_then(|data| data.get_mut("uri"));
+    if let Some(serde_json::Value::String(uri)) = uri {
+        *uri = marked(slug, uri);
+    }
+    error
+}
+
+fn outcome_back(mut outcome: Outcome, slug: &str) -> Outcome {
+    outcome.payload = match outcome.payload {
+        Payload::Raw(result) => Payload::Raw(result_back(result, slug)),
+        Payload::CallTool(mut result) => {
+            let blocks = result.content.iter_mut();
+            blocks.for_each(|block| content_back(block, slug));
+            Payload::CallTool(result)
+        }
+        Payload::GetPrompt(mut result) => {
+            let messages = result.messages.iter_mut();
+            messages.for_each(|message| content_back(&mut message.content, slug));
+            Payload::GetPrompt(result)
+        }
+        Payload::ReadResource(mut result, hint) => {
+            for contents in &mut result.contents {
+                contents.uri = marked(slug, &contents.uri);
+            }
+            Payload::ReadResource(result, hint)
+        }
+        Payload::TaskCreated(mut task) => {
+            task.task_id = marked(slug, &task.task_id);
+            Payload::TaskCreated(task)
+        }
+        Payload::Task(mut task) => {
+            task.task_id = marked(slug, &task.task_id);
+            task.result = task.result.map(|result| result_back(result, slug));
+            Payload::Task(task)
+        }
+        other => other,
+    };
+    outcome
+}
+
+fn content_back(block: &mut Content, slug: &str) {
+    match block {
+        Content::Resource(block) => block.resource.uri = marked(slug, &block.resource.uri),
+        Content::ResourceLink(link) => link.uri = marked(slug, &link.uri),
+        _ => {}
+    }
+}
+
+/// A result that nobody here understands: what is a URI or the id of a task by its place leads back, the rest stays.
+fn result_back(result: Box<RawValue>, slug: &str) -> Box<RawValue> {
+    // Most results have neither, and need not be read.
+    if !result.get().contains("\"uri\"") && !result.get().contains("\"taskId\"") {
+        return result;
+    }
+    let Ok(mut members) = Members::read(result.get()) else {
+        return result;
+    };
+    for member in ["uri", "taskId"] {
+        if let Some(own) = text(members.get(member)) {
+            members.set(member, &marked(slug, &own));
+        }
+    }
+    for member in ["content", "contents", "messages"] {
+        let items = members.get(member).map(ToOwned::to_owned);
+        let Some(items) = items.and_then(|items| each(&items, |item| block_back(item, slug)))
+        else {
+            continue;
+        };
+        members.set(member, &items);
+    }
+    if let Some(inner) = members.get("result").map(ToOwned::to_owned) {
+        members.set("result", &result_back(inner, slug));
+    }
+    to_raw_value(&members).unwrap_or_else(|_| result.clone())
+}
+
+fn each(
+    items: &RawValue,
+    change: impl Fn(&RawValue) -> Box<RawValue>,
+) -> Option<Vec<Box<RawValue>>> {
+    let items: Vec<&RawValue> = serde_json::from_str(items.get()).ok()?;
+    Some(items.into_iter().map(change).collect())
+}
+
+/// A block of content, the contents of a resource, or a message with a block in it.
+fn block_back(block: &RawValue, slug: &str) -> Box<RawValue> {
+    let Ok(mut members) = Members::read(block.get()) else {
+        return block.to_owned();
+    };
+    if let Some(uri) = text(members.get("uri")) {
+        members.set("uri", &marked(slug, &uri));
+    }
+    for member in ["resource", "content"] {
+        if let Some(inner) = members.get(member).map(ToOwned::to_owned)
+            && inner.get().starts_with('{')
+        {
+            members.set(member, &block_back(&inner, slug));
+        }
+    }
+    to_raw_value(&members).unwrap_or_else(|_| block.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn through(result: &Value) -> Value {
+        let raw = to_raw_value(result).unwrap();
+        serde_json::from_str(result_back(raw, "s").get()).unwrap()
+    }
+
+    #[test]
+    fn uris_in_results_lead_back_and_all_else_stays() {
+        let result = json!({
+            "content": [
+                { "type": "text", "text": "\"uri\": \"x://1\"" },
+                { "type": "resource_link", "uri": "x://2", "name": "n" },
+                { "type": "resource", "resource": { "uri": "x://3", "text": "t" } },
+            ],
+            "structuredContent": { "uri": "x://4" },
+            "_meta": { "a": { "uri": "x://5" } },
+        });
+        let mut expected = result.clone();
+        expected["content"][1]["uri"] = json!("s+x://2");
+        expected["content"][2]["resource"]["uri"] = json!("s+x://3");
+        assert_eq!(through(&result), expected);
+    }
+
+    #[test]
+    fn contents_messages_and_tasks_too() {
+        let read = json!({ "contents": [{ "uri": "x://1", "text": "t" }] });
+        assert_eq!(through(&read)["contents"][0]["uri"], "s+x://1");
+        let prompt = json!({ "messages": [{ "role": "user", "content":
+            { "type": "resource", "resource": { "uri": "x://1" } } }] });
+        let uri = &through(&prompt)["messages"][0]["content"]["resource"]["uri"];
+        assert_eq!(*uri, "s+x://1");
+        let task = json!({ "taskId": "t", "result": { "content": [{ "type": "resource_link", "uri": "x://1" }] } });
+        let task = through(&task);
+        assert_eq!(task["taskId"], "s+t");
+        assert_eq!(task["result"]["content"][0]["uri"], "s+x://1");
+    }
+}

@@ -1,0 +1,161 @@
+//! From a request to whoever answers it: the hub itself from its catalogue, or the server that the request is for.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_core::{Discovery, Outcome, Payload, Replies, Request};
+use lmcp_wire::{
+    CallToolResult, Content, RpcError, ServerCapabilities,
+    capability::ListCapability,
+    discover::{CacheHint, PaginatedParams},
+    legacy::SetLevelParams,
+    method::request,
+    task,
+};
+use serde_json::{json, value::to_raw_value};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    catalog::{List, View},
+    hub::Inner,
+    lazy,
+    listen::listen,
+    pass::pass,
+    rewrite::out,
+    status::STATUS,
+};
+
+impl Inner {
+    pub(crate) fn answer(self: &Arc<Self>, request: Request) -> Result<Replies, RpcError> {
+        let list = |pick: fn(&View) -> &List| {
+            let params: PaginatedParams = request.params()?;
+            match params.cursor {
+                Some(_) => Err(RpcError::invalid_params("`cursor` is none of this list")),
+                None => Ok(self.list(pick)),
+            }
+        };
+        match request.method() {
+            request::INITIALIZE | request::DISCOVER => Ok(Replies::done(self.discovery())),
+            request::PING => Ok(Replies::done(Payload::Acknowledged)),
+            request::TOOLS_LIST if self.is_lazy() => {
+                let page = Payload::List(lazy::page(), CacheHint::private(0));
+                Ok(Replies::done(
+                    Outcome::new(page).from_server(Arc::clone(&self.info)),
+                ))
+            }
+            request::TOOLS_CALL if self.is_lazy() => Ok(self.in_time(|hub| {
+                let called = hub.call_lazily(request);
+                called.unwrap_or_else(Replies::error)
+            })),
+            request::TOOLS_LIST => list(|view| &view.lists.tools),
+            request::PROMPTS_LIST => list(|view| &view.lists.prompts),
+            request::RESOURCES_LIST => list(|view| &view.lists.resources),
+            request::RESOURCE_TEMPLATES_LIST => list(|view| &view.lists.templates),
+            request::SET_LEVEL => {
+                let SetLevelParams { level, .. } = request.params()?;
+                let session = request.session();
+                let unknown = || RpcError::method_not_found(request.method());
+                // Servers hear of it with the next call.
+                session.ok_or_else(unknown)?.live()?.set_level(level);
+                Ok(Replies::done(Payload::Acknowledged))
+            }
+            request::LISTEN => {
+                let hub = Arc::clone(self);
+                Ok(Replies::speaking(|say| listen(hub, request, say)))
+            }
+            request::SUBSCRIBE | request::UNSUBSCRIBE => {
+                let uri = request.target()?.into_owned();
+                if self.place(&uri).is_none() {
+                    let words = format!("no such resource: `{uri}`");
+                    return Err(RpcError::invalid_params(words));
+                }
+                self.watched.change(&request, &uri)?;
+                self.changes.send_modify(|_| {});
+                Ok(Replies::done(Payload::Acknowledged))
+            }
+            STATUS => {
+                let result = to_raw_value(&json!({ "servers": self.status() }));
+                let result = result.map_err(|err| RpcError::internal(err.to_string()))?;
+                Ok(Replies::done(result))
+            }
+            _ => self.route(request),
+        }
+    }
+
+    fn route(&self, request: Request) -> Result<Replies, RpcError> {
+        let unknown = RpcError::method_not_found(request.method());
+        let routed = out(request, &self.view(), &|slug| self.by_slug(slug))?;
+        let (server, request) = routed.ok_or(unknown)?;
+        let member = self.member(&server).filter(|member| !member.is_disabled());
+        let gone = || RpcError::invalid_params(format!("server `{server}` is gone"));
+        Ok(pass(&member.ok_or_else(gone)?, request))
+    }
+
+    /// What a model has to know to do better the next time is a result that it reads.
+    fn call_lazily(&self, request: Request) -> Result<Replies, RpcError> {
+        let view = self.view();
+        let name = request.target()?.into_owned();
+        let said = match &*name {
+            lazy::FIND => lazy::find(&request, &view.items),
+            lazy::DESCRIBE => lazy::describe(&request, &view.items),
+            lazy::CALL => match lazy::call(request).and_then(|request| self.route(request)) {
+                Ok(replies) => return Ok(replies),
+                Err(error) => Err(error),
+            },
+            _ => return self.route(request),
+        };
+        let result = match said {
+            Ok(text) => CallToolResult::new(vec![Content::text(text)]),
+            Err(error) => {
+                CallToolResult::error(format!("{}; find_tools names the tools", error.message))
+            }
+        };
+        Ok(Replies::done(
+            Outcome::from(result).from_server(Arc::clone(&self.info)),
+        ))
+    }
+
+    fn discovery(&self) -> Outcome {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ListCapability::announced());
+        capabilities.prompts = Some(ListCapability::announced());
+        capabilities.resources = Some(ListCapability::watched());
+        capabilities.completions = Some(lmcp_wire::Object::new());
+        capabilities.logging = Some(lmcp_wire::Object::new());
+        let tasks = (task::EXTENSION.to_owned(), json!({}));
+        capabilities.extensions = Some([tasks].into_iter().collect());
+        let mut discovery = Discovery::new(capabilities);
+        discovery.instructions.clone_from(&self.view().instructions);
+        let payload = Payload::Discover(Box::new(discovery), CacheHint::private(0));
+        Outcome::new(payload).from_server(Arc::clone(&self.info))
+    }
+
+    /// A list, at once.
+    fn list(self: &Arc<Self>, pick: fn(&View) -> &List) -> Replies {
+        self.in_time(move |hub| {
+            let page = pick(&hub.view()).page.clone();
+            let outcome = Outcome::new(Payload::List(page, CacheHint::private(0)));
+            Replies::done(outcome.from_server(Arc::clone(&hub.info)))
+        })
+    }
+
+    /// Answers at once. Only in its first moments a hub waits for servers of which nothing is known: many clients ask once.
+    fn in_time(
+        self: &Arc<Self>,
+        answer: impl FnOnce(&Self) -> Replies + Send + 'static,
+    ) -> Replies {
+        let until = self.began + FIRST_LIST;
+        if self.is_complete() || Instant::now() >= until {
+            return answer(self);
+        }
+        let hub = Arc::clone(self);
+        Replies::later(async move {
+            let mut changes = hub.changes.subscribe();
+            let complete = async { while !hub.is_complete() && changes.changed().await.is_ok() {} };
+            let _ = timeout_at(until, complete).await;
+            answer(&hub)
+        })
+    }
+}
+
+/// How long after its start a hub waits with lists for servers that it knows nothing of.
+const FIRST_LIST: Duration = Duration::from_secs(5);

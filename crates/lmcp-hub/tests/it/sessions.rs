@@ -1,0 +1,117 @@
+//! Clients of revisions with sessions, on a connection of their own.
+
+use lmcp_core::{Caller, CallerTransport, Endpoint, Tasks, pair};
+use lmcp_hub::Hub;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex, split,
+};
+
+use crate::{hub, notes};
+
+struct Session {
+    lines: Lines<BufReader<tokio::io::ReadHalf<DuplexStream>>>,
+    writer: tokio::io::WriteHalf<DuplexStream>,
+    /// Ends with the session.
+    _serving: Tasks,
+}
+
+impl Session {
+    async fn new(hub: &Hub) -> Self {
+        let (here, there) = duplex(1 << 16);
+        let endpoint = Endpoint::new(hub.clone());
+        let serving = Tasks::default();
+        serving.spawn(async move {
+            let (reader, writer) = split(there);
+            let caller = Caller::new(CallerTransport::Stdio);
+            let _ = endpoint.serve(pair(reader, writer, caller)).await;
+        });
+        let (reader, writer) = split(here);
+        let mut session = Self {
+            lines: BufReader::new(reader).lines(),
+            writer,
+            _serving: serving,
+        };
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } });
+        session
+            .send(json!({ "id": 0, "method": "initialize", "params": params }))
+            .await;
+        session.until(|message| message["id"] == 0).await;
+        session
+            .send(json!({ "method": "notifications/initialized" }))
+            .await;
+        session
+    }
+
+    async fn send(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        let line = format!("{message}\n");
+        self.writer
+            .write_all(line.as_bytes())
+            .await
+            .expect("it reads");
+    }
+
+    /// The next message that is this one; others are passed over.
+    async fn until(&mut self, is_meant: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.lines.next_line().await.expect("it writes");
+            let message = serde_json::from_str(&line.expect("it goes on")).expect("it is JSON");
+            if is_meant(&message) {
+                return message;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_hears_of_the_resources_that_it_watches_and_no_other_does() {
+    let server = notes();
+    let (hub, client) = hub(&[("one", server.clone())]);
+    client.list_resources().await.unwrap();
+    let (mut watcher, mut other) = (Session::new(&hub).await, Session::new(&hub).await);
+    let params = json!({ "uri": "one+note://about" });
+    watcher
+        .send(json!({ "id": 1, "method": "resources/subscribe", "params": params }))
+        .await;
+    watcher.until(|message| message["id"] == 1).await;
+    // The subscription reaches the server a moment after it is acknowledged.
+    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    server.resource_updated("note://about");
+    let told = watcher
+        .until(|message| message["method"] == "notifications/resources/updated")
+        .await;
+    assert_eq!(told["params"]["uri"], "one+note://about");
+    // The other one gets the answer to its next request, and nothing before.
+    other.send(json!({ "id": 2, "method": "ping" })).await;
+    let next = other.until(|_| true).await;
+    assert_eq!(next["id"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_stops_its_own_call_and_no_other() {
+    let server = notes();
+    let (hub, client) = hub(&[("one", server)]);
+    client.list_tools().await.unwrap();
+    let mut session = Session::new(&hub).await;
+    for id in [1, 2] {
+        let params = json!({ "name": "one__sleep", "_meta": { "progressToken": id } });
+        session
+            .send(json!({ "id": id, "method": "tools/call", "params": params }))
+            .await;
+        let begun = |message: &Value| message["params"]["progressToken"] == id;
+        session.until(begun).await;
+    }
+    assert_eq!(hub.status()[0].running, 2);
+    let params = json!({ "requestId": 1 });
+    session
+        .send(json!({ "method": "notifications/cancelled", "params": params }))
+        .await;
+    let answered = session
+        .until(|message| message.get("result").is_some())
+        .await;
+    assert_eq!(answered["id"], 2);
+    assert_eq!(answered["result"]["content"][0]["text"], "slept");
+    assert_eq!(hub.status()[0].running, 0);
+}

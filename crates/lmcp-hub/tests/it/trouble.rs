@@ -1,0 +1,120 @@
+//! Servers that are dead, hang or lie: nobody else notices.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use lmcp_core::{Endpoint, Handle, Replies, Request, Service};
+use lmcp_hub::{Hub, ServerState};
+use lmcp_wire::RpcError;
+use serde_json::json;
+
+use crate::{hub, notes};
+
+/// A server that never answers what it should.
+struct Faulty {
+    inner: Handle,
+    fault: Fault,
+    calls: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// Nothing is answered.
+    Hangs,
+    /// No way leads to it.
+    Dead,
+    /// Only calls are not answered.
+    HangsInCalls,
+    /// Its lists are none.
+    Lies,
+}
+
+impl Service for Faulty {
+    fn call(&self, request: Request) -> Replies {
+        let is_call = request.method() == "tools/call";
+        match self.fault {
+            Fault::Hangs => Replies::later(pending()),
+            Fault::HangsInCalls if is_call => Replies::later(pending()),
+            Fault::Lies if request.method() == "tools/list" => {
+                let text = r#"{"tools":{"not":"a list"}}"#.to_owned();
+                Replies::done(serde_json::value::RawValue::from_string(text).expect("it is JSON"))
+            }
+            Fault::Dead => {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                let data = json!({ "retriable": true, "fault": "transport" });
+                Replies::error(RpcError::internal("it ended with exit status 3").with_data(data))
+            }
+            Fault::HangsInCalls | Fault::Lies => self.inner.call(request),
+        }
+    }
+}
+
+fn faulty(fault: Fault) -> (Faulty, Arc<AtomicUsize>) {
+    let calls = Arc::<AtomicUsize>::default();
+    let service = Faulty {
+        inner: notes(),
+        fault,
+        calls: Arc::clone(&calls),
+    };
+    (service, calls)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tools_of_the_healthy_are_listed_whatever_others_do() {
+    let (hub, client) = hub(&[("good", notes())]);
+    let faults = [("a", Fault::Hangs), ("b", Fault::Dead), ("c", Fault::Lies)];
+    for (name, fault) in faults {
+        hub.mount(name, faulty(fault).0);
+    }
+    let tools = client.list_tools().await.unwrap();
+    assert!(tools.iter().all(|tool| tool.name.starts_with("good__")));
+    assert_eq!(tools.len(), 4);
+    client.call_tool("good__count", json!({})).await.unwrap();
+    let status = hub.status();
+    assert_eq!(status[1].state, ServerState::Failed);
+    let said = status[1].last_error.as_deref().unwrap();
+    assert!(said.contains("exit status 3"), "{said}");
+    assert!(
+        status[2]
+            .last_error
+            .as_deref()
+            .unwrap()
+            .contains("tools/list")
+    );
+    assert_eq!((status[3].state, status[3].calls), (ServerState::Ready, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_answered_within_its_time_and_says_which_server() {
+    let hub = Hub::new("hub", "1");
+    hub.mount("slow", faulty(Fault::HangsInCalls).0);
+    let client = Endpoint::new(hub).client();
+    client.list_tools().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let error = client
+        .call_tool("slow__count", json!({}))
+        .await
+        .unwrap_err();
+    assert_eq!(begun.elapsed().as_secs(), 300);
+    assert!(error.message.contains("`slow`"), "{error}");
+    assert!(!error.is_retriable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_server_is_tried_ever_more_seldom() {
+    let hub = Hub::new("hub", "1");
+    let (dead, calls) = faulty(Fault::Dead);
+    hub.mount("dead", dead);
+    let mut tries = Vec::new();
+    for _ in 0..2 {
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+        tries.push(calls.swap(0, Ordering::Relaxed));
+    }
+    assert!((8..40).contains(&tries[0]), "{tries:?}");
+    assert!((6..16).contains(&tries[1]), "{tries:?}");
+}

@@ -1,0 +1,158 @@
+//! One word with the guard of a job where the runtime cannot watch one more socket: the kernel counts what is watched (epoll)
+//! for all programs of a user together, so that a command can use it up. The command can be ended all the same.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, Write as _},
+    os::unix::net::UnixStream,
+    path::Path,
+};
+
+use rustix::{
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+        sockopt::{Timeout, set_socket_timeout, socket_peercred},
+    },
+    process::Pid,
+};
+
+use super::{
+    dir,
+    link::SOON,
+    store::Job,
+    words::{Ask, Word},
+};
+
+/// What a guard said to something that it was asked for.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The process of the guard, as the kernel says.
+    pub(super) guard: Option<Pid>,
+    /// As for `Link::ask`.
+    pub(super) said: io::Result<()>,
+}
+
+/// Is this the error of a runtime that cannot watch one more socket?
+pub(super) fn is_for_want_of_watches(err: &io::Error) -> bool {
+    err.kind() == io::ErrorKind::StorageFull
+}
+
+/// Asks the guard of a job for something, on a thread that waits for the answer itself.
+pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<Answer> {
+    let hello = Ask::Hello {
+        key: job.about.key.clone(),
+        follows: false,
+    };
+    let mut lines = serde_json::to_vec(&hello)?;
+    lines.push(b'\n');
+    lines.extend(serde_json::to_vec(ask)?);
+    lines.push(b'\n');
+    let dir = job.dir.clone();
+    let asked = tokio::task::spawn_blocking(move || ask_at(&dir, &lines));
+    asked.await.map_err(io::Error::other)?
+}
+
+fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<Answer> {
+    let opened = dir::insist(dir, || File::open(dir))?;
+    let path = dir::short_path(&opened, dir::SOCKET);
+    let socket = match meet(&path) {
+        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+            dir::restore(&dir.join(dir::SOCKET));
+            meet(&path)?
+        }
+        met => met?,
+    };
+    let guard = Some(socket_peercred(&socket)?.pid);
+    let said = talk(&socket, lines).map_err(|err| match err.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => err,
+    });
+    Ok(Answer { guard, said })
+}
+
+/// Connects within the time that the guard has for everything: one that is halted takes nobody.
+fn meet(path: &Path) -> io::Result<UnixStream> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for kind in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, kind, Some(SOON))?;
+    }
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+fn talk(mut socket: &UnixStream, lines: &[u8]) -> io::Result<()> {
+    socket.write_all(lines)?;
+    for line in BufReader::new(socket).lines() {
+        match serde_json::from_str(&line?) {
+            Ok(Word::Done) => return Ok(()),
+            Ok(Word::Refused { why }) => return Err(io::Error::other(why)),
+            _ => {}
+        }
+    }
+    Err(io::Error::other("its guard is gone"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, thread};
+
+    use rustix::process::getpid;
+
+    use super::*;
+
+    /// A guard that says these words when it is asked for something.
+    fn guard(dir: &Path, words: &'static [Word]) -> thread::JoinHandle<Vec<Ask>> {
+        let listener = UnixListener::bind(dir.join(dir::SOCKET)).unwrap();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let lines = BufReader::new(socket.try_clone().unwrap()).lines();
+            let asks = lines
+                .take(2)
+                .map(|line| serde_json::from_str(&line.unwrap()));
+            let asks = asks.collect::<Result<_, _>>().unwrap();
+            for word in words {
+                let line = serde_json::to_string(word).unwrap();
+                writeln!(socket, "{line}").unwrap();
+            }
+            asks
+        })
+    }
+
+    #[test]
+    fn a_guard_is_asked_and_answers_without_a_runtime() {
+        static DONE: [Word; 2] = [Word::Looks { waits: None }, Word::Done];
+        let refused: &'static [Word] = Box::leak(Box::new([Word::Refused {
+            why: "no such thing".to_owned(),
+        }]));
+        for (words, wanted) in [
+            (&DONE[..], None),
+            (refused, Some("no such thing")),
+            (&[], Some("its guard is gone")),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let guard = guard(folder.path(), words);
+            let mut lines = serde_json::to_vec(&Ask::Look).unwrap();
+            lines.push(b'\n');
+            lines.extend(serde_json::to_vec(&Ask::Stop { grace_ms: 7 }).unwrap());
+            lines.push(b'\n');
+            let answer = ask_at(folder.path(), &lines).unwrap();
+            assert_eq!(answer.guard, Some(getpid()));
+            let said = answer.said.err().map(|err| err.to_string());
+            assert_eq!(said.as_deref(), wanted);
+            let asks = guard.join().unwrap();
+            assert!(matches!(asks[..], [Ask::Look, Ask::Stop { grace_ms: 7 }]));
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_can_watch_no_more_is_told_from_other_troubles() {
+        let of = |err: rustix::io::Errno| is_for_want_of_watches(&err.into());
+        assert!(of(rustix::io::Errno::NOSPC));
+        assert!(!of(rustix::io::Errno::CONNREFUSED) && !of(rustix::io::Errno::MFILE));
+    }
+}
