@@ -19,6 +19,11 @@ def resident_bytes(pid):
     return status_kib(pid, "VmRSS") * 1024
 
 
+def file_bytes(pid):
+    """Resident memory that is pages of files, the program's own code among them."""
+    return status_kib(pid, "RssFile") * 1024
+
+
 def status_kib(pid, field):
     found = re.search(rf"^{field}:\s+(\d+) kB", processes.read(pid, "status").decode(), re.MULTILINE)
     return int(found[1]) if found else 0
