@@ -54,7 +54,7 @@ async fn log_once(_: NoArgs, cx: Cx) -> &'static str {
 }
 
 async fn reconnection(_: NoArgs, cx: Cx) -> &'static str {
-    cx.come_back_in(STEP * 10);
+    cx.retry_after(STEP * 10);
     sleep(STEP * 2).await;
     "Reconnection test completed."
 }

@@ -28,7 +28,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     runtime.expect("a runtime").block_on(async {
         let (ours, theirs) = duplex(1 << 20);
         let (reader, writer) = split(theirs);
-        let connection = lmcp_core::pair(reader, writer, Caller::new(CallerTransport::Memory));
+        let connection = lmcp_core::streams(reader, writer, Caller::new(CallerTransport::Memory));
         let client = async {
             let (mut outlet, mut inlet) = split(ours);
             for part in [OPENING, bytes, LAST] {

@@ -1,5 +1,6 @@
 //! The binary `lmcp`: reads the command line, runs one command, says how it went.
 
+mod agents;
 mod allocator;
 mod child;
 mod cli;
@@ -18,7 +19,6 @@ mod state;
 mod this_program;
 mod tokens;
 mod welcome;
-mod wire;
 
 use std::process::ExitCode;
 

@@ -160,7 +160,7 @@ impl Call {
 }
 
 /// The reply stream of a request that a handler answers.
-pub(crate) struct Running {
+pub(crate) struct RunningCall {
     call: Arc<Call>,
     /// `None` once it has ended or was handed over.
     work: Option<Work>,
@@ -177,7 +177,7 @@ pub(crate) struct Running {
     counted: Option<Reservation>,
 }
 
-impl Running {
+impl RunningCall {
     pub(crate) fn new(call: Arc<Call>, work: Work, deadline: Duration, harmless: bool) -> Self {
         Self {
             call,
@@ -259,7 +259,7 @@ impl Running {
     }
 }
 
-impl Source for Running {
+impl Source for RunningCall {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
         if self.response.is_none() {
             match self.poll_work(cx) {
@@ -306,7 +306,7 @@ impl Source for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         // Only work that is still here is stopped; what was handed over belongs to the task store.
         if self.work.take().is_some() {

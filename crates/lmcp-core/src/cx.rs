@@ -228,7 +228,7 @@ impl Cx {
 
     /// Lets go of the client's connection: it need not hold it, and asks for the rest after this time. For work that
     /// takes long, on connections that do not last. Only 2025-11-25 over HTTP knows this; elsewhere it does nothing.
-    pub fn come_back_in(&self, time: std::time::Duration) {
+    pub fn retry_after(&self, time: std::time::Duration) {
         self.0.outbox.push(Reply::Pause(time));
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     asking::Asking,
-    call::{Call, Running, Work},
+    call::{Call, RunningCall, Work},
     completion::Completing,
     cx::Cx,
     error::{ToolError, no_resource},
@@ -28,7 +28,7 @@ use crate::{
     weight,
 };
 
-type Answer = Result<Replies, RpcError>;
+type Routed = Result<Replies, RpcError>;
 
 impl Engine {
     /// Answers a request.
@@ -53,7 +53,7 @@ impl Engine {
         })
     }
 
-    fn route(self: &Arc<Self>, request: Request) -> Answer {
+    fn route(self: &Arc<Self>, request: Request) -> Routed {
         if let Some(session) = request.session() {
             match &*request.method {
                 request::INITIALIZE => return Ok(self.discover(&request)),
@@ -123,7 +123,7 @@ impl Engine {
         self.complete(Payload::Discover(Box::new(discovery), self.list_cache))
     }
 
-    fn list(&self, request: &Request) -> Answer {
+    fn list(&self, request: &Request) -> Routed {
         let params: PaginatedParams = request.params()?;
         let catalog = self.catalog();
         let wanted = Wanted {
@@ -132,12 +132,12 @@ impl Engine {
             version: request.version,
             structured: request.method() != request::TOOLS_LIST
                 || self.presentation(request).structured,
-            sight: self.sight(request),
+            visibility: self.visibility(request),
             forms: self.forms,
         };
         // What depends on the caller is for it alone.
         let mut cache = self.list_cache;
-        let is_common = wanted.structured && catalog.is_common(wanted.sight);
+        let is_common = wanted.structured && catalog.is_common(wanted.visibility);
         if request.method() == request::TOOLS_LIST && !is_common {
             cache = CacheHint::private(cache.ttl_ms);
         }
@@ -150,12 +150,12 @@ impl Engine {
         Ok(self.complete(Payload::List(page?, cache)))
     }
 
-    fn call_tool(self: &Arc<Self>, request: Request) -> Answer {
+    fn call_tool(self: &Arc<Self>, request: Request) -> Routed {
         let name = request.target()?;
         let catalog = self.catalog();
-        let sight = self.sight(&request);
-        let Some(tool) = catalog.find_tool(&name, sight) else {
-            return Err(absent("tool", &name, catalog.near_tool(&name, sight)));
+        let visibility = self.visibility(&request);
+        let Some(tool) = catalog.find_tool(&name, visibility) else {
+            return Err(absent("tool", &name, catalog.near_tool(&name, visibility)));
         };
         let arguments = request.arguments();
         if arguments.is_some_and(|text| !text.starts_with(b"{")) {
@@ -178,12 +178,12 @@ impl Engine {
             }
             tool.run(arguments, cx).await.map(Payload::CallTool)
         });
-        Ok(Replies::from_source(Running::new(
+        Ok(Replies::from_source(RunningCall::new(
             call, work, deadline, harmless,
         )))
     }
 
-    fn read_resource(self: &Arc<Self>, request: Request) -> Answer {
+    fn read_resource(self: &Arc<Self>, request: Request) -> Routed {
         let uri = request.target()?.into_owned();
         let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
             return Err(no_resource(&uri));
@@ -215,7 +215,7 @@ impl Engine {
         })
     }
 
-    fn get_prompt(self: &Arc<Self>, request: Request) -> Answer {
+    fn get_prompt(self: &Arc<Self>, request: Request) -> Routed {
         let name = request.target()?;
         let catalog = self.catalog();
         let Some(prompt) = catalog.prompts.get(&name) else {
@@ -237,7 +237,7 @@ impl Engine {
         }))
     }
 
-    fn suggest(self: &Arc<Self>, request: Request) -> Answer {
+    fn suggest(self: &Arc<Self>, request: Request) -> Routed {
         let params: CompleteParams<'_> = request.params()?;
         let (catalog, name) = (self.catalog(), params.argument.name.clone().into_owned());
         let filled = params.context.clone().and_then(|context| context.arguments);
@@ -276,7 +276,7 @@ impl Engine {
         Ok(self.run(request, Asking::default(), work))
     }
 
-    fn task(&self, request: &Request) -> Answer {
+    fn task(&self, request: &Request) -> Routed {
         let id = request.target()?;
         let owner = request.caller().owner();
         let payload = match &*request.method {
@@ -313,7 +313,7 @@ impl Engine {
         let call = Call::new(request, Arc::clone(self), asking);
         let work = work(Cx(Arc::clone(&call)));
         // Reading, prompts and completion change nothing.
-        Replies::from_source(Running::new(call, work, self.limits.deadline, true))
+        Replies::from_source(RunningCall::new(call, work, self.limits.deadline, true))
     }
 
     pub(crate) fn complete(&self, payload: Payload) -> Replies {

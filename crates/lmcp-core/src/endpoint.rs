@@ -160,11 +160,11 @@ pub struct Messages(Inner);
 enum Inner {
     /// The response alone, or nothing.
     Ready(Option<Message>),
-    Running(Running),
+    Unfinished(Unfinished),
 }
 
 /// Work that is not done, or has more to say than its response.
-struct Running {
+struct Unfinished {
     /// Taken out to be looked at.
     next: Option<Message>,
     replies: Replies,
@@ -185,7 +185,7 @@ impl Messages {
         let next = done.and_then(|done| encoder.encode(done));
         match next {
             Some(response) if response.is_response() => Self::ready(response),
-            next => Self(Inner::Running(Running {
+            next => Self(Inner::Unfinished(Unfinished {
                 next,
                 replies,
                 encoder,
@@ -203,7 +203,7 @@ impl Messages {
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         match &mut self.0 {
             Inner::Ready(message) => Poll::Ready(message.take()),
-            Inner::Running(running) => running.poll(cx),
+            Inner::Unfinished(running) => running.poll(cx),
         }
     }
 
@@ -211,7 +211,7 @@ impl Messages {
     pub fn is_harmless(&self) -> bool {
         match &self.0 {
             Inner::Ready(_) => true,
-            Inner::Running(running) => running.replies.is_harmless(),
+            Inner::Unfinished(running) => running.replies.is_harmless(),
         }
     }
 
@@ -235,7 +235,7 @@ impl Messages {
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
-            Inner::Running(running) => running.replies.poll_deadline(cx),
+            Inner::Unfinished(running) => running.replies.poll_deadline(cx),
             Inner::Ready(_) => Poll::Pending,
         }
     }
@@ -255,7 +255,9 @@ impl Messages {
     /// Puts back what was taken out and is to come again.
     pub fn put_back(&mut self, message: Message) {
         match &mut self.0 {
-            Inner::Ready(next) | Inner::Running(Running { next, .. }) => *next = Some(message),
+            Inner::Ready(next) | Inner::Unfinished(Unfinished { next, .. }) => {
+                *next = Some(message)
+            }
         }
     }
 
@@ -263,7 +265,7 @@ impl Messages {
     pub fn take_ready(&mut self) -> Option<Message> {
         match &mut self.0 {
             Inner::Ready(message) => message.take(),
-            Inner::Running(_) => None,
+            Inner::Unfinished(_) => None,
         }
     }
 
@@ -279,7 +281,7 @@ impl Messages {
     }
 }
 
-impl Running {
+impl Unfinished {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let next = self.next.take().or_else(|| self.encoder.held());
         let message = match next {

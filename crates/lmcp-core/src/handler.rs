@@ -48,13 +48,13 @@ where
 }
 
 /// A handler at work.
-pub(crate) type Running<O> = Pin<Box<dyn Future<Output = ToolResult<O>> + Send>>;
+pub(crate) type HandlerFuture<O> = Pin<Box<dyn Future<Output = ToolResult<O>> + Send>>;
 
 /// A handler that still waits for its state.
-pub(crate) type Unbound<S, I, O> = Box<dyn Fn(&Arc<S>, I, Cx) -> Running<O> + Send + Sync>;
+pub(crate) type Unbound<S, I, O> = Box<dyn Fn(&Arc<S>, I, Cx) -> HandlerFuture<O> + Send + Sync>;
 
 /// A handler that can run.
-pub(crate) type Bound<I, O> = Arc<dyn Fn(I, Cx) -> Running<O> + Send + Sync>;
+pub(crate) type Bound<I, O> = Arc<dyn Fn(I, Cx) -> HandlerFuture<O> + Send + Sync>;
 
 /// Takes the types off a handler: `decode` makes its arguments, `finish` makes something of its result.
 pub(crate) fn erase<S, I, O, H, A, R, Shape>(

@@ -104,6 +104,6 @@ pub use spawn::Tasks;
 pub use speaking::Say;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool};
-pub use transport::{pair, stdio, unix};
+pub use transport::{stdio, streams, unix};
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

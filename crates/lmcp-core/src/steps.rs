@@ -16,18 +16,18 @@ pub(crate) struct Steps(Arc<Shared>);
 
 struct Shared {
     places: usize,
-    running: Mutex<Running>,
+    running: Mutex<RunningSteps>,
     freed: Notify,
 }
 
 #[derive(Default)]
-struct Running {
+struct RunningSteps {
     all: usize,
     by_owner: HashMap<Box<str>, usize>,
 }
 
 /// One place, given back when this is dropped.
-pub(crate) struct Place {
+pub(crate) struct StepPlace {
     steps: Steps,
     owner: Box<str>,
 }
@@ -42,7 +42,7 @@ impl Steps {
     }
 
     /// Waits for a place.
-    pub(crate) async fn enter(&self, owner: &str) -> Place {
+    pub(crate) async fn enter(&self, owner: &str) -> StepPlace {
         loop {
             let freed = self.0.freed.notified();
             tokio::pin!(freed);
@@ -55,7 +55,7 @@ impl Steps {
         }
     }
 
-    fn try_enter(&self, owner: &str) -> Option<Place> {
+    fn try_enter(&self, owner: &str) -> Option<StepPlace> {
         let places = self.0.places;
         let mut running = self.lock();
         let mine = running.by_owner.get(owner).copied().unwrap_or(0);
@@ -66,13 +66,13 @@ impl Steps {
         }
         running.all += 1;
         *running.by_owner.entry(owner.into()).or_default() += 1;
-        Some(Place {
+        Some(StepPlace {
             steps: self.clone(),
             owner: owner.into(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Running> {
+    fn lock(&self) -> MutexGuard<'_, RunningSteps> {
         self.0
             .running
             .lock()
@@ -80,7 +80,7 @@ impl Steps {
     }
 }
 
-impl Drop for Place {
+impl Drop for StepPlace {
     fn drop(&mut self) {
         let mut running = self.steps.lock();
         running.all -= 1;

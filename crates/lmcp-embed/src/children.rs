@@ -16,7 +16,7 @@ use ring::digest::{SHA256, digest};
 use rustix::process::Pid;
 use tokio::sync::watch;
 
-use crate::{ancestry, pinned::Pinned};
+use crate::{ancestry, peer_process::PeerProcess};
 
 /// More children than a program has. A bound, because each of them is a name in memory.
 const MOST: usize = 4096;
@@ -116,7 +116,7 @@ impl Children {
         &self,
         token: &str,
         peer: &Peer,
-        pinned: Option<Pinned>,
+        pinned: Option<PeerProcess>,
     ) -> Result<Caller, RpcError> {
         match lmcp_private::whose(peer.process().uid) {
             Whose::Ours => {}
@@ -152,7 +152,7 @@ impl Children {
 
 impl Gate for Children {
     fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a> {
-        Box::pin(self.check(token, peer, Pinned::new(peer)))
+        Box::pin(self.check(token, peer, PeerProcess::new(peer)))
     }
 }
 

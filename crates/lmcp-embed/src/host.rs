@@ -10,7 +10,7 @@ use std::{
 use lmcp_core::{Error, Handle, Server, transport::Unix};
 use tokio::{runtime, sync::watch};
 
-use crate::{child::Child, children::Children, lock::Lock, place::Place};
+use crate::{child::Child, children::Children, lock::Lock, socket_dir::SocketDir};
 
 /// A server inside this program, on a socket of its own, for the children of this program.
 ///
@@ -85,7 +85,7 @@ impl Host {
     /// # Errors
     /// The server is wrong, or the socket cannot be made.
     pub fn start(server: Server) -> Result<Self, Error> {
-        Self::on_thread(server, Place::usual()?)
+        Self::on_thread(server, SocketDir::usual()?)
     }
 
     /// The same, with the socket in a folder of the program's own.
@@ -93,7 +93,7 @@ impl Host {
     /// # Errors
     /// As [`Host::start`]; the folder can be entered by others; its name is too long.
     pub fn start_in(server: Server, folder: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::on_thread(server, Place::chosen(folder.as_ref())?)
+        Self::on_thread(server, SocketDir::chosen(folder.as_ref())?)
     }
 
     /// Starts a server on the runtime of the caller, for programs that want no other thread.
@@ -102,14 +102,14 @@ impl Host {
     /// As [`Host::start`].
     #[expect(clippy::unused_async, reason = "shows that it needs a runtime")]
     pub async fn start_here(server: Server) -> Result<Self, Error> {
-        let place = Place::usual()?;
+        let place = SocketDir::usual()?;
         let (server, listening) = (server.start()?, place.listen()?);
         let (host, serving) = Self::new(server, listening, place, runtime::Handle::current());
         host.inner.runtime.spawn(serving);
         Ok(host)
     }
 
-    fn on_thread(server: Server, place: Place) -> Result<Self, Error> {
+    fn on_thread(server: Server, place: SocketDir) -> Result<Self, Error> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(16)
@@ -135,7 +135,7 @@ impl Host {
     fn new(
         server: Handle,
         (unix, lock): (Unix, Lock),
-        place: Place,
+        place: SocketDir,
         runtime: runtime::Handle,
     ) -> (
         Self,

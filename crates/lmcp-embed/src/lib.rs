@@ -7,9 +7,9 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `host` | [`Host`]: the thread, the socket, the end |
-//! | `place` | which folder, which name, and what the dead left behind |
+//! | `socket_dir` | which folder, which name, and what the dead left behind |
 //! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
-//! | `children`, `ancestry`, `pinned`, `stat` | who is let in |
+//! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `whoami` | a tool for callers that want to know |
 
@@ -20,10 +20,10 @@ mod children;
 mod folder;
 mod host;
 mod lock;
-mod pinned;
-mod place;
+mod peer_process;
 mod random;
 mod register;
+mod socket_dir;
 mod stat;
 mod view;
 mod whoami;

@@ -15,7 +15,7 @@ use lmcp_core::{Message, MessageKind, Messages, transport::connections::Busy};
 use lmcp_wire::{RpcError, error, header as wire};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::{headers::Accept, pair::Lines, session::Leaving, stream::Reader};
+use crate::{headers::Accept, legacy_sse::Lines, session::Leaving, stream::Reader};
 
 /// A request that cannot be read at all, and the status of its answer.
 pub(crate) type Refusal = (StatusCode, RpcError);

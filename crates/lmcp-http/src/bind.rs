@@ -80,7 +80,7 @@ impl Http {
     /// that know nothing else.
     #[must_use]
     pub fn legacy_sse(mut self) -> Self {
-        self.settings.pair = true;
+        self.settings.legacy_sse = true;
         self
     }
 

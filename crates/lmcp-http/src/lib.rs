@@ -13,7 +13,7 @@
 //! | `post` | one POST: its body is read, its message started |
 //! | `answer` | an answer: one buffer, or a stream of events |
 //! | `legacy`, `manage`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
-//! | `pair` | the two endpoints of 2024-11-05 |
+//! | `legacy_sse` | the two endpoints of 2024-11-05 |
 
 mod answer;
 mod bearer;
@@ -21,8 +21,8 @@ mod bind;
 mod carried;
 mod headers;
 mod legacy;
+mod legacy_sse;
 mod manage;
-mod pair;
 mod post;
 mod serve;
 mod service;

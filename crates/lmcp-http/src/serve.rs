@@ -13,7 +13,7 @@ use lmcp_core::{
     Endpoint, Error, Tasks, Throttle, Transport,
     transport::{
         LocalPeer, LocalSocket,
-        connections::{Connections, Place},
+        connections::{ConnectionPlace, Connections},
     },
 };
 use lmcp_private::{Whose, tcp_socket};
@@ -87,7 +87,7 @@ async fn serve(
     stream: TcpStream,
     service: HttpService,
     entry: Entry,
-    place: Place,
+    place: ConnectionPlace,
     mut closing: watch::Receiver<()>,
 ) {
     let limits = &service.shared.limits;

@@ -18,8 +18,8 @@ use crate::{
     answer::{Body, Later, empty, not_allowed, refuse},
     carried::Carry,
     headers::{Guard, detached, form},
+    legacy_sse::{self, LegacySse},
     manage::Wish,
-    pair::{self, Pair},
     post::{Post, turn_away},
     session::Sessions,
     watched::Watched,
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     /// The only path that is answered; all of them when mounted.
     pub(crate) path: Option<String>,
     /// HTTP+SSE as well.
-    pub(crate) pair: bool,
+    pub(crate) legacy_sse: bool,
 }
 
 pub(crate) struct Shared {
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) who: Who,
     pub(crate) carries: Arc<[Carry]>,
     path: Option<String>,
-    pub(crate) pair: Option<Pair>,
+    pub(crate) legacy_sse: Option<LegacySse>,
 }
 
 impl Mount {
@@ -152,11 +152,11 @@ impl HttpService {
             who,
             carries,
             path,
-            pair,
+            legacy_sse,
         } = settings;
         let shared = Shared {
             sessions: Sessions::new(&endpoint),
-            pair: pair.then(|| Pair::new(endpoint.clone())),
+            legacy_sse: legacy_sse.then(|| LegacySse::new(endpoint.clone())),
             limits: endpoint.limits().clone(),
             endpoint,
             guard,
@@ -181,8 +181,8 @@ impl HttpService {
     /// Ends what would never end by itself.
     pub(crate) fn stop(&self) {
         self.shared.sessions.close_streams();
-        if let Some(pair) = &self.shared.pair {
-            pair.close();
+        if let Some(legacy_sse) = &self.shared.legacy_sse {
+            legacy_sse.close();
         }
     }
 
@@ -207,7 +207,7 @@ impl HttpService {
         let step = match self.shared.check(&request) {
             Some(refusal) => Step::answered(refusal),
             None if self.shared.is_pair(&request) => {
-                Step::Later(Box::pin(pair::answer(self.clone(), request)))
+                Step::Later(Box::pin(legacy_sse::answer(self.clone(), request)))
             }
             None if request.method() == Method::POST => self.post(request),
             None => self.manage(request.into_parts().0),
@@ -309,7 +309,11 @@ impl Shared {
 
     /// Is it for one of the two endpoints of HTTP+SSE, and are they there?
     fn is_pair<B>(&self, request: &Request<B>) -> bool {
-        self.pair.is_some() && matches!(request.uri().path(), pair::STREAM | pair::MESSAGES)
+        self.legacy_sse.is_some()
+            && matches!(
+                request.uri().path(),
+                legacy_sse::STREAM | legacy_sse::MESSAGES
+            )
     }
 }
 

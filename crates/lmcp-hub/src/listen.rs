@@ -27,7 +27,7 @@ use crate::{
 
 /// The resources that sessions watch, by the URIs that they know.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<Vec<(Weak<session::Live>, BTreeSet<String>)>>);
+pub(crate) struct Watched(Mutex<Vec<(Weak<session::SessionState>, BTreeSet<String>)>>);
 
 impl Watched {
     /// `resources/subscribe` and its opposite.
@@ -57,13 +57,13 @@ impl Watched {
         Ok(())
     }
 
-    fn of(&self, live: &Weak<session::Live>) -> BTreeSet<String> {
+    fn of(&self, live: &Weak<session::SessionState>) -> BTreeSet<String> {
         let all = self.lock();
         let found = all.iter().find(|(known, _)| known.ptr_eq(live));
         found.map(|(_, uris)| uris.clone()).unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::Live>, BTreeSet<String>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::SessionState>, BTreeSet<String>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

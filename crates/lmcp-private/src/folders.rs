@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::{
     users::is_ours_or_roots,
-    walk::{Found, by_descriptor, expect_safe_folder, is_open_to_others, refused, walk},
+    walk::{PathEnd, by_descriptor, expect_safe_folder, is_open_to_others, refused, walk},
 };
 
 /// Makes a folder that nobody else can enter, or takes one that is there.
@@ -186,7 +186,7 @@ pub fn open_secret(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = openat(&folder.file, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
-    let found = Found {
+    let found = PathEnd {
         file,
         stat,
         path: folder.path.join(name),
@@ -226,7 +226,7 @@ pub fn expect_secret(file: &File) -> io::Result<()> {
 
 const OPEN_TO_OTHERS: &str = "others can read or write it; its mode must be 0600";
 
-fn expect_own_content(folder: &Found) -> io::Result<()> {
+fn expect_own_content(folder: &PathEnd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(&folder.file, ".", flags, Mode::empty())?;
     for entry in Dir::read_from(&opened)? {
@@ -274,7 +274,7 @@ fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(&path)
 }
 
-fn own_folder(path: &Path) -> io::Result<Found> {
+fn own_folder(path: &Path) -> io::Result<PathEnd> {
     let path: PathBuf = std::path::absolute(path)?;
     let found = walk(&path)?;
     if found.kind() != FileType::Directory {

@@ -52,14 +52,14 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// What is at the end of a path. It is not opened for reading.
-pub(crate) struct Found {
+pub(crate) struct PathEnd {
     pub(crate) file: OwnedFd,
     pub(crate) stat: Stat,
     /// Where it is, without links.
     pub(crate) path: PathBuf,
 }
 
-impl Found {
+impl PathEnd {
     fn root() -> io::Result<Self> {
         Self::open(CWD, OsStr::new("/"), PathBuf::from("/"))
     }
@@ -135,8 +135,8 @@ pub(crate) fn by_descriptor(file: &impl AsFd) -> PathBuf {
 ///
 /// # Errors
 /// `NotFound` if it is not there; `PermissionDenied`, with words, if another user could change the way.
-pub(crate) fn walk(path: &Path) -> io::Result<Found> {
-    let mut folder = Found::root()?;
+pub(crate) fn walk(path: &Path) -> io::Result<PathEnd> {
+    let mut folder = PathEnd::root()?;
     let mut steps = steps(path);
     let mut links = 0;
     while let Some(name) = steps.pop_front() {
@@ -161,7 +161,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
         let target = OsString::from_vec(target.into_bytes());
         let target = Path::new(&target);
         if target.is_absolute() {
-            folder = Found::root()?;
+            folder = PathEnd::root()?;
         }
         for step in self::steps(target).into_iter().rev() {
             steps.push_front(step);
@@ -171,7 +171,7 @@ pub(crate) fn walk(path: &Path) -> io::Result<Found> {
 }
 
 /// Can this folder hold a name that is not there yet? Then nobody else can change it later.
-pub(crate) fn expect_safe_folder(folder: &Found, name: &OsStr) -> io::Result<()> {
+pub(crate) fn expect_safe_folder(folder: &PathEnd, name: &OsStr) -> io::Result<()> {
     let shown = name.display();
     if !folder.is_own_or_roots() && !folder.is_systems() {
         let owner = folder.stat.st_uid;
@@ -187,7 +187,7 @@ pub(crate) fn expect_safe_folder(folder: &Found, name: &OsStr) -> io::Result<()>
     Ok(())
 }
 
-fn expect_safe_step(folder: &Found, found: &Found, name: &OsStr) -> io::Result<()> {
+fn expect_safe_step(folder: &PathEnd, found: &PathEnd, name: &OsStr) -> io::Result<()> {
     expect_safe_folder(folder, name)?;
     let shown = name.display();
     if folder.is_open_to_others() && !found.is_own_or_roots() {

@@ -5,7 +5,7 @@
 //! | [`settings`] | what the operator decides; nothing a tool can change |
 //! | `roots` | where the file tools may go, by the kernel's own resolution |
 //! | `here` | which folder relative paths of a call begin in |
-//! | `at_hand` | which files can be read without waiting |
+//! | `page_cache` | which files can be read without waiting |
 //! | `room` | how much fits into one result |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
 //! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files` |
@@ -16,7 +16,6 @@
 //! | `instructions` | what a model is told before its first call |
 
 mod answer;
-mod at_hand;
 mod blocking;
 mod files;
 #[doc(hidden)]
@@ -26,6 +25,7 @@ mod host;
 mod image;
 mod instructions;
 mod memory;
+mod page_cache;
 mod pattern;
 mod process;
 mod room;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use lmcp_client::conversation::Wishes;
-use lmcp_core::{Notice, Outcome, Payload, Reply, Request, Say, session::Live};
+use lmcp_core::{Notice, Outcome, Payload, Reply, Request, Say, session::SessionState};
 use lmcp_wire::{
     LoggingLevel, RpcError,
     legacy::SubscribeParams,
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Listeners {
     all: Vec<Listener>,
     /// The resources that sessions watch.
-    sessions: Vec<(Weak<Live>, Wishes)>,
+    sessions: Vec<(Weak<SessionState>, Wishes)>,
     /// The lowest level that anybody asked for.
     level: Option<LoggingLevel>,
     last: u64,
@@ -32,7 +32,7 @@ struct Listener {
     number: u64,
     wishes: Wishes,
     /// Its session watches more.
-    session: Option<Weak<Live>>,
+    session: Option<Weak<SessionState>>,
     slot: Arc<Slot>,
 }
 
@@ -84,13 +84,13 @@ impl Listeners {
         union
     }
 
-    fn watched(&self, live: &Weak<Live>) -> Option<&Wishes> {
+    fn watched(&self, live: &Weak<SessionState>) -> Option<&Wishes> {
         let mut sessions = self.sessions.iter();
         let found = sessions.find(|(known, _)| known.ptr_eq(live));
         found.map(|(_, wishes)| wishes)
     }
 
-    fn watched_mut(&mut self, live: &Weak<Live>) -> &mut Wishes {
+    fn watched_mut(&mut self, live: &Weak<SessionState>) -> &mut Wishes {
         let place = self
             .sessions
             .iter()
@@ -182,7 +182,7 @@ impl Shared {
         Ok(Payload::Acknowledged.into())
     }
 
-    fn add(self: &Arc<Self>, wishes: Wishes, session: Option<Weak<Live>>) -> Listening {
+    fn add(self: &Arc<Self>, wishes: Wishes, session: Option<Weak<SessionState>>) -> Listening {
         let slot = Arc::<Slot>::default();
         let number = self.change(|listeners| {
             listeners.last += 1;

@@ -11,8 +11,8 @@ pub use lmcp_core::{
     Message, MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Page, Payload,
     Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request,
     Reservation, Resource, Server, Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet,
-    Transport, Workplace, ask, client, error, pair, roots, service, stdio, transport::Unix, unix,
-    workplace,
+    Transport, Workplace, ask, client, error, roots, service, stdio, streams, transport::Unix,
+    unix, workplace,
 };
 #[cfg(feature = "embed")]
 pub use lmcp_embed as embed;

@@ -38,7 +38,7 @@ pub(crate) fn memory_of(server: lmcp::Handle) -> Lines {
     let (reader, writer) = split(theirs);
     let caller = Caller::new(CallerTransport::Memory);
     let mut task = JoinSet::new();
-    task.spawn(async move { server.serve(lmcp::pair(reader, writer, caller)).await });
+    task.spawn(async move { server.serve(lmcp::streams(reader, writer, caller)).await });
     let (reader, writer) = split(ours);
     Lines::new(reader, writer, Running::Task(task))
 }

@@ -13,6 +13,7 @@ use lmcp_tools::Helper;
 use rustix::process::{Pid, getpid, kill_process};
 
 use crate::{
+    agents::{self, Entry, User, Wiring},
     child::STEP,
     cli::RunOptions,
     host,
@@ -20,7 +21,6 @@ use crate::{
     report::{self, Failure},
     signals::PassedOn,
     this_program::this_program,
-    wire::{self, Entry, User, Wiring},
 };
 
 /// What a child is that nobody gave a role.
@@ -105,7 +105,7 @@ fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, F
         report::note(&note);
     }
     let user = User::of_this_process();
-    wire::plan(&preset, &said.command, &entry, &user, child.folder())
+    agents::plan(&preset, &said.command, &entry, &user, child.folder())
 }
 
 /// Starts it, passes on what it is sent, and waits for its end.

@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub(crate) use file::{parse_file, read_servers};
 pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
 
-use crate::{report::Failure, wire::Presets};
+use crate::{agents::Presets, report::Failure};
 
 /// Instead of a path: the user's own socket.
 pub(crate) const OWN_SOCKET: &str = "own";

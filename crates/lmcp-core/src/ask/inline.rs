@@ -16,7 +16,7 @@ use crate::{
     premises::Premises,
     reply::Reply,
     request::Request,
-    session::{Live, NoAnswer, Question, Waits},
+    session::{NoAnswer, Question, SessionState, Waits},
 };
 
 /// How the client of a request can be asked something.
@@ -45,11 +45,11 @@ impl Request {
     /// Puts a question to the client while the call goes on: send the reply, and await the answer.
     ///
     /// The time that people take has no bound here: put one around it, and where it is over send
-    /// [`Answer::take_back`], so that the client need not think about it any longer.
+    /// [`PendingAnswer::take_back`], so that the client need not think about it any longer.
     ///
     /// # Errors
     /// The client is not [asked so](Request::asks) or lacks the capability, or too many questions wait.
-    pub fn ask(&self, question: InputRequest) -> Result<(Reply, Answer), RpcError> {
+    pub fn ask(&self, question: InputRequest) -> Result<(Reply, PendingAnswer), RpcError> {
         let session = self.session().filter(|session| session.can_ask());
         let Some(session) = session else {
             let words = "the client of this request cannot be asked while it goes on";
@@ -64,7 +64,7 @@ impl Request {
         let place = place.map(|premises| expect_questions(premises, self, 1, &live));
         let asked = live.question(self.id());
         let reply = Reply::Ask(asked.ask(question));
-        let answer = Answer {
+        let answer = PendingAnswer {
             asked,
             _place: place.transpose()?,
             _waits: live.wait(),
@@ -77,20 +77,20 @@ impl Request {
 /// question.
 #[derive(Debug)]
 #[must_use = "a question waits for its answer"]
-pub struct Answer {
+pub struct PendingAnswer {
     asked: Question,
     _place: Option<Reservation>,
     _waits: Waits,
 }
 
-impl Answer {
+impl PendingAnswer {
     /// Waits no longer. The reply tells the client that it need not answer.
     pub fn take_back(self) -> Reply {
         taken_back(&self.asked)
     }
 }
 
-impl Future for Answer {
+impl Future for PendingAnswer {
     type Output = Result<Box<RawValue>, RpcError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -113,7 +113,7 @@ pub(super) fn expect_questions(
     premises: &Premises,
     request: &Request,
     more: usize,
-    live: &Live,
+    live: &SessionState,
 ) -> Result<Reservation, RpcError> {
     let limits = &premises.limits;
     let refused = |limit: &str, most: usize| {

@@ -21,7 +21,7 @@ use lmcp_wire::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-pub use inline::{Answer, Asks};
+pub use inline::{Asks, PendingAnswer};
 pub use question::{Form, FormSchema, Link, OrNone, Question, Questions, Roots, Sample};
 
 use inline::{expect_questions, lacking, taken_back};

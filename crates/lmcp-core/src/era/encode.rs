@@ -108,14 +108,14 @@ impl Encoder {
         params.total = report.total;
         params.message = report.message;
         if self.session.is_some() {
-            legacy::shape::progress(self.version, &mut params);
+            legacy::downgrade::progress(self.version, &mut params);
         }
         Some(Message::notification(notification::PROGRESS, &params))
     }
 
     fn notice(&self, notice: &Notice) -> Option<Message> {
         let (method, params) = (&*notice.method, notice.params.get());
-        if self.session.is_some() && !legacy::shape::has_notification(method) {
+        if self.session.is_some() && !legacy::downgrade::has_notification(method) {
             return None;
         }
         let params = match params {

@@ -6,25 +6,25 @@ use std::borrow::Cow;
 use lmcp_wire::{ProtocolVersion, method::request};
 use serde_json::value::RawValue;
 
-use super::{encode, legacy::shape, versions::LEGACY};
+use super::{encode, legacy::downgrade, versions::LEGACY};
 use crate::{outcome::Outcome, server::Forms};
 
 /// Those of the revisions that are served.
 pub(crate) static FORMS: Forms = Forms {
-    tool: |version, tool| shown(version, tool, shape::tool),
-    prompt: |version, prompt| shown(version, prompt, shape::prompt),
-    resource: |version, resource| shown(version, resource, shape::resource),
-    template: |version, template| shown(version, template, shape::template),
+    tool: |version, tool| shown(version, tool, downgrade::tool),
+    prompt: |version, prompt| shown(version, prompt, downgrade::prompt),
+    resource: |version, resource| shown(version, resource, downgrade::resource),
+    template: |version, template| shown(version, template, downgrade::template),
     task_result,
 };
 
 fn shown<T: Clone>(
     version: ProtocolVersion,
     item: &T,
-    shape: fn(ProtocolVersion, &T) -> Cow<'_, T>,
+    downgrade: fn(ProtocolVersion, &T) -> Cow<'_, T>,
 ) -> Cow<'_, T> {
     if LEGACY.contains(&version) {
-        shape(version, item)
+        downgrade(version, item)
     } else {
         Cow::Borrowed(item)
     }

@@ -8,7 +8,7 @@ use std::{
 
 use lmcp_wire::{Icon, Implementation, RpcError, discover::CacheHint};
 
-use super::{Engine, Handle, catalog::Catalog, engine::Instructions, sight::Rule};
+use super::{Engine, Handle, catalog::Catalog, engine::Instructions, visibility::Rule};
 use crate::{
     caller::Caller,
     endpoint::Transport,
@@ -57,7 +57,7 @@ pub struct Server {
     instructions: Option<Instructions>,
     list_cache: CacheHint,
     layers: Vec<Layer>,
-    sight: Option<Rule>,
+    visibility: Option<Rule>,
     presentations: Presentations,
     terms: Terms,
     state: States,
@@ -73,7 +73,7 @@ impl Server {
             // Lists change rarely, and whoever listens hears of it.
             list_cache: CacheHint::private(60_000),
             layers: Vec::new(),
-            sight: None,
+            visibility: None,
             presentations: Presentations::new(),
             terms: Terms::default(),
             state: States::default(),
@@ -180,7 +180,7 @@ impl Server {
         mut self,
         may_see: impl Fn(&Caller, &str) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.sight = Some(Arc::new(may_see));
+        self.visibility = Some(Arc::new(may_see));
         self
     }
 
@@ -267,7 +267,7 @@ impl Server {
             list_cache: self.list_cache,
             catalog: RwLock::new(Arc::new(catalog)),
             layers: self.layers,
-            sight: self.sight,
+            visibility: self.visibility,
             presentations: self.presentations,
             state: self.state,
             sealer: Sealer::new(&key),

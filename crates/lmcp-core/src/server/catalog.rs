@@ -16,7 +16,7 @@ use lmcp_wire::{
 };
 use serde::Serialize;
 
-use super::{forms::Forms, sight::Sight};
+use super::{forms::Forms, visibility::Visibility};
 use crate::{
     clock,
     error::Error,
@@ -31,10 +31,10 @@ use crate::{
 /// Everything on offer at one moment.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pub(crate) tools: Shelf<CheckedTool>,
-    pub(crate) prompts: Shelf<AnyPrompt>,
-    pub(crate) resources: Shelf<AnyResource>,
-    pub(crate) templates: Shelf<AnyResource>,
+    pub(crate) tools: List<CheckedTool>,
+    pub(crate) prompts: List<AnyPrompt>,
+    pub(crate) resources: List<AnyResource>,
+    pub(crate) templates: List<AnyResource>,
     /// What was ever there: a list that has become empty is still a list.
     pub(crate) offers: Lists,
     /// When each list last changed, in microseconds since 1970.
@@ -51,7 +51,7 @@ struct Changed {
 }
 
 /// One list, by key, and its first page as JSON.
-pub(crate) struct Shelf<T> {
+pub(crate) struct List<T> {
     items: BTreeMap<String, Arc<T>>,
     /// One for each revision, with output schemas and without.
     first_pages: [[OnceLock<Page>; 2]; ProtocolVersion::ALL.len()],
@@ -65,11 +65,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) version: ProtocolVersion,
     /// With the schemas of structured results?
     pub(crate) structured: bool,
-    pub(crate) sight: Sight<'a>,
+    pub(crate) visibility: Visibility<'a>,
     pub(crate) forms: &'static Forms,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for List<T> {
     fn default() -> Self {
         Self {
             items: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl<T> Default for Shelf<T> {
     }
 }
 
-impl<T> Clone for Shelf<T> {
+impl<T> Clone for List<T> {
     /// The same items; the page is written anew, because a copy is made to be changed.
     fn clone(&self) -> Self {
         Self {
@@ -194,11 +194,11 @@ impl Catalog {
     }
 
     /// A number for what a caller sees of those tools that not everybody sees: another one when that has changed.
-    pub(crate) fn view(&self, sight: Sight<'_>) -> u64 {
+    pub(crate) fn view(&self, visibility: Visibility<'_>) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let for_some = |tool: &&Arc<CheckedTool>| !(sight.is_plain() && tool.is_common());
+        let for_some = |tool: &&Arc<CheckedTool>| !(visibility.is_plain() && tool.is_common());
         let seen = self.tools.values().filter(for_some);
-        for tool in seen.filter(|tool| sight.shows(tool)) {
+        for tool in seen.filter(|tool| visibility.shows(tool)) {
             tool.number.hash(&mut hasher);
         }
         hasher.finish()
@@ -226,20 +226,24 @@ impl Catalog {
     }
 
     /// The tool of this name, if this caller may know of it.
-    pub(crate) fn find_tool(&self, name: &str, sight: Sight<'_>) -> Option<Arc<CheckedTool>> {
-        self.tools.get(name).filter(|tool| sight.shows(tool))
+    pub(crate) fn find_tool(
+        &self,
+        name: &str,
+        visibility: Visibility<'_>,
+    ) -> Option<Arc<CheckedTool>> {
+        self.tools.get(name).filter(|tool| visibility.shows(tool))
     }
 
     /// The tool that somebody who calls `name` may have meant: one that is called so elsewhere, else the nearest by its
     /// spelling, of those that this caller may know of.
-    pub(crate) fn near_tool(&self, name: &str, sight: Sight<'_>) -> Option<&str> {
+    pub(crate) fn near_tool(&self, name: &str, visibility: Visibility<'_>) -> Option<&str> {
         if name.len() > LONGEST_SLIP {
             return None;
         }
         // Clients put the server's name before the tool's, and models repeat what they see.
         let bare = name.rsplit("__").next().unwrap_or(name);
         let bare = bare.rsplit(['.', '/', ':']).next().unwrap_or(bare);
-        let seen = self.tools.values().filter(|tool| sight.shows(tool));
+        let seen = self.tools.values().filter(|tool| visibility.shows(tool));
         let names: Vec<(&str, &str)> = seen
             .flat_map(|tool| {
                 let own = tool.spec.name.as_str();
@@ -258,8 +262,8 @@ impl Catalog {
     }
 
     /// Does everybody see the same tools?
-    pub(crate) fn is_common(&self, sight: Sight<'_>) -> bool {
-        sight.is_plain() && self.tools.values().all(|tool| tool.is_common())
+    pub(crate) fn is_common(&self, visibility: Visibility<'_>) -> bool {
+        visibility.is_plain() && self.tools.values().all(|tool| tool.is_common())
     }
 
     pub(crate) fn has_completions(&self) -> bool {
@@ -306,10 +310,10 @@ impl Catalog {
             json(&*shown)
         };
         let list = request::TOOLS_LIST;
-        if self.is_common(wanted.sight) {
+        if self.is_common(wanted.visibility) {
             return self.tools.page(list, "tools", wanted, show);
         }
-        let seen = self.tools.only(|tool| wanted.sight.shows(tool));
+        let seen = self.tools.only(|tool| wanted.visibility.shows(tool));
         seen.page(list, "tools", wanted, show)
     }
 
@@ -345,7 +349,7 @@ fn json(item: &impl Serialize) -> Vec<u8> {
     out
 }
 
-impl<T> Shelf<T> {
+impl<T> List<T> {
     pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
         self.items.get(key).cloned()
     }

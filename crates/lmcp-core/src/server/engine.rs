@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     catalog::{Catalog, Lists},
     forms::Forms,
-    sight::{Rule, Sight},
+    visibility::{Rule, Visibility},
 };
 use crate::{
     budget::Budget,
@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     pub(crate) list_cache: CacheHint,
     pub(crate) catalog: RwLock<Arc<Catalog>>,
     pub(crate) layers: Vec<Layer>,
-    pub(crate) sight: Option<Rule>,
+    pub(crate) visibility: Option<Rule>,
     pub(crate) presentations: Presentations,
     /// How what is written ahead looks in each revision.
     pub(crate) forms: &'static Forms,
@@ -64,13 +64,13 @@ impl Engine {
     }
 
     /// What the caller of a request sees.
-    pub(crate) fn sight<'a>(&'a self, request: &'a Request) -> Sight<'a> {
-        Sight::new(request.caller(), self.sight.as_ref())
+    pub(crate) fn visibility<'a>(&'a self, request: &'a Request) -> Visibility<'a> {
+        Visibility::new(request.caller(), self.visibility.as_ref())
     }
 
     /// A number for what the caller of a request sees of the tools that not everybody sees.
     pub(crate) fn view(&self, request: &Request) -> u64 {
-        self.catalog().view(self.sight(request))
+        self.catalog().view(self.visibility(request))
     }
 
     /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.
@@ -82,7 +82,7 @@ impl Engine {
         let mut next = Catalog::clone(&current);
         let mut changed = change(&mut next)?;
         // A rule of the program's own may hide any of them.
-        changed.for_some |= self.sight.is_some();
+        changed.for_some |= self.visibility.is_some();
         next.mark(changed);
         *current = Arc::new(next);
         drop(current);

@@ -5,7 +5,7 @@ pub(crate) mod catalog;
 mod engine;
 mod forms;
 mod handle;
-pub(crate) mod sight;
+pub(crate) mod visibility;
 
 pub use builder::Server;
 pub(crate) use engine::Engine;

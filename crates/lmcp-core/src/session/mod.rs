@@ -1,10 +1,10 @@
 //! A conversation that opened with a handshake: what was agreed on, and what goes on in it now.
 //!
 //! What was agreed on never changes, so that a client can carry it (see [`SessionKey`]) and an abandoned session costs
-//! nothing. What goes on, a [`Live`], exists only while something does: a question that waits, a log level, a
+//! nothing. What goes on, a [`SessionState`], exists only while something does: a question that waits, a log level, a
 //! subscription.
 
-mod live;
+mod state;
 mod token;
 
 use std::{
@@ -19,8 +19,8 @@ use lmcp_wire::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use live::{Ask, Live};
-pub(crate) use live::{NoAnswer, Question, Waits};
+pub use state::{Ask, SessionState};
+pub(crate) use state::{NoAnswer, Question, Waits};
 pub use token::{SessionId, SessionKey};
 
 use crate::{clock, era::versions};
@@ -38,21 +38,21 @@ enum State {
     /// A request without a session: it can neither be asked back nor keep anything.
     None,
     /// Of a connection that is the session.
-    Own(Arc<Live>),
+    Own(Arc<SessionState>),
     /// Kept by a transport that tells sessions by their id. Weak, because what it keeps holds sessions in turn.
-    Kept(SessionId, Weak<dyn Keeper>),
+    Kept(SessionId, Weak<dyn SessionStore>),
 }
 
 /// Where a transport keeps what goes on in its sessions.
-pub trait Keeper: Send + Sync + 'static {
+pub trait SessionStore: Send + Sync + 'static {
     /// What goes on, if anything does.
-    fn find(&self, id: &SessionId) -> Option<Arc<Live>>;
+    fn find(&self, id: &SessionId) -> Option<Arc<SessionState>>;
 
     /// The same, made where there is nothing yet.
     ///
     /// # Errors
     /// There is no room for more.
-    fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError>;
+    fn make(&self, id: &SessionId) -> Result<Arc<SessionState>, RpcError>;
 }
 
 /// What a client and this server agreed on in a handshake.
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// A session that a transport finds again by its id.
-    pub fn kept(agreement: Agreement, id: SessionId, keeper: Weak<dyn Keeper>) -> Self {
+    pub fn kept(agreement: Agreement, id: SessionId, keeper: Weak<dyn SessionStore>) -> Self {
         Self::with(agreement, State::Kept(id, keeper))
     }
 
@@ -231,7 +231,7 @@ impl Session {
     }
 
     /// What goes on, if anything does.
-    pub(crate) fn find(&self) -> Option<Arc<Live>> {
+    pub(crate) fn find(&self) -> Option<Arc<SessionState>> {
         match &self.0.state {
             State::None => None,
             State::Own(live) => Some(Arc::clone(live)),
@@ -243,7 +243,7 @@ impl Session {
     ///
     /// # Errors
     /// This is no session, or there is no room for more.
-    pub fn live(&self) -> Result<Arc<Live>, RpcError> {
+    pub fn live(&self) -> Result<Arc<SessionState>, RpcError> {
         match &self.0.state {
             State::None => Err(RpcError::invalid_request(
                 "this needs a session: send `initialize` first, and its `Mcp-Session-Id` from then on",

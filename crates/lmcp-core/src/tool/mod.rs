@@ -50,7 +50,7 @@ pub struct NoArgs {}
 ///
 /// let server = Server::new("calculator", "1.0.0").tool(Tool::new("add", add).about("Add two numbers.").read_only());
 /// ```
-pub struct Tool<S = (), E = Said> {
+pub struct Tool<S = (), E = Declared> {
     spec: wire::Tool,
     /// What arguments are checked against, where that is not what is shown.
     exact: Option<Value>,
@@ -70,12 +70,12 @@ type Roles = Option<Box<[String]>>;
 /// Marks a tool that says what it does to the world.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a marker")]
-pub struct Said;
+pub struct Declared;
 
 /// Marks a tool that does not say yet.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a marker")]
-pub struct Unsaid;
+pub struct Undeclared;
 
 /// Implemented for tools that say what they do to the world.
 #[diagnostic::on_unimplemented(
@@ -84,7 +84,7 @@ pub struct Unsaid;
     note = "add `.read_only()`, `.writes()` or `.destructive()` to the tool"
 )]
 pub trait Effect {}
-impl Effect for Said {}
+impl Effect for Declared {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskUse {
@@ -96,7 +96,7 @@ pub(crate) enum TaskUse {
     Required,
 }
 
-impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
+impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
     /// A tool from `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`.
     ///
     /// The schema of its arguments is that of `Args`, whose field docs are what the model reads; if `R` is [`Json`],
@@ -200,7 +200,7 @@ impl<S: Send + Sync + 'static> Tool<S, Unsaid> {
     }
 }
 
-impl<S: Send + Sync + 'static> Tool<S, Said> {
+impl<S: Send + Sync + 'static> Tool<S, Declared> {
     /// Calling it twice with the same arguments is as good as once.
     #[must_use]
     pub fn idempotent(mut self) -> Self {

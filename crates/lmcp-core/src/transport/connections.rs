@@ -78,7 +78,7 @@ pub struct Connection {
 
 /// A connection's place; leaving it, in whatever way, frees it.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     number: u64,
     connection: Arc<Connection>,
     connections: Arc<Connections>,
@@ -101,7 +101,7 @@ impl Connections {
     ///
     /// # Errors
     /// All places are taken, or all memory, and no connection is idle.
-    pub fn enter(self: &Arc<Self>) -> Result<Place, RpcError> {
+    pub fn enter(self: &Arc<Self>) -> Result<ConnectionPlace, RpcError> {
         let mut open = self.lock();
         let memory = loop {
             let refusal = match self.room_beside(open.all.len()) {
@@ -133,7 +133,7 @@ impl Connections {
             memory,
         };
         open.all.insert(number, taken);
-        Ok(Place {
+        Ok(ConnectionPlace {
             number,
             connection,
             connections: Arc::clone(self),
@@ -271,7 +271,7 @@ impl Drop for Busy {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// What [`Connections::abort_with`] knows it by.
     pub fn number(&self) -> u64 {
         self.number
@@ -283,7 +283,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.connections.lock().all.remove(&self.number);
         self.connections.closed.notify_one();

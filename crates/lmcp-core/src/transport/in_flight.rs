@@ -34,7 +34,7 @@ struct Entry {
 }
 
 /// A request's place; leaving it, in whatever way, frees it.
-pub(super) struct Place {
+pub(super) struct RequestPlace {
     id: RequestId,
     number: u64,
     among: Arc<InFlight>,
@@ -56,7 +56,7 @@ impl InFlight {
         id: RequestId,
         listening: bool,
         counted: Reservation,
-    ) -> Place {
+    ) -> RequestPlace {
         let number = self.entered.fetch_add(1, Ordering::Relaxed);
         let entry = Entry {
             number,
@@ -67,7 +67,7 @@ impl InFlight {
         requests.insert(id.clone(), entry);
         self.show(&requests);
         drop(requests);
-        Place {
+        RequestPlace {
             id,
             number,
             among: Arc::clone(self),
@@ -136,7 +136,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPlace {
     fn drop(&mut self) {
         let mut requests = self.among.lock();
         if requests

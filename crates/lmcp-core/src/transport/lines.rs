@@ -27,7 +27,7 @@ use tokio::{
 use super::{
     connections,
     framing::Frame,
-    in_flight::{InFlight, Place},
+    in_flight::{InFlight, RequestPlace},
     outgoing::Outgoing,
 };
 use crate::{
@@ -475,7 +475,7 @@ impl Answers {
 }
 
 /// Drives one request, and puts what it says into the buffer.
-async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: Place) {
+async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: RequestPlace) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {

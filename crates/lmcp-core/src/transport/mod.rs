@@ -7,16 +7,16 @@ mod in_flight;
 mod intake;
 mod lines;
 mod outgoing;
-mod pair;
 mod socket_file;
 mod stdio;
+mod streams;
 mod unix;
 
 pub use framing::{Frame, Framer};
 pub use gate::{Admitting, Gate};
-pub use pair::{Pair, pair};
 pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
+pub use streams::{Streams, streams};
 pub use unix::{Unix, unix};
 
 pub use crate::{

@@ -24,8 +24,8 @@ use super::{
     Gate,
     connections::{self, Connections},
     gate::{self, Keeper, Refusals},
-    pair,
     socket_file::{SocketFile, bind},
+    streams,
 };
 use crate::{
     authenticate::{Authenticate, Authenticator},
@@ -280,7 +280,7 @@ impl Visit {
         drop(peer);
         let caller = settled(Caller::process(uid, pid), workplace);
         let (reader, writer) = stream.into_split();
-        let connection = pair(reader, writer, caller).seen_as(self.seen);
+        let connection = streams(reader, writer, caller).seen_as(self.seen);
         connection.serve_until(self.server, self.closing).await;
     }
 
@@ -309,7 +309,7 @@ impl Visit {
             return;
         };
         self.seen.said_something();
-        let connection = pair(reader, writer, caller.clone()).after(framer);
+        let connection = streams(reader, writer, caller.clone()).after(framer);
         let connection = connection.seen_as(self.seen);
         tokio::select! {
             () = connection.serve_until(self.server, self.closing) => {}

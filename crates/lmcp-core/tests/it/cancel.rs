@@ -45,7 +45,7 @@ async fn over_a_pair_by_closing_it() {
     watcher.started().await;
     let closed = Instant::now();
     drop(peer);
-    show_time("cancel: pair over duplex", closed, watcher.dropped().await);
+    show_time("cancel: streams", closed, watcher.dropped().await);
     serving.ended().await.unwrap();
 }
 
@@ -99,7 +99,7 @@ async fn a_cancelled_request_is_stopped_and_not_answered() {
     let cancelled = Instant::now();
     peer.cancel(1).await;
     show_time(
-        "cancel: pair, notification",
+        "cancel: streams, notification",
         cancelled,
         watcher.dropped().await,
     );

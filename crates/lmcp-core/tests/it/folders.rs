@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lmcp_core::{Caller, CallerTransport, Cx, Handle, NoArgs, Tool, Workplace, pair, unix};
+use lmcp_core::{Caller, CallerTransport, Cx, Handle, NoArgs, Tool, Workplace, streams, unix};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
@@ -170,7 +170,8 @@ async fn a_caller_that_the_program_vouches_for_works_where_it_says() {
         .known_as("ann");
     let (near, far) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(far);
-    let _serving = Serving::start(async move { handle.serve(pair(reader, writer, caller)).await });
+    let _serving =
+        Serving::start(async move { handle.serve(streams(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     let mut peer = Peer::new(reader, writer);
     peer.call(1, "where").await;

@@ -1,6 +1,6 @@
 //! The memory that callers share: what does not fit is refused in words, and everything is given back.
 
-use lmcp_core::{Caller, Cx, Handle, Resource, Server, Tool, ToolResult, pair};
+use lmcp_core::{Caller, Cx, Handle, Resource, Server, Tool, ToolResult, streams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,7 +63,8 @@ fn connect_as(uid: u32, server: &Handle) -> (Peer, Serving) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
     let (server, caller) = (server.clone(), Caller::process(uid, None));
-    let serving = Serving::start(async move { server.serve(pair(reader, writer, caller)).await });
+    let serving =
+        Serving::start(async move { server.serve(streams(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     (Peer::new(reader, writer), serving)
 }

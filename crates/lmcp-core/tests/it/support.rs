@@ -9,7 +9,7 @@ use std::{
 use lmcp_core::{
     Caller, CallerTransport, Client, Cx, Error, Handle, Limits, NoArgs, Server, Tool,
     client::{self, Calling, Event},
-    pair,
+    streams,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -236,7 +236,8 @@ pub(crate) fn connect_as(server: &Handle, caller: Caller) -> (Peer, Serving) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
     let server = server.clone();
-    let serving = Serving::start(async move { server.serve(pair(reader, writer, caller)).await });
+    let serving =
+        Serving::start(async move { server.serve(streams(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     (Peer::new(reader, writer), serving)
 }

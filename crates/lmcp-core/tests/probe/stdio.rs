@@ -1,7 +1,7 @@
 //! A server on stdio whose tools do what a careful author would not: the tests of stdio run it as a process.
 
 use lmcp_core::{
-    Caller, CallerTransport, Cx, Error, NoArgs, Server, Tasks, Tool, ToolResult, pair, stdio,
+    Caller, CallerTransport, Cx, Error, NoArgs, Server, Tasks, Tool, ToolResult, stdio, streams,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ async fn flood() -> std::io::Result<()> {
     let serving = Tasks::default();
     serving.spawn(async move {
         let caller = Caller::new(CallerTransport::Memory);
-        let _ = server().serve(pair(reader, writer, caller)).await;
+        let _ = server().serve(streams(reader, writer, caller)).await;
     });
     let (reader, mut writer) = tokio::io::split(near);
     let mut lines = BufReader::new(reader).lines();

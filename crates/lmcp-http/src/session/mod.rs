@@ -16,7 +16,7 @@ use std::{
 use lmcp_core::{
     Budget, CALL_BYTES, Caller, Endpoint, HeaderValue, Limits, Message, Messages, Reservation,
     Session, Tasks, expect_share,
-    session::{Agreement, Keeper, Live, SessionId, SessionKey},
+    session::{Agreement, SessionId, SessionKey, SessionState, SessionStore},
 };
 use lmcp_wire::{RequestId, RpcError, header};
 use serde_json::value::RawValue;
@@ -182,14 +182,14 @@ impl Sessions {
         let stream = Stream::answer(number, ids, priming, kept);
         // Before anything is said, so that nothing of it is dropped.
         let reader = Reader::open(&stream);
-        let running = Arc::new(Running {
+        let running = Arc::new(SharedStream {
             sessions: Arc::downgrade(self),
             session,
             stream: Arc::clone(&stream),
         });
         self.register(session, &stream, &calls)?;
         for Started { id, replies, room } in calls {
-            let place = Place {
+            let place = CallPlace {
                 id: id.clone(),
                 running: Arc::clone(&running),
                 _room: room,
@@ -362,13 +362,13 @@ impl Sessions {
     }
 }
 
-impl Keeper for Sessions {
-    fn find(&self, id: &SessionId) -> Option<Arc<Live>> {
+impl SessionStore for Sessions {
+    fn find(&self, id: &SessionId) -> Option<Arc<SessionState>> {
         let table = self.lock();
         table.entries.get(id).map(|entry| Arc::clone(&entry.live))
     }
 
-    fn make(&self, id: &SessionId) -> Result<Arc<Live>, RpcError> {
+    fn make(&self, id: &SessionId) -> Result<Arc<SessionState>, RpcError> {
         let mut table = self.lock();
         let entry = table.entry(id, &self.limits)?;
         entry.used = Instant::now();
@@ -407,7 +407,7 @@ pub(crate) struct Room {
 
 /// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
 /// waited for.
-async fn drive(mut replies: Messages, place: Place) {
+async fn drive(mut replies: Messages, place: CallPlace) {
     let stream = &place.running.stream;
     let mut late = false;
     while let Some(reply) = replies.next().await {
@@ -425,20 +425,20 @@ async fn drive(mut replies: Messages, place: Place) {
 }
 
 /// Several calls that share a stream: it ends with the last of them.
-struct Running {
+struct SharedStream {
     sessions: Weak<Sessions>,
     session: SessionId,
     stream: Arc<Stream>,
 }
 
 /// The place of one call; leaving it, in whatever way, frees it.
-struct Place {
+struct CallPlace {
     id: RequestId,
-    running: Arc<Running>,
+    running: Arc<SharedStream>,
     _room: Option<Room>,
 }
 
-impl Drop for Place {
+impl Drop for CallPlace {
     fn drop(&mut self) {
         let Some(sessions) = self.running.sessions.upgrade() else {
             return;
@@ -454,7 +454,7 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Running {
+impl Drop for SharedStream {
     fn drop(&mut self) {
         self.stream.end();
         let bytes = self.stream.bytes();

@@ -7,7 +7,7 @@ use std::{
 
 use lmcp_core::{
     Account, Budget, Limits, Reservation,
-    session::{Live, SessionId},
+    session::{SessionId, SessionState},
 };
 use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(super) struct Table {
 
 /// What goes on in one session.
 pub(super) struct Entry {
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<SessionState>,
     pub(super) calls: HashMap<RequestId, Call>,
     /// Streams that answer a POST.
     pub(super) streams: HashMap<u64, Arc<Stream>>,

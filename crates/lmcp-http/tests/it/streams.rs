@@ -336,7 +336,7 @@ async fn who_is_to_come_back_is_told_when_and_finds_the_rest() {
     puppet.started().await;
     puppet.log("before").await;
     puppet
-        .act(|cx| cx.come_back_in(Duration::from_millis(1500)))
+        .act(|cx| cx.retry_after(Duration::from_millis(1500)))
         .await;
     let head = connection.head().await;
     assert_eq!(head.get("content-type"), Some("text/event-stream"));
@@ -361,7 +361,7 @@ async fn who_is_to_come_back_is_told_when_and_finds_the_rest() {
 #[tokio::test]
 async fn who_cannot_come_back_is_not_told_to() {
     let later = Tool::new("later", |_: NoArgs, cx: Cx| async move {
-        cx.come_back_in(Duration::from_secs(1));
+        cx.retry_after(Duration::from_secs(1));
         tokio::task::yield_now().await;
         "done"
     });

@@ -1,6 +1,6 @@
 //! Clients of revisions with sessions, on a connection of their own.
 
-use lmcp_core::{Caller, CallerTransport, Endpoint, Tasks, pair};
+use lmcp_core::{Caller, CallerTransport, Endpoint, Tasks, streams};
 use lmcp_hub::Hub;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -24,7 +24,7 @@ impl Session {
         serving.spawn(async move {
             let (reader, writer) = split(there);
             let caller = Caller::new(CallerTransport::Stdio);
-            let _ = endpoint.serve(pair(reader, writer, caller)).await;
+            let _ = endpoint.serve(streams(reader, writer, caller)).await;
         });
         let (reader, writer) = split(here);
         let mut session = Self {

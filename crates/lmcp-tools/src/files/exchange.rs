@@ -16,13 +16,13 @@ use super::{
     atomic::{Failed, Replaced, size_of},
     draft::{Draft, Folder},
     hold::Held,
-    target::{Found, Target, id_of, state_of},
+    target::{Snapshot, Target, id_of, state_of},
 };
 
 /// A file that was read, and is to have other content.
 pub(crate) struct Change<'a> {
     pub(crate) target: &'a Target<'a>,
-    pub(crate) found: &'a Found,
+    pub(crate) found: &'a Snapshot,
     pub(crate) held: &'a Held,
     pub(crate) content: &'a [u8],
 }
@@ -115,7 +115,7 @@ pub(super) fn settle(
 
 /// What was added to a displaced file since it was read, mostly nothing. `None` if it was changed otherwise.
 fn grown_by(draft: &Draft<'_>, change: &Change<'_>) -> Option<Vec<u8>> {
-    let Found { stat, bytes } = change.found;
+    let Snapshot { stat, bytes } = change.found;
     let opened;
     let displaced = match change.held.file(id_of(stat)) {
         Some(file) => file,
@@ -230,12 +230,12 @@ mod tests {
     }
 
     /// A file as it was read, and held.
-    fn read(target: &Target<'_>) -> (Found, Held) {
+    fn read(target: &Target<'_>) -> (Snapshot, Held) {
         let held = Held::take(target, &[], &Waiting::default());
         (target.read(&held, 99).unwrap().unwrap(), held)
     }
 
-    fn change<'a>(target: &'a Target<'a>, (found, held): &'a (Found, Held)) -> Change<'a> {
+    fn change<'a>(target: &'a Target<'a>, (found, held): &'a (Snapshot, Held)) -> Change<'a> {
         Change {
             target,
             found,

@@ -20,9 +20,9 @@ pub(crate) fn is_meant(given: &str, hash: &str) -> bool {
 }
 
 /// The same for bytes that come one piece after another.
-pub(crate) struct Running(Context);
+pub(crate) struct Hasher(Context);
 
-impl Running {
+impl Hasher {
     pub(crate) fn new() -> Self {
         Self(Context::new(&SHA256))
     }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn it_is_the_beginning_of_sha_256_however_the_bytes_come() {
         assert_eq!(of(b"abc"), "ba7816bf8f01cfea414140de5dae2223");
-        let mut running = Running::new();
+        let mut running = Hasher::new();
         running.add(b"a");
         running.add(b"bc");
         assert_eq!(running.finish(), of(b"abc"));

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Host,
     answer::Answer,
-    at_hand::SMALL_BYTES,
     files::{
         hash,
         kind::{HEAD_BYTES, Kind, PDF},
@@ -32,6 +31,7 @@ use crate::{
     here::Here,
     image,
     memory::{Memory, blocking_within},
+    page_cache::SMALL_BYTES,
     room::{Room, json_length},
     roots::Place,
     time::rfc3339,

@@ -35,7 +35,7 @@ pub(crate) struct Target<'a> {
 
 /// A file as it was found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Snapshot {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stat: Stat,
 }
@@ -119,7 +119,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// As for [`Target::look`]; or it is larger than `limit` bytes.
-    pub(crate) fn read(&self, held: &Held, limit: u64) -> ToolResult<Option<Found>> {
+    pub(crate) fn read(&self, held: &Held, limit: u64) -> ToolResult<Option<Snapshot>> {
         let Some(stat) = self.look()? else {
             return Ok(None);
         };
@@ -130,7 +130,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// It is larger than `limit` bytes, is not there any more, or may not be read.
-    pub(crate) fn read_seen(&self, stat: Stat, held: &Held, limit: u64) -> ToolResult<Found> {
+    pub(crate) fn read_seen(&self, stat: Stat, held: &Held, limit: u64) -> ToolResult<Snapshot> {
         let size = size_of(&stat);
         if size > limit {
             return Err(self.too_large(limit));
@@ -139,13 +139,13 @@ impl<'a> Target<'a> {
             // Some file systems say 0 of what they make up when it is read.
             Some(file) if size > 0 => {
                 let bytes = read_at_most(file, size).map_err(|err| self.unreadable(err))?;
-                Ok(Found { bytes, stat })
+                Ok(Snapshot { bytes, stat })
             }
             _ => self.read_opened(limit),
         }
     }
 
-    fn read_opened(&self, limit: u64) -> ToolResult<Found> {
+    fn read_opened(&self, limit: u64) -> ToolResult<Snapshot> {
         let file = match self.open(OFlags::RDONLY) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::LOOP) => return Err(self.changed()),
@@ -161,7 +161,7 @@ impl<'a> Target<'a> {
         if bytes.len() as u64 > limit {
             return Err(self.too_large(limit));
         }
-        Ok(Found { bytes, stat })
+        Ok(Snapshot { bytes, stat })
     }
 
     fn unreadable(&self, err: io::Error) -> ToolError {
@@ -222,7 +222,7 @@ impl<'a> Target<'a> {
     }
 }
 
-impl Found {
+impl Snapshot {
     /// Is this the content that an earlier result told the hash of?
     ///
     /// # Errors

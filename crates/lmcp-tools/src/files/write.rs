@@ -17,7 +17,7 @@ use super::{
     exchange::Change,
     hash,
     hold::{Displaced, Held},
-    target::{Found, Parents, Target, id_of},
+    target::{Parents, Snapshot, Target, id_of},
     text,
 };
 use crate::{Host, answer::Answer, here::Here, memory::blocking_within};
@@ -273,7 +273,7 @@ impl Writing<'_> {
         &self,
         target: &Target<'_>,
         held: &Held,
-        found: &Found,
+        found: &Snapshot,
         (kept, mut content): (usize, Vec<u8>),
     ) -> Result<Answer<Written>, Failed> {
         let change = Change {
@@ -298,7 +298,7 @@ impl Writing<'_> {
     }
 
     /// The file, if it is the one that `if_hash` means.
-    fn expected(&self, target: &Target<'_>, held: &Held) -> ToolResult<Found> {
+    fn expected(&self, target: &Target<'_>, held: &Held) -> ToolResult<Snapshot> {
         let found = target.read(held, LARGEST_HASHED)?.ok_or_else(|| {
             ToolError::new(format!(
                 "`{}` does not exist, so it cannot have the hash in `if_hash`",

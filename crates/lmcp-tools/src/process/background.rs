@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     commands::{Input, Keep, Wanted},
+    protocol::Size,
     shell::seconds,
     store::State,
     variables::Variables,
-    words::Size,
 };
 use crate::{Host, answer::Answer, time::millis};
 

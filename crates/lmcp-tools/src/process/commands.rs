@@ -18,14 +18,14 @@ use super::{
     helper::Helper,
     link::Link,
     long,
-    places::{Place, Places},
+    places::{CommandPlace, Places},
+    protocol::{Ask, End, Folder, Order, Size, Stdin, Word},
     reach,
     reads::Reads,
     remove::remove_tree,
     rights::Rights,
     rules::{self, Line, Request},
     store::{About, Job, Kept, Store, Whose, random_name},
-    words::{Ask, End, Folder, Order, Size, Stdin, Word},
 };
 use crate::{Host, blocking::housekeeping, settings::Settings};
 
@@ -85,7 +85,7 @@ pub(crate) enum Input {
 
 /// A command that runs. Dropped, it ends, and its guard removes its folder.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     pub(crate) id: String,
     pub(crate) pid: i32,
     pub(crate) link: Link,
@@ -93,7 +93,7 @@ pub(crate) struct Running {
     /// What it was started with; its environment is only what the caller added.
     pub(crate) order: Order,
     /// Given back when it is over; of a job, when it is recorded as running.
-    _place: Place,
+    _place: CommandPlace,
 }
 
 /// The folder of a command that has no guard yet; removed unless it gets one.
@@ -146,7 +146,12 @@ impl Commands {
     }
 
     /// Starts a command, once the rules let it through.
-    pub(crate) async fn start(&self, host: &Host, wanted: Wanted, cx: &Cx) -> ToolResult<Running> {
+    pub(crate) async fn start(
+        &self,
+        host: &Host,
+        wanted: Wanted,
+        cx: &Cx,
+    ) -> ToolResult<RunningCommand> {
         let argv = words(host, &wanted)?;
         let line = match &wanted.command {
             Some(line) => Line::Shell(line),
@@ -217,7 +222,7 @@ impl Commands {
     }
 
     /// A place for a job of this caller, to be held until the job is recorded as running.
-    pub(crate) async fn job_place(&self, cx: &Cx) -> ToolResult<Place> {
+    pub(crate) async fn job_place(&self, cx: &Cx) -> ToolResult<CommandPlace> {
         let store = Arc::clone(&self.store);
         // Nobody waits for it: what is removed may be large.
         drop(tokio::task::spawn_blocking(move || store.prune()));
@@ -239,7 +244,7 @@ impl Commands {
         log: Option<&Path>,
         mut order: Order,
         cx: &Cx,
-    ) -> ToolResult<Running> {
+    ) -> ToolResult<RunningCommand> {
         let line = match order.argv.last() {
             Some(line) if order.is_line => Line::Shell(line),
             _ => Line::Words(&order.argv),
@@ -282,8 +287,8 @@ impl Commands {
         about: About,
         order: Order,
         (log, input): (Option<File>, Option<String>),
-        (mut folder, place): (RecordDir, Place),
-    ) -> ToolResult<Running> {
+        (mut folder, place): (RecordDir, CommandPlace),
+    ) -> ToolResult<RunningCommand> {
         let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
             about.write(&order).map_err(no_record)?;
@@ -302,7 +307,7 @@ impl Commands {
             _ => return Err(ToolError::new("the guard of the command is gone")),
         };
         folder.0 = None;
-        Ok(Running {
+        Ok(RunningCommand {
             id,
             pid,
             link,
@@ -357,7 +362,7 @@ impl Commands {
 
     /// A job goes on without anybody who waits for it. One that nobody could find again is still held, until its caller
     /// is gone or the server, or the conversation if it is to end with that.
-    pub(crate) fn let_go(&self, job: Running, cx: &Cx) {
+    pub(crate) fn let_go(&self, job: RunningCommand, cx: &Cx) {
         if job.order.passing {
             let (gone, hung_up) = (cx.caller().gone(), cx.caller().hung_up());
             let (mut link, with_session) = (job.link, job.order.with_session);
@@ -389,7 +394,7 @@ impl Commands {
     }
 }
 
-impl Running {
+impl RunningCommand {
     pub(crate) fn dir(&self) -> &Path {
         &self.order.dir
     }

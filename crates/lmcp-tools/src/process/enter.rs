@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     fence, long,
-    words::{Fence, Order},
+    protocol::{Fence, Order},
 };
 
 /// How this program is called for it.

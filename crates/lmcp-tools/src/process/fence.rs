@@ -25,7 +25,7 @@ use rustix::thread::{
     set_capabilities_secure_bits,
 };
 
-use super::words::{Fence, Folder};
+use super::protocol::{Fence, Folder};
 
 /// The oldest kernel interface that leaves no way to change a file outside: before it files could be cut short.
 const LEAST: ABI = ABI::V3;

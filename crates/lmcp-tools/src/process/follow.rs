@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use super::{
     link::Link,
+    protocol::{Extent, Word},
     store::Job,
-    words::{Extent, Word},
 };
 
 /// The jobs that somebody follows, by their ids.

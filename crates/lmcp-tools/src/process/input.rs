@@ -12,10 +12,10 @@ use super::{
     link::Link,
     output::{self, Output},
     pattern::Pattern,
+    protocol::{Ask, Size},
     search::Watch,
     store::{Job, State, clip},
     wait::{self, MOST_WAIT, WAIT, Waited},
-    words::{Ask, Size},
 };
 use crate::{Host, answer::Answer};
 

@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 use super::{
     exit,
     link::Link,
+    protocol::{End, Waits, Word},
     store::{Job, State},
-    words::{End, Waits, Word},
 };
 use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
 

@@ -17,8 +17,8 @@ use super::{
     attend::{Guards, Leash},
     dir,
     helper::Helper,
+    protocol::{Ask, Order, Waits, Word},
     store::Job,
-    words::{Ask, Order, Waits, Word},
 };
 
 /// A guard answers at once, unless somebody halted it.

@@ -15,7 +15,7 @@ use std::{
 use lmcp_core::{ToolError, ToolResult};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::words::Order;
+use super::protocol::Order;
 
 /// Shells that read a file themselves.
 const READ: &[&str] = &["bash", "zsh", "ksh", "ksh93", "mksh"];

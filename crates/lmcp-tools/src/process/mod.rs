@@ -1,7 +1,7 @@
 //! Tools on processes: `shell`, `shell_bg`, `jobs`, `job_output`, `job_input`, `job_stop`.
 //!
 //! Every command has a [`guard`], a process of its own between the server and it. The server side of that is
-//! `running`; what is left on disk is read by `store`.
+//! `commands`; what is left on disk is read by `store`.
 
 mod attend;
 pub(crate) mod background;
@@ -33,6 +33,7 @@ mod pattern;
 pub(crate) mod peers;
 mod places;
 mod plain;
+mod protocol;
 pub(crate) mod reach;
 mod reads;
 mod remove;
@@ -51,7 +52,6 @@ mod tree;
 mod unwatched;
 mod variables;
 mod wait;
-mod words;
 
 /// What models call the `id` of a job out of habit.
 const ID_NAMES: [&str; 5] = ["job_id", "bash_id", "shell_id", "task_id", "session_id"];

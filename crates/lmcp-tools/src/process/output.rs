@@ -12,12 +12,12 @@ use super::{
     jobs::{how, is_gone, waits},
     page::{From, Page, Read, Which},
     pattern::Pattern,
-    search::{Found, Watch},
+    protocol::Waits,
+    search::{MatchingLine, Watch},
     shell::render,
     show,
     store::{Job, State},
     wait::{self, MOST_WAIT, Outcome, WAIT, Waited},
-    words::Waits,
 };
 use crate::{Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room};
 
@@ -106,7 +106,7 @@ pub(super) struct Output {
     waited: Option<Outcome>,
     /// Lines that `search` found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lines: Option<Vec<Found>>,
+    lines: Option<Vec<MatchingLine>>,
     /// How much between `offset` and `next_offset` is no longer kept.
     dropped_bytes: u64,
     /// What may have been in its way.

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    protocol::{Extent, Size},
     screen,
-    search::{self, Found},
+    search::{self, MatchingLine},
     show::{self, Clean},
     spool::{Record, Stream, step_over},
     store::Job,
-    words::{Extent, Size},
 };
 use crate::{memory::Memory, room::Room};
 
@@ -50,7 +50,7 @@ pub(super) enum From {
 /// What was read.
 pub(super) struct Read {
     pub(super) text: String,
-    pub(super) lines: Option<Vec<Found>>,
+    pub(super) lines: Option<Vec<MatchingLine>>,
     pub(super) offset: u64,
     pub(super) next: u64,
     pub(super) total: u64,

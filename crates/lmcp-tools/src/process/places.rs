@@ -23,7 +23,7 @@ pub(crate) struct Places {
 
 /// A place that is taken, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct CommandPlace {
     places: Arc<Places>,
     owner: String,
 }
@@ -41,7 +41,7 @@ impl Places {
     ///
     /// # Errors
     /// There is none, or none for this caller.
-    pub(crate) fn take(self: &Arc<Self>, cx: &Cx) -> ToolResult<Place> {
+    pub(crate) fn take(self: &Arc<Self>, cx: &Cx) -> ToolResult<CommandPlace> {
         let mut taken = self.lock();
         self.check(cx, &taken)?;
         Ok(self.note(cx, &mut taken))
@@ -52,7 +52,7 @@ impl Places {
     ///
     /// # Errors
     /// There is none, or none for this caller.
-    pub(crate) fn take_beside(self: &Arc<Self>, cx: &Cx, all: &Counts) -> ToolResult<Place> {
+    pub(crate) fn take_beside(self: &Arc<Self>, cx: &Cx, all: &Counts) -> ToolResult<CommandPlace> {
         self.check(cx, all)?;
         Ok(self.note(cx, &mut self.lock()))
     }
@@ -62,10 +62,10 @@ impl Places {
         self.lock().clone()
     }
 
-    fn note(self: &Arc<Self>, cx: &Cx, taken: &mut Counts) -> Place {
+    fn note(self: &Arc<Self>, cx: &Cx, taken: &mut Counts) -> CommandPlace {
         let owner = cx.caller().owner().into_owned();
         *taken.entry(owner.clone()).or_default() += 1;
-        Place {
+        CommandPlace {
             places: Arc::clone(self),
             owner,
         }
@@ -96,7 +96,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for CommandPlace {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
         if let Some(count) = taken.get_mut(&self.owner) {

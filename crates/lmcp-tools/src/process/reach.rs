@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{fence, words::Fence};
+use super::{fence, protocol::Fence};
 
 /// Of a long output, so many lines are looked at, from its end.
 const LINES: usize = 200;
@@ -140,7 +140,7 @@ fn is_tool_chain(folder: &Path, home: Option<&Path>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::words::Folder;
+    use crate::process::protocol::Folder;
 
     #[test]
     fn a_tool_chain_outside_is_named_and_what_is_inside_is_not() {

@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, fstat, op
 use serde::{Deserialize, Serialize};
 
 use super::{
+    protocol::{Fence, Folder, Id},
     rules::{Decision, Rule},
-    words::{Fence, Folder, Id},
 };
 use crate::settings::Settings;
 

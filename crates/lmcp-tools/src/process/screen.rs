@@ -8,7 +8,7 @@ use std::{
 use avt::Terminal;
 use lmcp_core::Cx;
 
-use super::{spool::Record, words::Size};
+use super::{protocol::Size, spool::Record};
 
 /// So much of the end of the output is played; programs that draw draw all of it again now and then.
 const MOST_PLAYED: u64 = 512 * 1024;

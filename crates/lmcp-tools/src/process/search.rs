@@ -109,7 +109,7 @@ impl Watch {
 
 /// A line that matches.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Found {
+pub(super) struct MatchingLine {
     /// Where the line begins, in bytes of the whole output.
     offset: u64,
     /// The line, or the beginning of it.
@@ -124,7 +124,7 @@ pub(super) fn lines(
     hole: Option<(u64, u64)>,
     room: &Room,
     cx: &Cx,
-) -> io::Result<(Vec<Found>, u64)> {
+) -> io::Result<(Vec<MatchingLine>, u64)> {
     let (mut found, mut cost) = (Vec::new(), 0);
     let mut rest: Vec<u8> = Vec::new();
     loop {
@@ -156,7 +156,7 @@ pub(super) fn lines(
                 if cost > room.bytes || found.len() >= room.lines {
                     return Ok((found, start));
                 }
-                found.push(Found {
+                found.push(MatchingLine {
                     offset: start,
                     line: shown.trim_end().to_owned(),
                 });
@@ -174,7 +174,7 @@ pub(super) fn lines(
 }
 
 /// As text.
-pub(super) fn render(lines: &[Found]) -> String {
+pub(super) fn render(lines: &[MatchingLine]) -> String {
     let lines: Vec<_> = lines
         .iter()
         .map(|found| format!("{}: {}", found.offset, found.line))

@@ -10,12 +10,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{
     attend::AFTER_KILL,
-    commands::{Input, Keep, Running, Wanted},
+    commands::{Input, Keep, RunningCommand, Wanted},
     exit,
+    protocol::{End, Extent, Size, Waits, Word},
     show::{self, Shown},
     spool::Record,
     variables::Variables,
-    words::{End, Extent, Size, Waits, Word},
 };
 use crate::{Host, answer::Answer, blocking::housekeeping, room::Room, time::millis};
 
@@ -281,7 +281,7 @@ impl Signs {
     }
 
     /// Tells what is new, or the end of it.
-    fn grown(&mut self, running: &Running, bytes: u64, extent: Extent) {
+    fn grown(&mut self, running: &RunningCommand, bytes: u64, extent: Extent) {
         let from = self.told.max(bytes.saturating_sub(NEWS_BYTES as u64));
         self.told = bytes;
         let read =
@@ -295,7 +295,7 @@ impl Signs {
 
 async fn ended(
     host: &Arc<Host>,
-    running: Running,
+    running: RunningCommand,
     end: End,
     room: &Room,
 ) -> ToolResult<Answer<Ran>> {
@@ -370,7 +370,7 @@ async fn ended(
 }
 
 fn handed_over(
-    running: &Running,
+    running: &RunningCommand,
     after: Duration,
     waits: Option<Waits>,
     room: &Room,
@@ -406,7 +406,7 @@ fn handed_over(
 }
 
 /// What is there of the output of a command that has ended. Nothing about the record makes the command a failure.
-fn read_all(running: &Running, end: &End, room: &Room) -> Shown {
+fn read_all(running: &RunningCommand, end: &End, room: &Room) -> Shown {
     let mut shown = read(running, end.extent, room).unwrap_or_else(|_| Shown {
         omitted: end.bytes,
         ..Shown::default()
@@ -415,7 +415,7 @@ fn read_all(running: &Running, end: &End, room: &Room) -> Shown {
     shown
 }
 
-fn read(running: &Running, extent: Extent, room: &Room) -> io::Result<Shown> {
+fn read(running: &RunningCommand, extent: Extent, room: &Room) -> io::Result<Shown> {
     let id = &running.id;
     let note = |omitted| match extent.memory {
         Some(_) => format!("[… {omitted} bytes left out, which could not be recorded …]"),
@@ -427,7 +427,7 @@ fn read(running: &Running, extent: Extent, room: &Room) -> io::Result<Shown> {
 
 /// A command that ran is an answer, however it ended. One that we ended is none, and the operator may want failures told
 /// as errors.
-fn is_error(host: &Host, running: &Running, end: &End) -> bool {
+fn is_error(host: &Host, running: &RunningCommand, end: &End) -> bool {
     let failed =
         host.settings.exit_code_is_error && exit::is_failure(&running.order.shown(), end.exit_code);
     end.timed_out || end.stopped || failed

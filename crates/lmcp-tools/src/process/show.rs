@@ -4,8 +4,8 @@ use std::{io, path::Path};
 
 use super::{
     plain,
+    protocol::Extent,
     spool::{Record, Stream},
-    words::Extent,
 };
 use crate::room::Room;
 

@@ -22,7 +22,7 @@ use rustix::{
 
 use super::{
     dir,
-    words::{Extent, InMemory},
+    protocol::{Extent, InMemory},
 };
 
 /// The bytes.

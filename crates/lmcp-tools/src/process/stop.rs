@@ -14,10 +14,10 @@ use super::{
     exit::signal_number,
     jobs::{Listed, fresh, how, is_gone},
     link::Link,
+    protocol::Ask,
     shell::seconds,
     store::{Job, State, clip},
     unwatched::{self, is_for_want_of_watches},
-    words::Ask,
 };
 use crate::{Host, answer::Answer, time::millis};
 
@@ -131,7 +131,7 @@ async fn end_by_force(job: &Job, guard: Option<Pid>) {
 }
 
 /// Asks the guard of a job for something. Gives its process, too.
-async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::Answer> {
+async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::GuardAnswer> {
     let cannot = |err| ToolError::new(format!("job `{}` cannot be reached", job.id)).source(err);
     let mut link = match Link::find(job).await {
         Err(err) if is_for_want_of_watches(&err) => {
@@ -139,7 +139,7 @@ async fn ask(job: &Job, ask: &Ask) -> ToolResult<unwatched::Answer> {
         }
         found => found.map_err(cannot)?,
     };
-    Ok(unwatched::Answer {
+    Ok(unwatched::GuardAnswer {
         guard: link.guard(),
         said: link.ask(ask).await,
     })

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     dir, forget, passing,
     places::Counts,
+    protocol::{End, Order, Size, Stdin},
     remove::remove_tree,
     rights::Rights,
     spool::OUTPUT,
-    words::{End, Order, Size, Stdin},
 };
 use crate::time::now_millis;
 

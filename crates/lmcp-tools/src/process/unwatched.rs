@@ -19,13 +19,13 @@ use rustix::{
 use super::{
     dir,
     link::SOON,
+    protocol::{Ask, Word},
     store::Job,
-    words::{Ask, Word},
 };
 
 /// What a guard said to something that it was asked for.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GuardAnswer {
     /// The process of the guard, as the kernel says.
     pub(super) guard: Option<Pid>,
     /// As for `Link::ask`.
@@ -38,7 +38,7 @@ pub(super) fn is_for_want_of_watches(err: &io::Error) -> bool {
 }
 
 /// Asks the guard of a job for something, on a thread that waits for the answer itself.
-pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<Answer> {
+pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<GuardAnswer> {
     let hello = Ask::Hello {
         key: job.about.key.clone(),
         follows: false,
@@ -52,7 +52,7 @@ pub(super) async fn ask(job: &Job, ask: &Ask) -> io::Result<Answer> {
     asked.await.map_err(io::Error::other)?
 }
 
-fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<Answer> {
+fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
     let opened = dir::insist(dir, || File::open(dir))?;
     let path = dir::short_path(&opened, dir::SOCKET);
     let socket = match meet(&path) {
@@ -67,7 +67,7 @@ fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<Answer> {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
         _ => err,
     });
-    Ok(Answer { guard, said })
+    Ok(GuardAnswer { guard, said })
 }
 
 /// Connects within the time that the guard has for everything: one that is halted takes nobody.

@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{
     commands::Commands,
     follow::News,
+    protocol::Extent,
     search::Watch,
     shell::seconds,
     spool::Record,
     store::{Job, State},
-    words::Extent,
 };
 use crate::blocking::blocking;
 

@@ -1,6 +1,6 @@
 //! Which commands may run, and who is asked.
 
-use lmcp_core::{Caller, CallerTransport, Client, Limits, Server, pair};
+use lmcp_core::{Caller, CallerTransport, Client, Limits, Server, streams};
 use lmcp_tools::{
     HostTools,
     settings::{Decision, Rule},
@@ -101,7 +101,7 @@ async fn a_question_that_could_not_be_put_is_no_refusal_of_the_user() {
     let server = server.start().unwrap();
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
-    let connection = pair(reader, writer, Caller::new(CallerTransport::Memory));
+    let connection = streams(reader, writer, Caller::new(CallerTransport::Memory));
     let mut serving = JoinSet::new();
     serving.spawn(async move { server.serve(connection).await });
     let (reader, mut writer) = tokio::io::split(near);

@@ -7,7 +7,7 @@ use lmcp_wire::{
 
 use serde::Deserialize as _;
 
-use super::{raw, shape};
+use super::{downgrade, raw};
 use crate::{
     era::members,
     outcome::{Discovery, Outcome, Payload},
@@ -26,7 +26,7 @@ pub(in crate::era) fn result(
     let mut out = Vec::with_capacity(256);
     jsonrpc::open_result(&mut out, id);
     let start = out.len();
-    shape::project(version, &mut outcome.payload);
+    downgrade::project(version, &mut outcome.payload);
     let mut told = None;
     match &mut outcome.payload {
         Payload::InputRequired(_) | Payload::TaskCreated(_) | Payload::Task(_) => {
@@ -91,10 +91,10 @@ fn initialized(
     info: Option<&str>,
 ) -> InitializeResult {
     let mut capabilities = std::mem::take(&mut discovery.capabilities);
-    shape::capabilities(version, &mut capabilities);
+    downgrade::capabilities(version, &mut capabilities);
     let info = info.and_then(|info| serde_json::from_str(info).ok());
     let mut info: Implementation = info.unwrap_or_default();
-    shape::implementation(version, &mut info);
+    downgrade::implementation(version, &mut info);
     let mut result = InitializeResult::new(version.to_string(), capabilities, info);
     result.instructions = discovery.instructions.take();
     result

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `admit` | the handshake, and what a request of a session must be |
 //! | `encode` | responses |
-//! | `shape` | results, lists and notifications as each revision knows them |
+//! | `downgrade` | results, lists and notifications as each revision knows them |
 //! | `raw` | the same for JSON that was passed on |
 //! | `question` | what a client is asked, likewise |
 
 pub(super) mod admit;
+pub(super) mod downgrade;
 pub(super) mod encode;
 pub(super) mod question;
 mod raw;
-pub(super) mod shape;

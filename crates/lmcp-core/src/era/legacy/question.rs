@@ -1,4 +1,4 @@
-//! What a client is asked, in the shape that its revision knows.
+//! Questions to a client, in the form that its revision knows.
 
 use lmcp_wire::{
     ProtocolVersion,
@@ -9,7 +9,7 @@ use lmcp_wire::{
 };
 use serde_json::{Value, json};
 
-use super::shape;
+use super::downgrade;
 use crate::random;
 
 /// The parameters of the request, as JSON.
@@ -80,7 +80,7 @@ fn sample(version: ProtocolVersion, mut params: CreateMessageParams) -> CreateMe
     for message in &mut params.messages {
         message.meta = None;
         if let OneOrMany::One(block) = &mut message.content {
-            shape::content(version, block);
+            downgrade::content(version, block);
         }
     }
     params

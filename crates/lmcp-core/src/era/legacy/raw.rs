@@ -1,4 +1,4 @@
-//! Results that are passed on, in the shape that each revision knows. The rules are those of `shape`; here they are applied to
+//! Results that are passed on, in the form that each revision knows. The rules are those of `downgrade`; here they are applied to
 //! JSON as it came, of which everything that no rule is about stays as it is, in its order.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::shape::{HEADER_ANNOTATION, is_first, lacks_icons, lacks_titles};
+use super::downgrade::{HEADER_ANNOTATION, is_first, lacks_icons, lacks_titles};
 use crate::{era::members::CACHED, request::string};
 
 /// The members of a result.

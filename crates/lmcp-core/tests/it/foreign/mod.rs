@@ -9,7 +9,7 @@ use std::sync::{
 
 use lmcp_core::{
     Caller, CallerTransport, Endpoint, Layered, Payload, Replies, Reply, Request, Service, Terms,
-    client::Event, pair,
+    client::Event, streams,
 };
 use lmcp_wire::{LoggingLevel, RpcError};
 use serde_json::{Value, json};
@@ -22,7 +22,8 @@ fn connect(endpoint: Endpoint) -> (Peer, Serving) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(far);
     let caller = Caller::new(CallerTransport::Memory);
-    let serving = Serving::start(async move { endpoint.serve(pair(reader, writer, caller)).await });
+    let serving =
+        Serving::start(async move { endpoint.serve(streams(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     (Peer::new(reader, writer), serving)
 }

@@ -41,7 +41,7 @@ use super::{
     exchange::Change,
     hash,
     hold::{Displaced, Held},
-    target::Found,
+    target::Snapshot,
 };
 use crate::{
     Host,
@@ -127,7 +127,7 @@ async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> 
 /// A file before and after.
 struct Edit<'a> {
     plan: &'a FilePlan<'a>,
-    found: Found,
+    found: Snapshot,
     /// If the file is edited as another text than it is: that before, and the file after.
     shown: Option<(Shown, String, Vec<u8>)>,
     /// Of the text that is edited.

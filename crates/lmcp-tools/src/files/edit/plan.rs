@@ -15,7 +15,7 @@ use crate::{
     Host,
     files::{
         hold::Held,
-        target::{Found, Parents, Target},
+        target::{Parents, Snapshot, Target},
     },
     here::Here,
 };
@@ -228,7 +228,7 @@ impl Args {
 
 impl FilePlan<'_> {
     /// The file as it is, if it is the expected one and can be edited.
-    pub(super) fn read(&self, held: &Held) -> ToolResult<Found> {
+    pub(super) fn read(&self, held: &Held) -> ToolResult<Snapshot> {
         let place = self.target.place();
         let missing = || place.failed("read", rustix::io::Errno::NOENT);
         let found = self.target.read(held, apply::MOST_BYTES)?;

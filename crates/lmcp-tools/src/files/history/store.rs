@@ -208,7 +208,7 @@ impl History {
     }
 
     /// The id of the last change that is kept, because there are enough younger ones.
-    fn oldest_kept(&self, logs: &[Found]) -> String {
+    fn oldest_kept(&self, logs: &[LogFile]) -> String {
         let records = logs.iter().flat_map(|found| &found.records);
         let mut ids: Vec<_> = records.map(|record| &record.id).collect();
         ids.sort_unstable_by(|one, other| other.cmp(one));
@@ -216,14 +216,14 @@ impl History {
         last.map_or_else(String::new, |id| (*id).clone())
     }
 
-    fn logs(&self) -> Vec<Found> {
+    fn logs(&self) -> Vec<LogFile> {
         let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir));
         let entries = entries.into_iter().flatten().flatten();
         entries
             .filter_map(|entry| {
                 let (size, path) = (entry.metadata().ok()?.size(), entry.path());
                 let records = log::records(&path).unwrap_or_default();
-                Some(Found {
+                Some(LogFile {
                     path,
                     size,
                     records,
@@ -252,13 +252,13 @@ impl Kept {
 }
 
 /// A log as it was found.
-struct Found {
+struct LogFile {
     path: PathBuf,
     size: u64,
     records: Vec<Record>,
 }
 
-impl Found {
+impl LogFile {
     /// The id of the change that was added last.
     fn newest(&self) -> &str {
         let last = self.records.last();

@@ -38,7 +38,7 @@ impl Slice {
         let (start, limit) = self.by_bytes(source.size());
         let end = start.saturating_add(limit.min(fits as u64));
         if source.size() <= WHOLE_BYTES {
-            let mut hash = hash::Running::new();
+            let mut hash = hash::Hasher::new();
             source.walk(0, cx, |_, chunk, _| {
                 hash.add(chunk);
                 Some(chunk.len())

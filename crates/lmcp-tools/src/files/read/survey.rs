@@ -37,7 +37,7 @@ impl Survey {
     ) -> io::Result<Self> {
         let mut endings = Endings::default();
         let mut evidence = Evidence::default();
-        let mut hash = hash::Running::new();
+        let mut hash = hash::Hasher::new();
         let (mut line_start, mut ends_open) = ((line <= 1).then_some(0), false);
         source.walk(0, cx, |offset, chunk, at| {
             let taken = match at {

@@ -52,7 +52,7 @@ use meter::Meter;
 use page::{Page, Want};
 use pool::Pool;
 use query::{BASE_BYTES, Query};
-use result::Found;
+use result::SearchResult;
 use tree::{Start, Tree};
 use worker::Search;
 
@@ -90,7 +90,7 @@ async fn search(
     args: Args,
     cx: Cx,
     turns: Arc<Semaphore>,
-) -> ToolResult<Answer<Found>> {
+) -> ToolResult<Answer<SearchResult>> {
     let here = host.here(&cx, [args.path.as_str()]).await?;
     let turn = turns.acquire_owned().await?;
     let stop = StopOnDrop::default();
@@ -122,7 +122,7 @@ fn run(
     cx: &Cx,
     memory: &mut Memory,
     stop: &AtomicBool,
-) -> ToolResult<Answer<Found>> {
+) -> ToolResult<Answer<SearchResult>> {
     let deadline = Instant::now() + Duration::from_secs(args.max_seconds.into());
     let room = Room::of(cx);
     let progress = cx.open_progress();
@@ -152,7 +152,7 @@ fn find(
     meter: &Arc<Meter>,
     stop: &AtomicBool,
     look: impl Fn(u64) -> bool,
-) -> ToolResult<Found> {
+) -> ToolResult<SearchResult> {
     let cursor = args
         .cursor
         .as_deref()
@@ -206,7 +206,7 @@ mod tests {
         room: Room,
         stop: &AtomicBool,
         look: impl Fn(u64) -> bool,
-    ) -> ToolResult<Found> {
+    ) -> ToolResult<SearchResult> {
         let query = Query::new(args, room, &mut |_| Ok(()))?;
         let meter = Meter::new(Budget::new(1 << 30).account("a").take(0));
         super::find(host, here, args, (room, &query), &meter, stop, look)
@@ -240,7 +240,7 @@ mod tests {
     };
 
     /// Searches without limits, until `look` says that the time is over.
-    fn search(host: &Host, args: &Args, look: impl Fn(u64) -> bool) -> Found {
+    fn search(host: &Host, args: &Args, look: impl Fn(u64) -> bool) -> SearchResult {
         let go_on = AtomicBool::new(false);
         find(host, &Here::default(), args, WIDE, &go_on, look).unwrap()
     }

@@ -10,7 +10,7 @@ use crate::room::{Room, json_length};
 use super::{
     args::{Args, Mode},
     cursor::{Cursor, Position},
-    result::{Count, Found, Match, Skipped},
+    result::{Count, Match, SearchResult, Skipped},
 };
 
 /// Why a search ended early.
@@ -153,7 +153,7 @@ impl Page {
     }
 
     /// The answer.
-    pub(super) fn into_found(self, args: &Args, earlier: Option<&Cursor>) -> Found {
+    pub(super) fn into_found(self, args: &Args, earlier: Option<&Cursor>) -> SearchResult {
         let seen = earlier.map_or(0, |cursor| cursor.seen) + self.entries.len() as u64;
         let reached = self
             .reached
@@ -165,7 +165,7 @@ impl Page {
         let skipped = &self.skipped;
         let left_out = skipped.unreadable + skipped.hard_linked_files + skipped.too_large_files;
         let complete = self.stop.is_none() && left_out == 0;
-        let mut found = Found {
+        let mut found = SearchResult {
             mode: args.mode,
             matches: (args.mode == Mode::Content).then(Vec::new),
             files: matches!(args.mode, Mode::Files | Mode::Names).then(Vec::new),

@@ -7,11 +7,11 @@ use crate::files::escape::escaped;
 use super::{
     args::{Args, Mode},
     page::Stop,
-    result::{Found, Match},
+    result::{Match, SearchResult},
 };
 
 /// What a person reads.
-pub(super) fn render(found: &Found, args: &Args) -> String {
+pub(super) fn render(found: &SearchResult, args: &Args) -> String {
     let mut text = summary(found, args);
     if found.found > 0 {
         text.push('\n');
@@ -26,7 +26,7 @@ pub(super) fn render(found: &Found, args: &Args) -> String {
     text
 }
 
-fn summary(found: &Found, args: &Args) -> String {
+fn summary(found: &SearchResult, args: &Args) -> String {
     let what = match found.mode {
         Mode::Content => plural(found.found as u64, "match", "matches"),
         Mode::Files | Mode::Count => plural(found.found as u64, "file", "files") + " with matches",

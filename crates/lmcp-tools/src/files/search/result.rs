@@ -9,7 +9,7 @@ use super::{args::Mode, page::Stop};
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// What the results are: the argument `mode`.
     pub(super) mode: Mode,
     /// Mode `content`: the matching lines, by path and line. Absent if this client reads them in the text.
@@ -110,7 +110,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl Found {
+impl SearchResult {
     /// Without the bulk where the client reads that in the text.
     pub(super) fn fit_for(mut self, room: Room) -> Self {
         if !room.in_structured {

@@ -21,9 +21,9 @@ use crate::time::{millis, now};
 use super::{
     super::{
         dir, enter, passing,
+        protocol::{End, Extent, Word},
         remove::remove_tree,
         tree,
-        words::{End, Extent, Word},
     },
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
 };

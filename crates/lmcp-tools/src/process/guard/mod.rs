@@ -41,9 +41,9 @@ use rustix::{
 use super::{
     dir::{self, in_dir},
     peers::{self, Confined},
+    protocol::{Ask, End, Order, Stdin, Word},
     spool::{Spool, Stream},
     tree,
-    words::{Ask, End, Order, Stdin, Word},
 };
 use peer::Peer;
 use start::{Started, start};

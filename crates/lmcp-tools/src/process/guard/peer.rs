@@ -10,7 +10,7 @@ use std::{
 
 use rustix::event::PollFlags;
 
-use super::super::words::{Ask, Word};
+use super::super::protocol::{Ask, Word};
 
 /// Longest line from a server: input for the command, mostly.
 const LONGEST: usize = 16 * 1024 * 1024;

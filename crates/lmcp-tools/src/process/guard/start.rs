@@ -19,8 +19,8 @@ use rustix::{
 
 use super::super::{
     enter, long,
+    protocol::{Order, Size, Stdin},
     spool::Stream,
-    words::{Order, Size, Stdin},
 };
 
 /// A command that was started, and our ends of its pipes, none of which waits.

@@ -12,8 +12,8 @@ use rustix::{
 
 use super::{
     super::{
+        protocol::Waits,
         tree::{self, Process},
-        words::Waits,
     },
     Guard,
 };

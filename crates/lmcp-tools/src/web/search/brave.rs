@@ -9,7 +9,7 @@ use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
 use crate::web::http::Request;
 
 #[derive(Deserialize)]
-struct Answer {
+struct BraveResponse {
     /// Absent if nothing was found.
     #[serde(default)]
     web: Web,
@@ -22,7 +22,7 @@ struct Web {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct BraveHit {
     url: String,
     #[serde(default)]
     title: String,
@@ -68,8 +68,8 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
         .header(header::ACCEPT, HeaderValue::from_static("application/json"))
         .header(HeaderName::from_static("x-subscription-token"), token);
     let response = asker.ask(request, Some(key)).await?;
-    let answer: Answer = asker.json(&response)?;
-    let hits = asker.each::<Found>(answer.web.results)?.into_iter();
+    let answer: BraveResponse = asker.json(&response)?;
+    let hits = asker.each::<BraveHit>(answer.web.results)?.into_iter();
     let hits = hits.filter_map(|found| {
         Hit::from_html(&found.title, &found.url, &found.description, found.age)
     });

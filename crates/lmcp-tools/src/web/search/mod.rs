@@ -81,7 +81,7 @@ enum SafeSearch {
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Found {
+struct WebResults {
     /// Who searched: duckduckgo, searxng, tavily or brave.
     backend: String,
     /// Best first. Empty if nothing was found.
@@ -115,7 +115,7 @@ struct Query {
     safesearch: SafeSearch,
 }
 
-async fn web_search(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Found>> {
+async fn web_search(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<WebResults>> {
     let query = Query {
         text: args.query.trim().to_owned(),
         most: args.max_results,
@@ -148,7 +148,7 @@ fn answer(
     hits: Vec<Hit>,
     ignored: Vec<&'static str>,
     room: Room,
-) -> Answer<Found> {
+) -> Answer<WebResults> {
     let each = room.share(hits.len().max(1)).bytes;
     let results: Vec<Hit> = hits.into_iter().map(|hit| hit.shortened(each)).collect();
     let mut text = match results.len() {
@@ -170,7 +170,7 @@ fn answer(
             text.push_str(&format!("\n{}", hit.snippet));
         }
     }
-    let found = Found {
+    let found = WebResults {
         backend: backend.to_string(),
         results,
         ignored,

@@ -10,12 +10,12 @@ use super::{Hit, Query, SafeSearch, TimeRange, ask::Asker};
 use crate::web::http::Request;
 
 #[derive(Deserialize)]
-struct Answer {
+struct SearxngResponse {
     results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct SearxngHit {
     url: Option<String>,
     title: Option<String>,
     content: Option<String>,
@@ -53,8 +53,8 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
             "the operator must add `json` to `search.formats` in the instance's settings.yml",
         ));
     }
-    let answer: Answer = asker.json(&response)?;
-    let hits = asker.each::<Found>(answer.results)?.into_iter();
+    let answer: SearxngResponse = asker.json(&response)?;
+    let hits = asker.each::<SearxngHit>(answer.results)?.into_iter();
     let hits = hits.filter_map(|found| {
         let (title, snippet) = (
             found.title.unwrap_or_default(),

@@ -9,12 +9,12 @@ use super::{Hit, Query, ask::Asker};
 use crate::web::http::Request;
 
 #[derive(Deserialize)]
-struct Answer {
+struct TavilyResponse {
     results: Vec<Value>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct TavilyHit {
     url: String,
     #[serde(default)]
     title: String,
@@ -48,8 +48,8 @@ pub(super) async fn search(asker: &Asker<'_>, query: &Query) -> ToolResult<Vec<H
             .error("has used up its plan")
             .hint("the operator must raise the limit of the key"));
     }
-    let answer: Answer = asker.json(&response)?;
-    let hits = asker.each::<Found>(answer.results)?.into_iter();
+    let answer: TavilyResponse = asker.json(&response)?;
+    let hits = asker.each::<TavilyHit>(answer.results)?.into_iter();
     let hits = hits.filter_map(|found| {
         Hit::new(
             &found.title,

@@ -5,11 +5,11 @@
 //! Starting the program is somebody else's.
 
 mod kinds;
-mod made;
 mod merge;
 mod preset;
+mod preset_toml;
 mod presets;
-mod said;
+mod scratch;
 mod template;
 #[cfg(test)]
 mod tests;

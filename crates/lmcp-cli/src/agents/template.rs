@@ -147,7 +147,7 @@ fn first_name(text: &str) -> Option<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::entry;
+    use crate::agents::tests::entry;
 
     #[test]
     fn a_word_in_braces_is_a_value_in_the_format_of_the_program() {

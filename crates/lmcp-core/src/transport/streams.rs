@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// One connection over a reader and a writer, from a caller the program vouches for.
-pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
-    Pair {
+pub fn streams<R, W>(reader: R, writer: W, caller: Caller) -> Streams<R, W> {
+    Streams {
         reader,
         writer,
         caller,
@@ -33,9 +33,9 @@ pub fn pair<R, W>(reader: R, writer: W, caller: Caller) -> Pair<R, W> {
     }
 }
 
-/// See [`pair`].
+/// See [`streams`].
 #[derive(Debug)]
-pub struct Pair<R, W> {
+pub struct Streams<R, W> {
     reader: R,
     writer: W,
     caller: Caller,
@@ -45,7 +45,7 @@ pub struct Pair<R, W> {
     seen: Option<Arc<connections::Connection>>,
 }
 
-impl<R, W> Pair<R, W> {
+impl<R, W> Streams<R, W> {
     /// The same, with what was read already.
     pub(super) fn after(mut self, framer: Framer) -> Self {
         self.framer = Some(framer);
@@ -59,7 +59,7 @@ impl<R, W> Pair<R, W> {
     }
 }
 
-impl<R, W> Transport for Pair<R, W>
+impl<R, W> Transport for Streams<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -71,7 +71,7 @@ where
     }
 }
 
-impl<R, W> Pair<R, W>
+impl<R, W> Streams<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,

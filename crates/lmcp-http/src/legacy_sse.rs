@@ -42,12 +42,12 @@ where
     B: http_body::Body + Unpin,
     B::Data: Buf,
 {
-    let Some(pair) = &service.shared.pair else {
+    let Some(legacy_sse) = &service.shared.legacy_sse else {
         return empty(StatusCode::NOT_FOUND);
     };
     match (request.method(), request.uri().path()) {
-        (&Method::GET, STREAM) => pair.listen(&service, request.into_parts().0).await,
-        (&Method::POST, MESSAGES) => pair.take(&service, request).await,
+        (&Method::GET, STREAM) => legacy_sse.listen(&service, request.into_parts().0).await,
+        (&Method::POST, MESSAGES) => legacy_sse.take(&service, request).await,
         (_, path) => {
             let words = "HTTP+SSE is a GET of /sse, and POSTs to the address it gives";
             let mut response = not_allowed(words);
@@ -72,7 +72,7 @@ struct Open {
 type Streams = HashMap<String, Open>;
 
 /// HTTP+SSE of one server.
-pub(crate) struct Pair {
+pub(crate) struct LegacySse {
     server: Endpoint,
     /// Signs those secrets.
     key: SessionKey,
@@ -80,7 +80,7 @@ pub(crate) struct Pair {
     connections: Tasks,
 }
 
-impl Pair {
+impl LegacySse {
     pub(crate) fn new(server: Endpoint) -> Self {
         Self {
             key: server.session_key().for_purpose("the address of messages"),
@@ -106,7 +106,7 @@ impl Pair {
         // One pipe for each direction: each ends when its own end is dropped.
         let (inlet, reader) = duplex(shared.limits.outgoing_bytes);
         let (writer, outlet) = duplex(shared.limits.outgoing_bytes);
-        let connection = lmcp_core::pair(reader, writer, caller);
+        let connection = lmcp_core::streams(reader, writer, caller);
         let server = self.server.clone();
         let connection = self.connections.spawn(async move {
             // It ends when the stream does, and cannot fail.

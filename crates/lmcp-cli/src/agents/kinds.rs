@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Entry, Step, User, Wiring, merge,
-    preset::{Format, Home, OwnFile, Place, Shape},
+    preset::{Format, Home, OwnFile, Position, Shape},
     template,
 };
 use crate::report::Failure;
@@ -21,16 +21,16 @@ pub(super) struct Plan<'a, 'b> {
 }
 
 /// The user's own home of a program, where a preset has one.
-type Found = Option<PathBuf>;
+type OwnHome = Option<PathBuf>;
 
 impl Plan<'_, '_> {
     /// A file of its own, named on the command line.
     pub(super) fn flag(
         &mut self,
         flag: &str,
-        place: Place,
+        place: Position,
         shape: &Shape,
-    ) -> Result<Found, Failure> {
+    ) -> Result<OwnHome, Failure> {
         let file = self
             .scratch
             .join("mcp")
@@ -54,9 +54,9 @@ impl Plan<'_, '_> {
         &mut self,
         words: &[String],
         format: Format,
-        place: Place,
+        place: Position,
         own: Option<&OwnFile>,
-    ) -> Result<Found, Failure> {
+    ) -> Result<OwnHome, Failure> {
         let mut name = self.entry.name.clone();
         let home = own.map(|own| self.home(&own.home)).transpose()?;
         if let (Some(own), Some(home)) = (own, &home) {
@@ -80,7 +80,7 @@ impl Plan<'_, '_> {
     }
 
     /// A variable that holds a configuration; what the user has in it stays.
-    pub(super) fn env(&mut self, var: &str, shape: &Shape) -> Result<Found, Failure> {
+    pub(super) fn env(&mut self, var: &str, shape: &Shape) -> Result<OwnHome, Failure> {
         let own = self.user.said(var).map(OsString::into_string).transpose();
         let own = own.map_err(|_| Failure::misuse(format!("{var} is no UTF-8")))?;
         let text = merge::into(own.as_deref(), shape, self.entry, var)?;
@@ -94,7 +94,7 @@ impl Plan<'_, '_> {
         var: &str,
         path: Option<&str>,
         shape: &Shape,
-    ) -> Result<Found, Failure> {
+    ) -> Result<OwnHome, Failure> {
         let own = match (self.user.said(var), path) {
             (Some(said), _) => Some(PathBuf::from(said)),
             (None, Some(path)) => Some(self.user.path(path)?),
@@ -161,12 +161,12 @@ impl Plan<'_, '_> {
         )
     }
 
-    fn insert(&mut self, place: Place, words: Vec<OsString>) {
+    fn insert(&mut self, place: Position, words: Vec<OsString>) {
         let argv = &mut self.wiring.argv;
         let end = argv.len();
         let at = match place {
-            Place::After(count) => count.min(end),
-            Place::Last => argv.iter().position(|word| word == "--").unwrap_or(end),
+            Position::After(count) => count.min(end),
+            Position::Last => argv.iter().position(|word| word == "--").unwrap_or(end),
         };
         argv.splice(at..at, words);
     }

@@ -1,4 +1,4 @@
-//! What is sent, in the shape that each revision knows: a member that came later is never sent to an earlier one.
+//! Shapes messages for older revisions: a member that came later is never sent to an earlier one.
 
 use std::borrow::Cow;
 

@@ -33,12 +33,12 @@ const HOSTS: usize = 64;
 
 /// A folder to listen in. One that was made for the purpose goes with it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct SocketDir {
     folder: PathBuf,
     is_own: bool,
 }
 
-impl Place {
+impl SocketDir {
     /// A usual folder, where one is safe and its name short enough; else a fresh one.
     pub(crate) fn usual() -> Result<Self, Error> {
         register::clean();
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketDir {
     fn drop(&mut self) {
         if self.is_own {
             // Fails where something is left in it, and then that is somebody's.
@@ -229,7 +229,7 @@ mod tests {
         for name in ["42.txt", "4244.sock"] {
             fs::write(path(name), "").unwrap();
         }
-        Place::chosen(folder.path()).unwrap();
+        SocketDir::chosen(folder.path()).unwrap();
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -273,10 +273,10 @@ mod tests {
         // Of another process, and of one with our number: a program that became itself anew.
         for host in ["4242", &own] {
             let living = left_by_a_killed_host(folder.path(), host, "abc");
-            let place = Place::chosen(folder.path()).unwrap();
+            let place = SocketDir::chosen(folder.path()).unwrap();
             assert!(living.join("identity.json").exists());
             let _listening = place.listen().unwrap();
-            Place::chosen(folder.path()).unwrap();
+            SocketDir::chosen(folder.path()).unwrap();
             assert!(living.join("identity.json").exists());
         }
         // Of those that have ended, everything goes.
@@ -288,7 +288,7 @@ mod tests {
             "pid": process.process.as_raw_pid(), "start": process.at, "namespace": register::namespace(),
         });
         fs::write(ended.join("process.json"), text.to_string()).unwrap();
-        Place::chosen(folder.path()).unwrap();
+        SocketDir::chosen(folder.path()).unwrap();
         assert!(!ended.exists());
     }
 
@@ -296,20 +296,20 @@ mod tests {
     fn a_folder_that_others_can_enter_is_refused() {
         let folder = folder();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
-        let refused = Place::chosen(folder.path()).unwrap_err();
+        let refused = SocketDir::chosen(folder.path()).unwrap_err();
         let why = std::error::Error::source(&refused).unwrap().to_string();
         assert!(why.contains("others can enter it"), "{why}");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
-        assert!(Place::chosen(&link).is_err());
-        assert!(Place::chosen(&link.join("")).is_err());
+        assert!(SocketDir::chosen(&link).is_err());
+        assert!(SocketDir::chosen(&link.join("")).is_err());
     }
 
     #[test]
     fn a_fresh_folder_is_private_and_goes_with_its_host() {
         let folder = fresh_folder().unwrap();
         assert!(lmcp_private::expect_private(&folder).is_ok());
-        let place = Place {
+        let place = SocketDir {
             folder: folder.clone(),
             is_own: true,
         };
@@ -320,6 +320,6 @@ mod tests {
     #[test]
     fn names_too_long_for_a_socket_are_refused() {
         let folder = folder().path().join("x".repeat(100));
-        assert!(Place::chosen(&folder).is_err());
+        assert!(SocketDir::chosen(&folder).is_err());
     }
 }

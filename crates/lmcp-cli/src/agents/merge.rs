@@ -99,7 +99,7 @@ fn read_json(text: &str) -> Result<Map<String, Value>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::entry;
+    use crate::agents::tests::entry;
 
     fn shape(format: Format, merge_key: &str) -> Shape {
         let entry = toml::toml! { command = "{command}" args = "{args}" };

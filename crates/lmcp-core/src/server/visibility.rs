@@ -9,12 +9,12 @@ pub(crate) type Rule = Arc<dyn Fn(&Caller, &str) -> bool + Send + Sync>;
 
 /// What one caller sees.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct Visibility<'a> {
     caller: &'a Caller,
     rule: Option<&'a Rule>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> Visibility<'a> {
     pub(crate) fn new(caller: &'a Caller, rule: Option<&'a Rule>) -> Self {
         Self { caller, rule }
     }

@@ -16,7 +16,7 @@ use crate::stat::Stat;
 
 /// A process, and how to tell that it still is the one that connected.
 #[derive(Debug)]
-pub(crate) struct Pinned {
+pub(crate) struct PeerProcess {
     pub(crate) process: Pid,
     by: By,
 }
@@ -29,7 +29,7 @@ enum By {
     Age(u64),
 }
 
-impl Pinned {
+impl PeerProcess {
     /// Pins it. `None`: it is gone already, or nobody can tell which it is.
     pub(crate) fn new(peer: &Peer) -> Option<Self> {
         let process = Pid::from_raw(peer.process().pid?)?;
@@ -85,7 +85,7 @@ mod tests {
         let started = start_ticks(process).unwrap();
         assert!(started <= ticks_now(Duration::ZERO));
         assert!(started > ticks_now(Duration::from_secs(3600)));
-        let pinned = |ticks| Pinned {
+        let pinned = |ticks| PeerProcess {
             process,
             by: By::Age(ticks),
         };

@@ -9,7 +9,7 @@ use serde::{Deserialize, de};
 use toml::Table;
 
 use super::{
-    preset::{Format, Home, Kind, OwnFile, Place, Preset, Shape},
+    preset::{Format, Home, Kind, OwnFile, Position, Preset, Shape},
     template::{self, IN_ENTRY, IN_ENV, IN_WORDS},
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Said {
     merge_key: Option<String>,
     format: Option<Format>,
     entry: Option<Table>,
-    place: Option<Place>,
+    place: Option<Position>,
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
@@ -180,7 +180,7 @@ impl TryFrom<Said> for Preset {
     fn try_from(said: Said) -> Result<Self, String> {
         said.check()?;
         let (shape, own) = (said.shape()?, said.own()?);
-        let place = said.place.unwrap_or(Place::After(1));
+        let place = said.place.unwrap_or(Position::After(1));
         // `check` has seen to it that what a kind needs is there.
         let text = |value: Option<String>| value.unwrap_or_default();
         let kind = match said.kind {
@@ -221,7 +221,7 @@ impl TryFrom<Said> for Preset {
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for Position {
     fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let said = toml::Value::deserialize(from)?;
         let count = said
@@ -343,7 +343,7 @@ mod tests {
         let preset: Preset = toml::from_str("kind = 'flag'\nflag = '--mcp'").unwrap();
         let Kind::Flag {
             shape,
-            place: Place::After(1),
+            place: Position::After(1),
             ..
         } = preset.kind
         else {

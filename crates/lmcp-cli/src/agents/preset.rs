@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use toml::Table;
 
-use super::said::Said;
+use super::preset_toml::Said;
 
 /// How a program takes an MCP server.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,14 +23,14 @@ pub(super) enum Kind {
     /// A file of its own that a flag names.
     Flag {
         flag: String,
-        place: Place,
+        place: Position,
         shape: Shape,
     },
     /// Words that change single settings.
     Override {
         words: Vec<String>,
         format: Format,
-        place: Place,
+        place: Position,
         own: Option<OwnFile>,
     },
     /// A variable that holds a configuration.
@@ -85,7 +85,7 @@ pub(super) enum Format {
 
 /// Where words go on the command line.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Position {
     /// Behind so many words, the command being the first.
     After(usize),
     /// Behind all of them, but before a `--`.

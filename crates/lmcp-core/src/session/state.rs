@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, oneshot};
 use crate::{random, subscribe::Listener};
 
 /// What a client said to a question.
-type Answer = Result<Box<RawValue>, NoAnswer>;
+type ClientAnswer = Result<Box<RawValue>, NoAnswer>;
 
 /// Why a question has no answer.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum NoAnswer {
 }
 
 /// Questions that wait for an answer, and what the client wished for.
-pub struct Live {
+pub struct SessionState {
     /// The id of the next question.
     next: AtomicI64,
     questions: Mutex<HashMap<i64, Waiting>>,
@@ -49,7 +49,7 @@ pub(crate) type Folders = OnceCell<Box<[PathBuf]>>;
 struct Waiting {
     /// The request in which it was asked.
     request: RequestId,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<ClientAnswer>,
 }
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ struct Wishes {
     listener: Option<Arc<Listener>>,
 }
 
-impl Default for Live {
+impl Default for SessionState {
     fn default() -> Self {
         // Begins anywhere, so that an answer to a question of an earlier life meets none of this one.
         let [a, b, c, d, ..] = random::bytes::<8>();
@@ -73,7 +73,7 @@ impl Default for Live {
     }
 }
 
-impl Live {
+impl SessionState {
     /// Hands a client's answer to whoever waits for it. `false`: nobody does.
     pub fn answer(&self, id: Option<&RequestId>, outcome: Result<&RawValue, RpcError>) -> bool {
         let Some(RequestId::Number(id)) = id else {
@@ -185,9 +185,9 @@ impl Live {
     }
 }
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for SessionState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live")
+        f.debug_struct("SessionState")
             .field("questions", &self.lock().len())
             .finish_non_exhaustive()
     }
@@ -195,7 +195,7 @@ impl std::fmt::Debug for Live {
 
 /// A call that waits for answers.
 #[derive(Debug)]
-pub(crate) struct Waits(Arc<Live>);
+pub(crate) struct Waits(Arc<SessionState>);
 
 impl Drop for Waits {
     fn drop(&mut self) {
@@ -207,8 +207,8 @@ impl Drop for Waits {
 #[derive(Debug)]
 pub(crate) struct Question {
     id: i64,
-    answered: oneshot::Receiver<Answer>,
-    live: Arc<Live>,
+    answered: oneshot::Receiver<ClientAnswer>,
+    live: Arc<SessionState>,
 }
 
 impl Question {
@@ -227,13 +227,13 @@ impl Question {
         }
     }
 
-    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<ClientAnswer> {
         let gone = |_| NoAnswer::Error(RpcError::internal("the session has ended"));
         let answered = Pin::new(&mut self.answered).poll(cx);
         answered.map(|answered| answered.map_err(gone)?)
     }
 
-    pub(crate) async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> ClientAnswer {
         poll_fn(|cx| self.poll_answer(cx)).await
     }
 }
@@ -255,7 +255,7 @@ pub struct Ask {
 #[derive(Debug)]
 pub(crate) struct Asked {
     id: i64,
-    live: Arc<Live>,
+    live: Arc<SessionState>,
 }
 
 impl Ask {
