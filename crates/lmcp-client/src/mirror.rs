@@ -3,29 +3,18 @@
 //!
 //! The specification has clients leave out tools whose annotations break its rules, so those are cut from the lists.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use bytes::Bytes;
+use lmcp_schema::{HeaderParam, header_params};
 use lmcp_wire::header;
 use memchr::memmem;
 use serde::Deserialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 /// What is known of a server's tools: only of those that have something to repeat.
 #[derive(Debug, Default)]
-pub(crate) struct Mirrors(HashMap<String, Vec<Param>>);
-
-/// An argument that is repeated.
-#[derive(Debug, PartialEq, Eq)]
-struct Param {
-    /// Keys from the root of the arguments to the value.
-    path: Vec<String>,
-    /// The whole name of the header.
-    header: String,
-}
-
-/// An annotation stands where it may not, or says what it may not.
-struct Invalid;
+pub(crate) struct Mirrors(HashMap<String, Box<[HeaderParam]>>);
 
 #[derive(Deserialize)]
 struct Answer<'a> {
@@ -81,16 +70,14 @@ impl Mirrors {
         let Ok(arguments) = serde_json::from_str::<Value>(arguments.get()) else {
             return Vec::new();
         };
-        let value_of = |param: &Param| {
-            let mut path = param.path.iter();
-            let value = path.try_fold(&arguments, |value, key| value.get(key))?;
-            let text = match value {
+        let value_of = |param: &HeaderParam| {
+            let text = match param.value_in(&arguments)? {
                 Value::String(text) => text.clone(),
-                Value::Bool(_) | Value::Number(_) => value.to_string(),
-                // Nothing is repeated as nothing; the rest is for the schema to refuse.
+                value @ (Value::Bool(_) | Value::Number(_)) => value.to_string(),
+                // The schema refuses the rest.
                 Value::Null | Value::Array(_) | Value::Object(_) => return None,
             };
-            Some((param.header.clone(), text))
+            Some((header::param(&param.name), text))
         };
         params.iter().filter_map(value_of).collect()
     }
@@ -102,81 +89,14 @@ impl Mirrors {
             return true;
         };
         self.0.remove(&name);
-        let mut params = Vec::new();
-        if walk(&input_schema, Some(&mut Vec::new()), &mut params).is_err() {
+        let Ok(params) = header_params(&input_schema) else {
             return false;
-        }
-        let mut names = HashSet::new();
-        if !params.iter().all(|param| names.insert(&*param.header)) {
-            return false;
-        }
+        };
         let has_room = self.0.len() < MOST_TOOLS && params.len() <= MOST_PARAMS;
         if !params.is_empty() && has_room {
             self.0.insert(name, params);
         }
         true
-    }
-}
-
-/// Looks for annotations. `path` is `None` where a value would be reached through anything but `properties`.
-fn walk(
-    schema: &Value,
-    mut path: Option<&mut Vec<String>>,
-    found: &mut Vec<Param>,
-) -> Result<(), Invalid> {
-    let Value::Object(schema) = schema else {
-        return Ok(());
-    };
-    if let Some(value) = schema.get(KEYWORD) {
-        found.push(param(schema, value, path.as_deref())?);
-    }
-    for (keyword, value) in schema {
-        match (&**keyword, value) {
-            // These hold values, not schemas.
-            (KEYWORD | "default" | "const" | "enum" | "examples", _) => {}
-            ("properties", Value::Object(properties)) => {
-                for (name, property) in properties {
-                    match &mut path {
-                        Some(path) => {
-                            path.push(name.clone());
-                            walk(property, Some(path), found)?;
-                            path.pop();
-                        }
-                        None => walk(property, None, found)?,
-                    }
-                }
-            }
-            (
-                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
-                Value::Object(schemas),
-            ) => schemas
-                .values()
-                .try_for_each(|schema| walk(schema, None, found))?,
-            (_, Value::Array(schemas)) => {
-                schemas
-                    .iter()
-                    .try_for_each(|schema| walk(schema, None, found))?;
-            }
-            (_, schema) => walk(schema, None, found)?,
-        }
-    }
-    Ok(())
-}
-
-fn param(
-    schema: &Map<String, Value>,
-    value: &Value,
-    path: Option<&Vec<String>>,
-) -> Result<Param, Invalid> {
-    let kind = schema.get("type").and_then(Value::as_str);
-    let is_simple = matches!(kind, Some("string" | "integer" | "boolean"));
-    let name = value.as_str().filter(|name| header::is_token(name));
-    match (name, path) {
-        (Some(name), Some(path)) if is_simple && !path.is_empty() => Ok(Param {
-            path: path.clone(),
-            header: format!("{}{}", header::PARAM_PREFIX, name.to_ascii_lowercase()),
-        }),
-        _ => Err(Invalid),
     }
 }
 

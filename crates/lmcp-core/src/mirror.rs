@@ -26,16 +26,8 @@ pub(crate) fn check_params(
     arguments: &Value,
 ) -> Result<(), RpcError> {
     for param in mirrored {
-        let name = format!(
-            "{}{}",
-            header::PARAM_PREFIX,
-            param.name.to_ascii_lowercase()
-        );
-        let value = param
-            .path
-            .iter()
-            .try_fold(arguments, |value, key| value.get(key))
-            .filter(|value| !value.is_null());
+        let name = header::param(&param.name);
+        let value = param.value_in(arguments);
         // What cannot be mirrored at all is for the schema to refuse, in words a model can act on.
         if value.is_some_and(|value| value.is_array() || value.is_object()) {
             continue;

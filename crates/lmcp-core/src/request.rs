@@ -3,7 +3,7 @@
 use std::{any::Any, borrow::Cow, num::NonZeroU32, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use lmcp_schema::Schema;
+use lmcp_schema::header_params;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
     RpcError, jsonrpc, method::request, params::Params, task,
@@ -223,7 +223,7 @@ impl Request {
             return Ok(());
         };
         // A schema whose annotations break the rules asks for nothing.
-        let Ok(mirrored) = Schema::header_params_of(schema) else {
+        let Ok(mirrored) = header_params(schema) else {
             return Ok(());
         };
         let arguments = self.arguments().and_then(|json| decode(json).ok());

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::{
     error::SchemaError,
-    header::{HeaderParam, Headers},
     node::{Check, Node, NodeId},
     pointer::{self, Reference},
     text,
@@ -20,9 +19,6 @@ pub(crate) enum Dialect {
     Draft7,
     Draft2020,
 }
-
-/// The nodes of a schema, and the arguments it mirrors into headers.
-pub(crate) type Compiled = (Box<[Node]>, Box<[HeaderParam]>);
 
 /// The state of compiling one document.
 #[derive(Debug)]
@@ -38,10 +34,8 @@ pub(crate) struct Compiler<'a> {
     refs: Vec<(String, &'a str)>,
     /// Pointer of the schema being read.
     pub(crate) at: String,
-    /// Keys that lead to the value this schema describes, while they are all `properties`.
-    keys: Option<Vec<String>>,
     /// Only the arguments of a tool are mirrored into headers.
-    headers: Option<Headers>,
+    pub(crate) has_headers: bool,
     depth: usize,
 }
 
@@ -55,27 +49,25 @@ impl<'a> Compiler<'a> {
             anchors: BTreeMap::new(),
             refs: Vec::new(),
             at: String::new(),
-            keys: Some(Vec::new()),
-            headers: None,
+            has_headers: false,
             depth: 0,
         })
     }
 
     pub(crate) fn for_input(root: &'a Value) -> Result<Self, SchemaError> {
         Ok(Self {
-            headers: Some(Headers::default()),
+            has_headers: true,
             ..Self::for_any(root)?
         })
     }
 
-    pub(crate) fn run(mut self) -> Result<Compiled, SchemaError> {
+    pub(crate) fn run(mut self) -> Result<Box<[Node]>, SchemaError> {
         self.schema(self.root)?;
         let mut targets = Vec::new();
         // A reference may lead to a place no keyword leads to, which then is read as a schema and may add references.
         while let Some((at, reference)) = self.refs.get(targets.len()) {
             let (pointer, value) = self.resolve(at, reference)?;
             self.at = pointer;
-            self.keys = None;
             targets.push(self.schema(value)?);
         }
         for check in self.nodes.iter_mut().flatten() {
@@ -84,7 +76,7 @@ impl<'a> Compiler<'a> {
             }
         }
         self.refuse_loops()?;
-        Ok((self.nodes.into(), self.headers.unwrap_or_default().0.into()))
+        Ok(self.nodes.into())
     }
 
     /// Compiles the value at `tokens` below the current schema.
@@ -97,20 +89,11 @@ impl<'a> Compiler<'a> {
         for token in tokens {
             pointer::push(&mut self.at, token);
         }
-        let keys = self.keys.take();
-        if let (["properties", key], Some(keys)) = (tokens, &keys) {
-            self.keys = Some(keys.iter().cloned().chain([(*key).to_owned()]).collect());
-        }
         self.depth += 1;
         let node = self.schema(value)?;
         self.depth -= 1;
-        self.keys = keys;
         self.at.truncate(length);
         Ok(node)
-    }
-
-    pub(crate) fn has_headers(&self) -> bool {
-        self.headers.is_some()
     }
 
     pub(crate) fn reference(&mut self, text: &'a str) -> Check {
@@ -151,12 +134,7 @@ impl<'a> Compiler<'a> {
         match value {
             Value::Bool(true) => {}
             Value::Bool(false) => checks.push(Check::Never),
-            Value::Object(object) => {
-                if let Some(headers) = &mut self.headers {
-                    headers.visit(&self.at, object, self.keys.as_deref())?;
-                }
-                self.keywords(object, node, &mut checks)?;
-            }
+            Value::Object(object) => self.keywords(object, node, &mut checks)?,
             Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 let found = text::shown(value);
                 return self.refuse(

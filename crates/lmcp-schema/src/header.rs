@@ -1,8 +1,10 @@
 //! `x-mcp-header`: which arguments HTTP clients mirror into headers (`server/tools` of the specification).
+//!
+//! Servers and clients read the annotation here, so that a client cuts from a list exactly what a server of ours refuses.
 
 use serde_json::Value;
 
-use crate::{error::SchemaError, node::ScalarCheck, read::Object, text};
+use crate::{error::SchemaError, node::ScalarCheck, pointer, read::Object, text};
 
 /// An argument that is mirrored into the header `Mcp-Param-{name}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,67 +16,125 @@ pub struct HeaderParam {
     pub name: String,
 }
 
-/// The annotations seen so far in one schema.
-#[derive(Debug, Default)]
-pub(crate) struct Headers(pub(crate) Vec<HeaderParam>);
+impl HeaderParam {
+    /// The value to mirror. `None`: it is absent or null, and the header is left out.
+    pub fn value_in<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let value = self
+            .path
+            .iter()
+            .try_fold(arguments, |value, key| value.get(key))?;
+        (!value.is_null()).then_some(value)
+    }
+}
 
-impl Headers {
-    /// Takes the annotation of a property, if it has one. `keys` is `None` where a value of the arguments would be
-    /// reached through anything but `properties`.
-    pub(crate) fn visit(
-        &mut self,
-        at: &str,
-        schema: &Object,
-        keys: Option<&[String]>,
-    ) -> Result<(), SchemaError> {
-        let Some(value) = schema.get(KEYWORD) else {
+/// The annotations of an `inputSchema`, whoever wrote it. Nothing else of the schema is checked.
+///
+/// # Errors
+/// An annotation stands where no client may follow it, or its name or the type of its property is not allowed.
+pub fn header_params(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> {
+    let mut walk = Walk::default();
+    walk.schema(schema, Some(&[]))?;
+    Ok(walk.found.into())
+}
+
+#[derive(Default)]
+struct Walk {
+    /// Pointer of the schema that is looked at.
+    at: String,
+    found: Vec<HeaderParam>,
+}
+
+impl Walk {
+    /// Takes the annotations of a schema and of all schemas in it. `keys` lead to the value that the schema describes;
+    /// they are `None` where anything but `properties` leads to that value.
+    fn schema(&mut self, schema: &Value, keys: Option<&[String]>) -> Result<(), SchemaError> {
+        let Value::Object(schema) = schema else {
             return Ok(());
         };
-        let refuse = |rule: String| Err(SchemaError::new(format!("{at}/{KEYWORD}"), rule));
+        if let Some(value) = schema.get(KEYWORD) {
+            let param = self.param(schema, value, keys)?;
+            self.found.push(param);
+        }
+        for (keyword, value) in schema {
+            match (&**keyword, value) {
+                // The values of these keywords are no schemas.
+                (KEYWORD | "default" | "const" | "enum" | "examples", _) => {}
+                ("properties", Value::Object(properties)) => {
+                    for (name, property) in properties {
+                        let keys = keys.map(|keys| [keys, std::slice::from_ref(name)].concat());
+                        self.child(&[keyword, name], property, keys.as_deref())?;
+                    }
+                }
+                (
+                    "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                    Value::Object(schemas),
+                ) => {
+                    for (name, schema) in schemas {
+                        self.child(&[keyword, name], schema, None)?;
+                    }
+                }
+                (_, Value::Array(schemas)) => {
+                    for (index, schema) in schemas.iter().enumerate() {
+                        self.child(&[keyword, &index.to_string()], schema, None)?;
+                    }
+                }
+                // Under a word that nobody knows there may be a schema that a `$ref` leads to.
+                (_, schema) => self.child(&[keyword], schema, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn child(
+        &mut self,
+        tokens: &[&str],
+        schema: &Value,
+        keys: Option<&[String]>,
+    ) -> Result<(), SchemaError> {
+        let length = self.at.len();
+        for token in tokens {
+            pointer::push(&mut self.at, token);
+        }
+        self.schema(schema, keys)?;
+        self.at.truncate(length);
+        Ok(())
+    }
+
+    /// Reads one annotation.
+    fn param(
+        &self,
+        schema: &Object,
+        value: &Value,
+        keys: Option<&[String]>,
+    ) -> Result<HeaderParam, SchemaError> {
+        let refuse = |rule: &str| Err(SchemaError::new(format!("{}/{KEYWORD}", self.at), rule));
         let shown = text::shown(value);
         let Some(name) = value.as_str().filter(|name| is_token(name)) else {
-            return refuse(format!(
+            return refuse(&format!(
                 "{shown} is no header name: letters, digits and !#$%&'*+-.^_`|~ are allowed"
             ));
         };
         let Some(path @ [_, ..]) = keys else {
             return refuse(
-                "only a property reached through `properties` alone can be mirrored into a header"
-                    .to_owned(),
+                "only a property reached through `properties` alone can be mirrored into a header",
             );
         };
-        if !matches!(
-            schema.get("type").and_then(Value::as_str),
-            Some("string" | "integer" | "boolean")
-        ) {
+        let kind = schema.get("type").and_then(Value::as_str);
+        if !matches!(kind, Some("string" | "integer" | "boolean")) {
             return refuse(
-                "only a property of type string, integer or boolean can be mirrored into a header"
-                    .to_owned(),
+                "only a property of type string, integer or boolean can be mirrored into a header",
             );
         }
-        if self
-            .0
-            .iter()
-            .any(|other| other.name.eq_ignore_ascii_case(name))
-        {
-            return refuse(format!(
+        let mut others = self.found.iter();
+        if others.any(|other| other.name.eq_ignore_ascii_case(name)) {
+            return refuse(&format!(
                 "{shown} names a header twice; case makes no difference"
             ));
         }
-        self.0.push(HeaderParam {
+        Ok(HeaderParam {
             path: path.to_vec(),
             name: name.to_owned(),
-        });
-        Ok(())
-    }
-}
-
-/// Is there an annotation anywhere, or what looks like one?
-pub(crate) fn occurs(value: &Value) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(occurs),
-        Value::Object(object) => object.contains_key(KEYWORD) || object.values().any(occurs),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        })
     }
 }
 
@@ -132,6 +192,20 @@ mod tests {
         );
         assert!(schema.is_valid(&json!({ "deep": { "n": 9_007_199_254_740_991_u64 } })));
         assert!(!schema.is_valid(&json!({ "deep": { "n": 9_007_199_254_740_992_u64 } })));
+    }
+
+    #[test]
+    fn a_schema_that_does_not_compile_is_read_all_the_same() {
+        let schema = json!({ "type": "string", "$ref": "https://example.com", "properties": {
+            "a": { "type": "string", "x-mcp-header": "A", "default": { "x-mcp-header": 5 } },
+        }});
+        assert!(Schema::compile(schema.clone()).is_err());
+        let params = header_params(&schema).unwrap();
+        assert_eq!(params[0].path, ["a"]);
+        assert_eq!(params[0].value_in(&json!({ "a": "x" })), Some(&json!("x")));
+        assert_eq!(params[0].value_in(&json!({ "a": null })), None);
+        let hidden = json!({ "x-own": { "a": { "type": "string", "x-mcp-header": "A" } } });
+        assert!(header_params(&hidden).is_err());
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl<'a> Compiler<'a> {
                 format!("expected a number above 0, found {step}"),
             );
         }
-        if self.has_headers() && header::is_mirrored_integer(object) {
+        if self.has_headers && header::is_mirrored_integer(object) {
             checks.extend(header::mirrored_range().map(Check::Scalar));
         }
         if let Some(pattern) = self.string(object, "pattern")? {

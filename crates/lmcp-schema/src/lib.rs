@@ -55,7 +55,7 @@ mod text;
 mod validate;
 
 pub use error::SchemaError;
-pub use header::HeaderParam;
+pub use header::{HeaderParam, header_params};
 pub use mend::Aliases;
 pub use mismatch::{Mismatch, Mismatches};
 pub use nearest::{is_same, nearest};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     compile::Compiler,
     error::SchemaError,
-    header::{self, HeaderParam},
+    header::{HeaderParam, header_params},
     mismatch::Mismatches,
     node::{Node, ROOT},
     text,
@@ -26,7 +26,7 @@ impl Schema {
     /// # Errors
     /// The first place that is malformed, does not resolve, or uses what this crate does not enforce.
     pub fn compile(schema: Value) -> Result<Self, SchemaError> {
-        let (nodes, _) = Compiler::for_any(&schema)?.run()?;
+        let nodes = Compiler::for_any(&schema)?.run()?;
         Ok(Self {
             value: schema,
             nodes,
@@ -40,11 +40,11 @@ impl Schema {
     /// As [`Schema::compile`], and the rules above.
     pub fn compile_input(schema: Value) -> Result<Self, SchemaError> {
         input_root(&schema)?;
-        let (nodes, header_params) = Compiler::for_input(&schema)?.run()?;
+        let nodes = Compiler::for_input(&schema)?.run()?;
         Ok(Self {
+            header_params: header_params(&schema)?,
             value: schema,
             nodes,
-            header_params,
         })
     }
 
@@ -57,11 +57,7 @@ impl Schema {
     /// [`normalise_input`]: crate::normalise_input
     pub fn header_params_of(schema: &Value) -> Result<Box<[HeaderParam]>, SchemaError> {
         input_root(schema)?;
-        if header::occurs(schema) {
-            Ok(Compiler::for_input(schema)?.run()?.1)
-        } else {
-            Ok(Box::default())
-        }
+        header_params(schema)
     }
 
     /// The schema as it was given.

@@ -18,7 +18,7 @@ pub const SESSION_ID: &str = "mcp-session-id";
 /// Header naming the last event of a stream that broke off. Older revisions.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 /// Prefix of the headers that mirror tool arguments.
-pub const PARAM_PREFIX: &str = "mcp-param-";
+const PARAM_PREFIX: &str = "mcp-param-";
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
@@ -59,12 +59,9 @@ pub fn bearer(value: &str) -> Option<&str> {
     is_token.then_some(token)
 }
 
-/// Is this a header name's tail that a client may build from `x-mcp-header`?
-pub fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+/// The header that mirrors the argument with this annotation, `x-mcp-header`.
+pub fn param(annotation: &str) -> String {
+    format!("{PARAM_PREFIX}{}", annotation.to_ascii_lowercase())
 }
 
 fn sentinel(value: &str) -> Option<&str> {
