@@ -1,7 +1,7 @@
 //! What a server says: which requests it answers, and what of it must be known here.
 
 use bytes::Bytes;
-use lmcp_wire::{RequestId, RpcError, jsonrpc};
+use lmcp_wire::{RequestId, RpcError, framing::join_lines, jsonrpc};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
@@ -50,11 +50,7 @@ pub(crate) fn one_line(message: &Bytes) -> Bytes {
         return message;
     }
     let mut line = Vec::from(message);
-    for byte in &mut line {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
-    }
+    join_lines(&mut line);
     line.into()
 }
 

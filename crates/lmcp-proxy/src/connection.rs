@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lmcp_wire::framing::{Frame, Framer};
 use rustix::{
     buffer::spare_capacity,
     event::{PollFd, PollFlags},
@@ -12,15 +13,11 @@ use rustix::{
     net::{SendFlags, Shutdown, send, shutdown},
 };
 
-use crate::{
-    limits::Limits,
-    lines::{Frame, Lines},
-    outbox::Outbox,
-};
+use crate::{limits::Limits, outbox::Outbox};
 
 pub(crate) struct Connection {
     socket: OwnedFd,
-    lines: Lines,
+    lines: Framer,
     pub(crate) out: Outbox,
     /// From when on it was there.
     pub(crate) since: Instant,
@@ -39,7 +36,7 @@ impl Connection {
     pub(crate) fn new(socket: OwnedFd, now: Instant, limits: &Limits) -> Self {
         Self {
             socket,
-            lines: Lines::new(limits.line_bytes),
+            lines: Framer::new(limits.line_bytes),
             out: Outbox::default(),
             since: now,
             welcome_by: None,
@@ -59,11 +56,11 @@ impl Connection {
         // A server that was killed may have been in the middle of a line.
         let is_whole = |frame: &Frame| match frame {
             // The beginning of a number is a number, too.
-            Frame::Line(line) => {
+            Ok(line) => {
                 matches!(line.trim_ascii_end(), [.., b'}' | b']'])
                     && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
             }
-            Frame::TooLong { .. } => false,
+            Err(_) => false,
         };
         self.lines.last_frame().filter(is_whole)
     }

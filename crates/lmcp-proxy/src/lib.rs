@@ -12,13 +12,12 @@
 //! | `url.rs`, `watch.rs` | the one between stdio and a URL |
 //! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
 //! | `notes.rs` | what people are told |
-//! | `lines.rs`, `outbox.rs`, `limits.rs` | bytes into lines and back, in bounded memory |
+//! | `outbox.rs`, `limits.rs` | lines into bytes, in bounded memory |
 
 mod attach;
 mod connection;
 mod identity;
 mod limits;
-mod lines;
 mod notes;
 mod outbox;
 mod relay;

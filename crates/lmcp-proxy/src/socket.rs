@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lmcp_wire::{Incoming, RpcError, error::INTERNAL_ERROR, greeting::Welcome};
+use lmcp_wire::{Incoming, RpcError, error::INTERNAL_ERROR, framing::Frame, greeting::Welcome};
 use rustix::event::{PollFlags, Timespec, poll};
 
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     attach::Miss,
     connection::Connection,
     limits::Limits,
-    lines::Frame,
     notes::Notes,
     relay::{Output, Relay},
     stdio::Client,
@@ -83,8 +82,8 @@ impl<'a> Driver<'a> {
             return false;
         }
         match self.client.next_frame() {
-            Some(Frame::Line(line)) => self.relay.client_line(line, Instant::now()),
-            Some(Frame::TooLong { head, tail }) => self.relay.client_long_line(&head, &tail),
+            Some(Ok(line)) => self.relay.client_line(line, Instant::now()),
+            Some(Err(long)) => self.relay.client_long_line(&long.head, &long.tail),
             None if self.client.has_ended => {
                 self.relay.client_eof();
                 self.carry_out();
@@ -111,10 +110,10 @@ impl<'a> Driver<'a> {
         }
         match server.next_frame() {
             Some(frame) if server.welcome_by.is_some() => self.hear_welcome(frame),
-            Some(Frame::Line(line)) => self.relay.server_line(line, Instant::now()),
-            Some(Frame::TooLong { head, tail }) => {
-                self.relay.server_long_line(&head, &tail, Instant::now())
-            }
+            Some(Ok(line)) => self.relay.server_line(line, Instant::now()),
+            Some(Err(long)) => self
+                .relay
+                .server_long_line(&long.head, &long.tail, Instant::now()),
             None if server.has_ended => self.lose(),
             None if server
                 .deaf_until
@@ -133,7 +132,7 @@ impl<'a> Driver<'a> {
 
     /// The first line of a server that was told who we are.
     fn hear_welcome(&mut self, frame: Frame) {
-        let (Frame::Line(line), Link::On(server)) = (frame, &mut self.link) else {
+        let (Ok(line), Link::On(server)) = (frame, &mut self.link) else {
             return self.miss("it does not say whether we are welcome");
         };
         if serde_json::from_slice::<Welcome>(&line).is_ok() {

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use lmcp_wire::framing::{Frame, Framer};
 use rustix::{
     buffer::spare_capacity,
     event::{PollFd, PollFlags, Timespec, poll},
@@ -14,14 +15,10 @@ use rustix::{
     stdio::{stderr, stdin, stdout},
 };
 
-use crate::{
-    limits::Limits,
-    lines::{Frame, Lines},
-    outbox::Outbox,
-};
+use crate::{limits::Limits, outbox::Outbox};
 
 pub(crate) struct Client {
-    pub(crate) lines: Lines,
+    pub(crate) lines: Framer,
     pub(crate) out: Outbox,
     /// Nothing more comes from it.
     pub(crate) has_ended: bool,
@@ -40,7 +37,7 @@ impl Client {
         let is_socket = fstat(stdout())
             .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket);
         Self {
-            lines: Lines::new(limits.line_bytes),
+            lines: Framer::new(limits.line_bytes),
             out: Outbox::default(),
             has_ended: false,
             has_hung_up: false,

@@ -20,7 +20,6 @@ use tokio::{
 use crate::{
     Ending,
     limits::Limits,
-    lines::Frame,
     notes::Notes,
     relay::{Output, Relay},
     socket::back_off,
@@ -150,8 +149,8 @@ impl<'a> Driver<'a> {
             return false;
         }
         match self.client.next_frame() {
-            Some(Frame::Line(line)) => self.relay.client_line(line, Instant::now()),
-            Some(Frame::TooLong { head, tail }) => self.relay.client_long_line(&head, &tail),
+            Some(Ok(line)) => self.relay.client_line(line, Instant::now()),
+            Some(Err(long)) => self.relay.client_long_line(&long.head, &long.tail),
             None if self.client.has_ended => {
                 self.relay.client_eof();
                 self.is_told = true;

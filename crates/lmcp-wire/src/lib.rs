@@ -6,6 +6,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | [`jsonrpc`], [`members`] | the envelope: parse one message, write one message; members that nobody need understand |
+//! | [`framing`] | one message a line: bytes cut into lines |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
@@ -22,6 +23,7 @@ pub mod content;
 pub mod discover;
 pub mod elicit;
 pub mod error;
+pub mod framing;
 pub mod greeting;
 pub mod header;
 pub mod input;

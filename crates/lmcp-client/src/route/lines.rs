@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf as _, Bytes, BytesMut};
-use memchr::memchr;
+use bytes::{Bytes, BytesMut};
+use lmcp_wire::framing::{Framer, join_lines};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::timeout,
@@ -26,9 +26,7 @@ pub(super) struct Lines {
     /// `None` once it is closed, or nobody reads there any more.
     writer: Option<Writer>,
     /// Read, and not yet a line.
-    input: BytesMut,
-    /// As much of the input is known to have no end of a line.
-    scanned: usize,
+    input: Framer,
     /// To be written, each with its end; of the first some may be written.
     queue: VecDeque<Bytes>,
     queue_bytes: usize,
@@ -54,8 +52,7 @@ impl Lines {
         Self {
             reader: Some(Box::pin(reader)),
             writer: Some(Box::pin(writer)),
-            input: BytesMut::new(),
-            scanned: 0,
+            input: Framer::new(MOST_LINE),
             queue: VecDeque::new(),
             queue_bytes: 0,
             written: 0,
@@ -67,13 +64,7 @@ impl Lines {
     pub(super) fn send(&mut self, line: &[u8]) {
         let mut whole = BytesMut::with_capacity(line.len() + 1);
         whole.extend_from_slice(line);
-        // A line break between the tokens of a message is a space like any other.
-        for byte in whole
-            .iter_mut()
-            .filter(|byte| matches!(**byte, b'\n' | b'\r'))
-        {
-            *byte = b' ';
-        }
+        join_lines(&mut whole);
         whole.extend_from_slice(b"\n");
         self.queue_bytes += whole.len();
         self.queue.push_back(whole.freeze());
@@ -112,11 +103,13 @@ impl Lines {
             return Poll::Ready(Output::Room);
         }
         loop {
-            if let Some(line) = self.take_line() {
-                return Poll::Ready(Output::Line(line));
-            }
-            if self.input.len() > MOST_LINE {
-                self.end(format!("sent a line of more than {MOST_LINE} bytes"));
+            match self.input.next_frame() {
+                Some(Ok(line)) => {
+                    let line = Bytes::from(line);
+                    return Poll::Ready(Output::Line(line.slice_ref(line.trim_ascii())));
+                }
+                None if !self.input.is_past_limit() => {}
+                _ => self.end(format!("sent a line of more than {MOST_LINE} bytes")),
             }
             let Some(reader) = &mut self.reader else {
                 return Poll::Ready(self.last_words());
@@ -128,7 +121,7 @@ impl Lines {
                 Poll::Ready(Ok(())) if read.filled().is_empty() => {
                     self.end("hung up".to_owned());
                 }
-                Poll::Ready(Ok(())) => self.input.extend_from_slice(read.filled()),
+                Poll::Ready(Ok(())) => self.input.buffer().extend_from_slice(read.filled()),
                 Poll::Ready(Err(err)) => self.end(format!("cannot be read: {err}")),
             }
         }
@@ -137,7 +130,7 @@ impl Lines {
     fn end(&mut self, why: String) {
         self.reader = None;
         self.writer = None;
-        self.input = BytesMut::new();
+        self.input = Framer::new(MOST_LINE);
         self.ended.get_or_insert(why);
     }
 
@@ -151,23 +144,6 @@ impl Lines {
                 Output::Unsent(line)
             }
             None => Output::Ended(self.ended.clone().unwrap_or_default()),
-        }
-    }
-
-    fn take_line(&mut self) -> Option<Bytes> {
-        loop {
-            let unseen = self.input.get(self.scanned..)?;
-            let Some(end) = memchr(b'\n', unseen) else {
-                self.scanned = self.input.len();
-                return None;
-            };
-            let line = self.input.split_to(self.scanned + end).freeze();
-            self.input.advance(1);
-            self.scanned = 0;
-            let line = line.slice_ref(line.trim_ascii());
-            if !line.is_empty() {
-                return Some(line);
-            }
         }
     }
 

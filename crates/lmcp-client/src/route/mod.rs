@@ -42,7 +42,7 @@ impl Route {
                 })?;
                 let (reader, writer) = stream.into_split();
                 let name = path.display().to_string();
-                Way::Socket(Lines::new(reader, writer), name)
+                Way::Socket(Box::new(Lines::new(reader, writer)), name)
             }
             Self::Command(command) => Way::Child(Box::new(command.start()?)),
         }))
@@ -75,7 +75,7 @@ pub struct Channel(Way);
 
 enum Way {
     Http(Box<Link>),
-    Socket(Lines, String),
+    Socket(Box<Lines>, String),
     Child(Box<Child>),
 }
 

@@ -8,9 +8,9 @@ use std::{
     },
 };
 
-use bytes::Buf as _;
 use lmcp_wire::{
     RpcError,
+    framing::{Frame, Framer},
     greeting::{Greeting, Welcome},
     jsonrpc,
 };
@@ -19,7 +19,6 @@ use tokio::{
     time::timeout,
 };
 
-use super::framing::{Frame, Framer};
 use crate::{
     authenticate::Authenticator,
     caller::Caller,
@@ -134,7 +133,7 @@ async fn greeting(
             if let Some(end) = end.filter(|end| *end <= GREETING_BYTES) {
                 let greeting = Greeting::parse(&buffer[..end]);
                 if greeting.is_some() {
-                    buffer.advance(end + 1);
+                    buffer.drain(..=end);
                 }
                 return Some(greeting);
             }
@@ -168,7 +167,7 @@ pub(super) async fn pass(
     let mut framer = Framer::new(GREETING_BYTES);
     let line = timeout(limits.header_wait, first_line(reader, &mut framer)).await;
     let admitted = match line {
-        Ok(Some(Frame::Line(line))) => match Greeting::parse(&line) {
+        Ok(Some(Ok(line))) => match Greeting::parse(&line) {
             Some(greeting) => {
                 greeted.store(true, Ordering::Relaxed);
                 let admitted = gate.admit(greeting.token(), &peer).await;
@@ -178,7 +177,7 @@ pub(super) async fn pass(
                 "the first line on this socket must say who calls: {\"lmcp_identity\": TOKEN}",
             )),
         },
-        Ok(Some(Frame::TooLong | Frame::NoRoom(_))) => Err(RpcError::invalid_request(format!(
+        Ok(Some(Err(_))) => Err(RpcError::invalid_request(format!(
             "a greeting has at most {GREETING_BYTES} bytes"
         ))),
         // It went away without a word: somebody looked whether the socket is alive.
@@ -215,7 +214,8 @@ async fn first_line(reader: &mut (impl AsyncRead + Unpin), framer: &mut Framer) 
         if let Some(frame) = framer.next_frame() {
             return Some(frame);
         }
-        if !matches!(reader.read_buf(framer.buffer()).await, Ok(1..)) {
+        let has_more = !framer.is_past_limit();
+        if !has_more || !matches!(reader.read_buf(framer.buffer()).await, Ok(1..)) {
             return framer.last_frame();
         }
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::Bytes;
+use lmcp_wire::framing::{self, Framer};
 
-use super::framing::{Frame, Framer};
 use crate::{
     budget::{Account, NoRoom, Reservation},
     limits::Limits,
@@ -12,6 +12,17 @@ use crate::{
 
 /// Up to this size a line is not counted while it is read: its connection has a buffer of that size anyway.
 const SMALL: usize = 16 << 10;
+
+/// One line, or the news that there is none.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// A line without its end; never blank.
+    Line(Bytes),
+    /// A line that went past the limit. The rest of it is skipped as it comes.
+    TooLong,
+    /// A line that callers left no memory for. The rest of it is skipped as it comes.
+    NoRoom(NoRoom),
+}
 
 /// The unread end of a connection.
 pub(super) struct Intake {
@@ -34,14 +45,20 @@ impl Intake {
     }
 
     /// Where to put what was read.
-    pub(super) fn buffer(&mut self) -> &mut BytesMut {
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.framer.buffer()
     }
 
     /// The next line that is whole. A large one holds the memory that was reserved for it.
     pub(super) fn next_frame(&mut self) -> Option<Frame> {
-        let frame = self.framer.next_frame()?;
-        Some(self.counted(frame))
+        let frame = self.framer.next_frame();
+        if frame.is_none() && self.framer.is_past_limit() {
+            // It is told before it ends.
+            self.framer.skip();
+            self.reserved = None;
+            return Some(Frame::TooLong);
+        }
+        frame.map(|frame| self.counted(frame))
     }
 
     /// Is another whole line there?
@@ -85,15 +102,16 @@ impl Intake {
         Frame::NoRoom(no_room)
     }
 
-    fn counted(&mut self, frame: Frame) -> Frame {
+    fn counted(&mut self, frame: framing::Frame) -> Frame {
         let reserved = self.reserved.take();
         match frame {
-            Frame::Line(line) if line.len() > SMALL => {
+            Ok(line) if line.len() > SMALL => {
                 let mut reserved = reserved.unwrap_or_else(|| self.account.take(line.len()));
                 reserved.shrink_to(line.len());
                 Frame::Line(reserved.hold(line))
             }
-            frame => frame,
+            Ok(line) => Frame::Line(line.into()),
+            Err(_) => Frame::TooLong,
         }
     }
 }

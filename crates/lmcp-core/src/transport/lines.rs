@@ -26,8 +26,8 @@ use tokio::{
 
 use super::{
     connections,
-    framing::Frame,
     in_flight::{InFlight, RequestPlace},
+    intake::Frame,
     outgoing::Outgoing,
 };
 use crate::{

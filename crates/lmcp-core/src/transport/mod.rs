@@ -1,7 +1,6 @@
 //! Where requests come from. All but HTTP share one connection loop over lines of JSON.
 
 pub mod connections;
-mod framing;
 mod gate;
 mod in_flight;
 mod intake;
@@ -12,7 +11,6 @@ mod stdio;
 mod streams;
 mod unix;
 
-pub use framing::{Frame, Framer};
 pub use gate::{Admitting, Gate};
 pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};

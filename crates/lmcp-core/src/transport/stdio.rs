@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use bytes::BufMut;
+use lmcp_wire::framing::Framer;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::fcntl_dupfd_cloexec,
@@ -24,8 +24,7 @@ use tokio::{
 };
 
 use super::{
-    framing::{Frame, Framer},
-    intake::Intake,
+    intake::{Frame, Intake},
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };
@@ -173,7 +172,7 @@ fn read(
         let buffer = intake.buffer();
         let start = buffer.len();
         let free = buffer.capacity() - start;
-        buffer.put_bytes(0, free.min(MOST_AT_ONCE));
+        buffer.resize(start + free.min(MOST_AT_ONCE), 0);
         let count = loop {
             match input.read(&mut buffer[start..]) {
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lmcp_wire::framing::Framer;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::watch,
@@ -10,8 +11,7 @@ use tokio::{
 
 use super::{
     connections,
-    framing::{Frame, Framer},
-    intake::Intake,
+    intake::{Frame, Intake},
     lines::{Connection, Lines},
     outgoing::Outgoing,
 };

@@ -1,0 +1,316 @@
+//! Messages as lines (`basic/transports`, stdio): cutting a stream of bytes into lines, in bounded memory.
+//!
+//! Servers, clients and the proxy read lines here. Reading and waiting is theirs.
+
+use memchr::{memchr, memchr2};
+
+/// A line without its end, never blank; or the ends of one that is past the limit.
+pub type Frame = Result<Vec<u8>, TooLong>;
+
+/// A line past the limit, which was skipped as it came. The id of its message stands at one of its ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TooLong {
+    /// How it began.
+    pub head: Vec<u8>,
+    /// How it ended.
+    pub tail: Vec<u8>,
+}
+
+/// Cuts bytes into lines.
+#[derive(Debug)]
+pub struct Framer {
+    buffer: Vec<u8>,
+    /// Where the next line begins, and up to where it is known not to end.
+    start: usize,
+    scanned: usize,
+    limit: usize,
+    skipping: Skipping,
+    /// No line has come yet.
+    is_first: bool,
+}
+
+/// What becomes of the line that has not ended.
+#[derive(Debug, Default)]
+enum Skipping {
+    #[default]
+    No,
+    /// It is past the limit, and began like this.
+    TooLong(Vec<u8>),
+    /// Nobody wants to hear of it.
+    Silently,
+}
+
+impl Framer {
+    /// Lines of at most this many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            scanned: 0,
+            limit,
+            skipping: Skipping::No,
+            is_first: true,
+        }
+    }
+
+    /// Another limit, from the next line on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Where to append what was read: there is room for a while. Before the first line nothing else stands there.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.buffer.shrink_to(ROOM);
+        } else {
+            self.buffer.drain(..self.start);
+        }
+        self.scanned -= self.start;
+        self.start = 0;
+        self.buffer.reserve(ROOM);
+        &mut self.buffer
+    }
+
+    /// The next line that is whole.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        loop {
+            let Some(end) = memchr(b'\n', self.unseen()) else {
+                self.scanned = self.buffer.len();
+                self.check_length();
+                return None;
+            };
+            let line = self.take(self.scanned + end);
+            let frame = self.frame(line);
+            if frame.is_some() {
+                return frame;
+            }
+        }
+    }
+
+    /// Is another whole line there?
+    pub fn has_frame(&self) -> bool {
+        memchr(b'\n', self.unseen()).is_some()
+    }
+
+    /// What stands after the last line end, when nothing more will come: a peer may forget the last one.
+    pub fn last_frame(&mut self) -> Option<Frame> {
+        let rest = self.take(self.buffer.len());
+        self.buffer = Vec::new();
+        (self.start, self.scanned) = (0, 0);
+        self.frame(rest)
+    }
+
+    /// How much of a line is there that has not ended, and is not skipped.
+    pub fn unfinished(&self) -> usize {
+        match self.skipping {
+            Skipping::No => self.buffer.len() - self.start,
+            Skipping::TooLong(_) | Skipping::Silently => 0,
+        }
+    }
+
+    /// Is the line that has not ended past the limit? [`TooLong`] comes when it ends.
+    pub fn is_past_limit(&self) -> bool {
+        matches!(self.skipping, Skipping::TooLong(_)) || self.unfinished() > self.limit
+    }
+
+    /// Throws away the line that has not ended, and the rest of it as it comes. No frame tells of it.
+    pub fn skip(&mut self) {
+        self.buffer = Vec::new();
+        (self.start, self.scanned) = (0, 0);
+        self.skipping = Skipping::Silently;
+    }
+
+    fn unseen(&self) -> &[u8] {
+        self.buffer.get(self.scanned..).unwrap_or_default()
+    }
+
+    /// Takes the line that ends there out of the buffer.
+    fn take(&mut self, end: usize) -> Vec<u8> {
+        let mut start = std::mem::replace(&mut self.start, self.buffer.len().min(end + 1));
+        self.scanned = self.start;
+        let has_mark = |line: &[u8]| line.starts_with(BYTE_ORDER_MARK);
+        if std::mem::take(&mut self.is_first) && self.buffer.get(start..end).is_some_and(has_mark) {
+            start += BYTE_ORDER_MARK.len();
+        }
+        if start == 0 && self.start == self.buffer.len() && end > ROOM {
+            // A long line that stands alone is not copied.
+            (self.start, self.scanned) = (0, 0);
+            let mut line = std::mem::take(&mut self.buffer);
+            line.truncate(end);
+            return line;
+        }
+        self.buffer.get(start..end).unwrap_or_default().to_vec()
+    }
+
+    /// What is told of a line that has ended.
+    fn frame(&mut self, line: Vec<u8>) -> Option<Frame> {
+        let head = match std::mem::take(&mut self.skipping) {
+            Skipping::Silently => return None,
+            Skipping::TooLong(head) => head,
+            Skipping::No if line.len() > self.limit => beginning(&line),
+            Skipping::No => return (!line.trim_ascii().is_empty()).then_some(Ok(line)),
+        };
+        let tail = ending(&line);
+        Some(Err(TooLong { head, tail }))
+    }
+
+    /// Lets go of a line that has outgrown the limit, but for its two ends.
+    fn check_length(&mut self) {
+        let line = self.buffer.get(self.start..).unwrap_or_default();
+        let head = match std::mem::take(&mut self.skipping) {
+            // Before both of its ends are there, there is nothing to let go of.
+            Skipping::No if line.len() <= self.limit.max(END) => return,
+            Skipping::No => beginning(line),
+            Skipping::TooLong(head) => head,
+            Skipping::Silently => return self.skip(),
+        };
+        self.buffer = ending(line);
+        (self.start, self.scanned) = (0, self.buffer.len());
+        self.skipping = Skipping::TooLong(head);
+    }
+}
+
+/// Makes one line of a message: between its tokens a line break is a space like any other.
+pub fn join_lines(message: &mut [u8]) {
+    let mut rest = message;
+    while let Some(at) = memchr2(b'\n', b'\r', rest) {
+        rest[at] = b' ';
+        rest = &mut rest[at + 1..];
+    }
+}
+
+fn beginning(line: &[u8]) -> Vec<u8> {
+    line.get(..line.len().min(END)).unwrap_or_default().to_vec()
+}
+
+fn ending(line: &[u8]) -> Vec<u8> {
+    let start = line.len().saturating_sub(END);
+    line.get(start..).unwrap_or_default().to_vec()
+}
+
+/// Room made for each read. A longer line grows the buffer up to the limit.
+const ROOM: usize = 16 << 10;
+
+/// What is kept of either end of a line that is too long.
+const END: usize = 2 << 10;
+
+/// The mark that some programs write before the first byte of a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(limit: usize, chunks: &[&str]) -> Vec<String> {
+        let mut framer = Framer::new(limit);
+        let mut frames = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let show = |frame: Frame| match frame {
+            Ok(line) => text(&line),
+            Err(TooLong { head, tail }) => format!("{}…{}", text(&head), text(&tail)),
+        };
+        for chunk in chunks {
+            framer.buffer().extend_from_slice(chunk.as_bytes());
+            while let Some(frame) = framer.next_frame() {
+                frames.push(show(frame));
+            }
+        }
+        frames.extend(framer.last_frame().map(show));
+        frames
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_first_line_is_skipped() {
+        assert_eq!(frames(9, &["\u{feff}a\n\u{feff}b\n"]), ["a", "\u{feff}b"]);
+        assert_eq!(frames(9, &["\u{feff}a"]), ["a"]);
+    }
+
+    #[test]
+    fn lines_are_cut_wherever_the_chunks_end() {
+        assert_eq!(frames(9, &["a\nb", "c\n\n \r\n", "d"]), ["a", "bc", "d"]);
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_told_when_it_ends_and_the_next_one_is_read() {
+        for chunks in [&["abcd", "efgh", "ij\nok\n"][..], &["abcdefghij\nok\n"]] {
+            let found = frames(3, chunks);
+            assert_eq!(found[1], "ok");
+            assert!(
+                found[0].starts_with("abcd") && found[0].ends_with("ij"),
+                "{}",
+                found[0]
+            );
+        }
+        assert_eq!(frames(3, &["abc\nabcd"]), ["abc", "abcd…abcd"]);
+    }
+
+    #[test]
+    fn whoever_does_not_wait_for_the_end_of_a_long_line_skips_it() {
+        let mut framer = Framer::new(3);
+        framer.buffer().extend_from_slice(b"ab");
+        assert_eq!((framer.next_frame(), framer.is_past_limit()), (None, false));
+        assert_eq!(framer.unfinished(), 2);
+        framer.buffer().extend_from_slice(b"cd");
+        assert_eq!((framer.next_frame(), framer.is_past_limit()), (None, true));
+        framer.skip();
+        framer.buffer().extend_from_slice(b"ef");
+        assert_eq!((framer.next_frame(), framer.is_past_limit()), (None, false));
+        assert_eq!(framer.unfinished(), 0);
+        framer.buffer().extend_from_slice(b"gh\nok\n");
+        assert_eq!(framer.next_frame(), Some(Ok(b"ok".to_vec())));
+    }
+
+    #[test]
+    fn after_the_last_piece_there_is_nothing() {
+        let mut framer = Framer::new(9);
+        framer.buffer().extend_from_slice(b"tail");
+        assert_eq!((framer.next_frame(), framer.has_frame()), (None, false));
+        assert_eq!(framer.last_frame(), Some(Ok(b"tail".to_vec())));
+        assert_eq!((framer.has_frame(), framer.next_frame()), (false, None));
+    }
+
+    #[test]
+    fn a_skipped_line_leaves_no_memory() {
+        let mut framer = Framer::new(1000);
+        for _ in 0..1000 {
+            framer.buffer().extend_from_slice(&[b'x'; 1000]);
+            assert_eq!(framer.next_frame(), None);
+        }
+        assert!(framer.buffer.capacity() < 64 << 10);
+    }
+
+    #[test]
+    fn a_long_line_is_handed_over_whole_and_keeps_no_memory() {
+        let mut framer = Framer::new(1 << 20);
+        let long = vec![b'x'; 300_000];
+        for part in long.chunks(10_000) {
+            framer.buffer().extend_from_slice(part);
+            assert_eq!(framer.next_frame(), None);
+        }
+        framer.buffer().extend_from_slice(b"\n");
+        assert_eq!(framer.next_frame(), Some(Ok(long)));
+        framer.buffer().extend_from_slice(b"next\n");
+        assert_eq!(framer.next_frame(), Some(Ok(b"next".to_vec())));
+        assert!(framer.buffer.capacity() < 64 << 10);
+    }
+
+    #[test]
+    fn a_message_of_several_lines_becomes_one() {
+        let mut message = b"{\r\n\"a\":1\n}".to_vec();
+        join_lines(&mut message);
+        assert_eq!(message, b"{  \"a\":1 }");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn where_the_chunks_end_does_not_matter(text in "[ab\n]{0,60}", cuts: [usize; 3], limit in 1..20_usize) {
+            let mut cuts = cuts.map(|cut| cut % (text.len() + 1));
+            cuts.sort_unstable();
+            let [a, b, c] = cuts;
+            let pieces = [&text[..a], &text[a..b], &text[b..c], &text[c..]];
+            assert_eq!(frames(limit, &pieces), frames(limit, &[&text]));
+        }
+    }
+}
