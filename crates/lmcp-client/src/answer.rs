@@ -1,9 +1,8 @@
 //! What a server says: which requests it answers, and what of it must be known here.
 
 use bytes::Bytes;
-use lmcp_wire::{RequestId, RpcError, framing::join_lines, jsonrpc};
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use lmcp_wire::{Envelope, RequestId, RpcError, envelope, framing::join_lines, jsonrpc};
+use serde::Deserialize;
 
 /// One message of the server.
 pub(crate) enum Said {
@@ -13,37 +12,17 @@ pub(crate) enum Said {
     Own,
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: Option<IgnoredAny>,
-    #[serde(default)]
-    result: Option<IgnoredAny>,
-    #[serde(default)]
-    error: Option<IgnoredAny>,
-}
-
 /// Reads one message. `None`: it is none.
 pub(crate) fn read(message: &[u8]) -> Option<Said> {
-    let text = std::str::from_utf8(message).ok()?;
-    if !text.trim_start().starts_with('{') {
-        return None;
+    match Envelope::read(message) {
+        Envelope::Request { .. } | Envelope::Notification { .. } => Some(Said::Own),
+        Envelope::Response { id, .. } | Envelope::Hollow { id } => Some(Said::Answer(Some(id))),
+        Envelope::Nameless => Some(Said::Answer(None)),
+        Envelope::Unreadable => None,
     }
-    let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
-    if envelope.method.is_some() {
-        return Some(Said::Own);
-    }
-    // `"result": null` counts as one: it is no message of MCP, but an answer all the same.
-    let id = envelope
-        .id
-        .and_then(|id| serde_json::from_str(id.get()).ok());
-    let is_answer = envelope.result.is_some() || envelope.error.is_some() || id.is_some();
-    is_answer.then_some(Said::Answer(id))
 }
 
-/// A message as one line: between its tokens a line break is a space like any other.
+/// A message as one line.
 pub(crate) fn one_line(message: &Bytes) -> Bytes {
     let message = message.slice_ref(message.trim_ascii());
     if memchr::memchr2(b'\n', b'\r', &message).is_none() {
@@ -67,17 +46,10 @@ pub(crate) fn messages(line: &Bytes) -> Vec<Bytes> {
 
 /// The revision that the answer to a handshake names. `None`: it is an error, or no answer.
 pub(crate) fn agreed_version(message: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Answer {
-        result: Agreed,
+    match Envelope::read(message) {
+        Envelope::Response { result, .. } => envelope::agreed_version(result?),
+        _ => None,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Agreed {
-        protocol_version: String,
-    }
-    let answer: Answer = serde_json::from_slice(message).ok()?;
-    Some(answer.result.protocol_version)
 }
 
 /// The error of a message, if it is one.

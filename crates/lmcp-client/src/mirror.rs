@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use lmcp_schema::{HeaderParam, header_params};
-use lmcp_wire::header;
+use lmcp_wire::{envelope::replace, header};
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -54,12 +54,8 @@ impl Mirrors {
             return line;
         }
         let left: Vec<_> = usable.into_iter().map(|tool| tool.get()).collect();
-        let start = result.tools.get().as_ptr().addr() - line.as_ptr().addr();
-        let (before, rest) = line.split_at(start);
-        let after = rest.get(result.tools.get().len()..).unwrap_or_default();
-        [before, b"[", left.join(",").as_bytes(), b"]", after]
-            .concat()
-            .into()
+        let left = format!("[{}]", left.join(","));
+        replace(&line, result.tools.get(), &left).into()
     }
 
     /// The headers of a call, by name, with their values as text.

@@ -151,19 +151,19 @@ struct PlainRequest<'a> {
 /// Anything else: read member by member, so that what is wrong can be named.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
-struct Envelope<'a> {
+pub(crate) struct Members<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
+    pub(crate) id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
+    pub(crate) method: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
+    pub(crate) params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
+    pub(crate) result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
+    pub(crate) error: Option<&'a RawValue>,
 }
 
 /// Keeps `null` apart from absence: `"id": null` is a mistake, no `id` is a notification.
@@ -257,13 +257,13 @@ impl<'a> Incoming<'a> {
             let (method, params) = (Cow::Borrowed(method), params.unwrap_or_default());
             return Ok(Self::Request { id, method, params });
         }
-        let envelope: Envelope<'a> =
+        let members: Members<'a> =
             serde_json::from_str(text).map_err(|err| nameless(unreadable(&err)))?;
-        envelope.classify()
+        members.classify()
     }
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> Members<'a> {
     fn classify(self) -> Result<Incoming<'a>, Rejected> {
         let id = match self
             .id
@@ -336,7 +336,7 @@ impl<'a> Envelope<'a> {
 
 /// A string that is borrowed where it has no escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// `"2.0"`, hardly ever with escapes.
 fn is_version_two(raw: &RawValue) -> bool {

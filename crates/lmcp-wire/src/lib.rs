@@ -6,7 +6,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | [`jsonrpc`], [`members`] | the envelope: parse one message, write one message; members that nobody need understand |
-//! | [`framing`] | one message a line: bytes cut into lines |
+//! | [`envelope`], [`framing`] | the same for whoever passes messages on; one message a line |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
@@ -22,6 +22,7 @@ pub mod completion;
 pub mod content;
 pub mod discover;
 pub mod elicit;
+pub mod envelope;
 pub mod error;
 pub mod framing;
 pub mod greeting;
@@ -47,6 +48,7 @@ pub mod version;
 
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use content::{Annotations, Content, Icon, ResourceContents, Role};
+pub use envelope::Envelope;
 pub use error::RpcError;
 pub use jsonrpc::{Incoming, RequestId};
 pub use logging::LoggingLevel;

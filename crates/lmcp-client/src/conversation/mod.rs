@@ -22,7 +22,7 @@ use std::{
 
 use bytes::Bytes;
 use lmcp_wire::{
-    ClientCapabilities, Implementation, Incoming, ProtocolVersion, RequestId, RpcError,
+    ClientCapabilities, Envelope, Implementation, ProtocolVersion, RequestId, RpcError,
     ServerCapabilities, jsonrpc,
     method::{notification, request},
     progress::{CancelledParams, ProgressParams},
@@ -245,10 +245,10 @@ impl Conversation {
 
     /// A line that the server has not looked at.
     pub fn unsent(&mut self, line: &[u8]) {
-        if let Ok(Incoming::Request {
+        if let Envelope::Request {
             id: RequestId::Number(id),
             ..
-        }) = Incoming::parse(line)
+        } = Envelope::read(line)
             && let Some(pending) = self.pending.get_mut(&id)
         {
             pending.is_sent = false;

@@ -5,7 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use lmcp_wire::{
-    ProtocolVersion, RpcError, ServerCapabilities, error, meta,
+    ProtocolVersion, RpcError, ServerCapabilities,
+    envelope::agreed_version,
+    error, meta,
     method::{notification, request},
 };
 use serde::Deserialize;
@@ -179,11 +181,6 @@ impl Conversation {
     }
 
     fn greeted(&mut self, unknown: bool, outcome: &Result<&RawValue, RpcError>) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Agreed {
-            protocol_version: String,
-        }
         let result = match outcome {
             Ok(result) => result,
             // It knows neither: a server without sessions that cannot be asked what it is.
@@ -192,21 +189,15 @@ impl Conversation {
             }
             Err(error) => return self.unfit(&error.to_string()),
         };
-        let agreed = serde_json::from_str::<Agreed>(result.get());
-        let version = agreed
-            .as_ref()
-            .map(|agreed| agreed.protocol_version.parse());
-        match version {
-            Ok(Ok(version)) if ProtocolVersion::has_handshake(version) => {
+        let Some(agreed) = agreed_version(result.get()) else {
+            return self.unfit("its answer to the handshake names no revision");
+        };
+        match agreed.parse() {
+            Ok(version) if ProtocolVersion::has_handshake(version) => {
                 self.tell(notification::INITIALIZED, &json!({}));
                 self.open(version, (*result).to_owned());
             }
-            Ok(_) => {
-                let version = agreed.map(|agreed| agreed.protocol_version);
-                let version = version.unwrap_or_default();
-                self.unfit(&format!("it answers in the revision `{version}`"));
-            }
-            Err(_) => self.unfit("its answer to the handshake names no revision"),
+            _ => self.unfit(&format!("it answers in the revision `{agreed}`")),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use lmcp_wire::{LoggingLevel, meta, method::request, progress::CancelledParams};
-use serde::Deserialize;
+use lmcp_wire::{
+    LoggingLevel, RequestId, envelope::subscription, meta, method::request,
+    progress::CancelledParams,
+};
 use serde_json::{Value, json};
 
 use super::{Conversation, Output, Peer, Stage, notification};
@@ -73,18 +75,10 @@ impl Conversation {
 
     /// A stream has begun.
     pub(super) fn acknowledged(&mut self, params: &str) {
-        #[derive(Deserialize)]
-        struct Acknowledged {
-            #[serde(rename = "_meta")]
-            meta: Head,
-        }
-        #[derive(Deserialize)]
-        struct Head {
-            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
-            id: i64,
-        }
-        let told = serde_json::from_str::<Acknowledged>(params);
-        let id = told.ok().map(|told| told.meta.id).or(self.listening);
+        let id = match subscription(params) {
+            Some(RequestId::Number(id)) => Some(id),
+            _ => self.listening,
+        };
         if let Some(id) = id {
             self.confirm(id);
         }

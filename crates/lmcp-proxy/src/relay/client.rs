@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use lmcp_wire::{
-    Incoming, RequestId, jsonrpc,
+    Envelope, Incoming, RequestId,
+    envelope::{cancelled, glimpse, replace},
+    jsonrpc,
     method::{notification, request},
 };
 
@@ -11,7 +13,7 @@ use super::{
     Link, Relay,
     calls::{Call, Held},
     failures,
-    message::{Message, batch, cancelled, glimpse, join, replace},
+    message::{batch, join},
     session::Session,
 };
 
@@ -69,18 +71,20 @@ impl Relay {
 
     /// Looks at one message of several: those that cannot be read are the server's to answer, with the others.
     fn take_from_batch(&mut self, message: &[u8]) -> Taken {
-        match Message::read(message) {
-            Message::Nameless | Message::Hollow { .. } | Message::Unreadable => Taken::Pass(None),
-            Message::Request { .. } | Message::Notification { .. } | Message::Response { .. } => {
-                self.take(message)
+        match Envelope::read(message) {
+            Envelope::Nameless | Envelope::Hollow { .. } | Envelope::Unreadable => {
+                Taken::Pass(None)
             }
+            Envelope::Request { .. }
+            | Envelope::Notification { .. }
+            | Envelope::Response { .. } => self.take(message),
         }
     }
 
     /// Looks at one message.
     fn take(&mut self, message: &[u8]) -> Taken {
-        match Message::read(message) {
-            Message::Request {
+        match Envelope::read(message) {
+            Envelope::Request {
                 id, method, params, ..
             } => {
                 if *method == *request::INITIALIZE {
@@ -88,18 +92,20 @@ impl Relay {
                 }
                 Taken::Pass(Some(Call::new(id, &method, params)))
             }
-            Message::Notification { method, params } => self.take_notification(&method, params),
-            Message::Response { id, raw_id, .. } => match self.questions.answered(&id) {
+            Envelope::Notification { method, params } => self.take_notification(&method, params),
+            Envelope::Response { id, raw_id, .. } => match self.questions.answered(&id) {
                 Some(theirs) => Taken::Changed(replace(message, raw_id, &theirs)),
                 // Nobody asked, or nobody who did is left.
                 None => Taken::Nothing,
             },
-            Message::Nameless | Message::Hollow { .. } | Message::Unreadable if self.is_open() => {
+            Envelope::Nameless | Envelope::Hollow { .. } | Envelope::Unreadable
+                if self.is_open() =>
+            {
                 self.sent_unreadable = true;
                 Taken::Pass(None)
             }
-            Message::Nameless => Taken::Nothing,
-            Message::Hollow { .. } | Message::Unreadable => {
+            Envelope::Nameless => Taken::Nothing,
+            Envelope::Hollow { .. } | Envelope::Unreadable => {
                 if let Err(rejected) = Incoming::parse(message) {
                     self.tell_client(jsonrpc::error(rejected.id.as_ref(), &rejected.error));
                 }

@@ -2,13 +2,19 @@
 
 use std::time::Instant;
 
-use lmcp_wire::{RequestId, jsonrpc, meta, method::notification, subscribe::SubscriptionFilter};
+use lmcp_wire::{
+    Envelope, RequestId,
+    envelope::{cancelled, glimpse, replace, subscription},
+    jsonrpc, meta,
+    method::notification,
+    subscribe::SubscriptionFilter,
+};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{
     Link, Output, Relay, failures,
-    message::{Message, Seen, batch, cancelled, glimpse, join, replace, subscription},
+    message::{batch, join},
     unheard::Said,
 };
 
@@ -45,8 +51,8 @@ impl Relay {
     pub(crate) fn server_long_line(&mut self, head: &[u8], tail: &[u8], now: Instant) {
         self.unheard.heard();
         let most = self.limits.line_bytes;
-        let Seen { id, method } = glimpse(head, tail);
-        match (method, id) {
+        let seen = glimpse(head, tail);
+        match (seen.method, seen.id) {
             // Nobody waits for it.
             (Some(method), _) if method.starts_with(NOTIFICATIONS) => {}
             (Some(_), Some(question)) => {
@@ -71,24 +77,24 @@ impl Relay {
 
     /// Looks at one message.
     fn hear(&mut self, message: &[u8], now: Instant) -> Heard {
-        let read = Message::read(message);
-        if !matches!(read, Message::Nameless) {
+        let read = Envelope::read(message);
+        if !matches!(read, Envelope::Nameless) {
             self.unheard.heard();
         }
         match read {
-            Message::Request { id, raw_id, .. } => self.hear_question(message, id, raw_id),
-            Message::Notification { method, params } => match &*method {
+            Envelope::Request { id, raw_id, .. } => self.hear_question(message, id, raw_id),
+            Envelope::Notification { method, params } => match &*method {
                 notification::CANCELLED => self.hear_cancelled(message, params, now),
                 notification::LISTEN_ACKNOWLEDGED => self.hear_acknowledged(params),
                 _ => Heard::Pass,
             },
-            Message::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
-            Message::Hollow { id } => self.hear_answer(message, &id, None, now),
-            Message::Nameless => self.hear_nameless(message),
+            Envelope::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
+            Envelope::Hollow { id } => self.hear_answer(message, &id, None, now),
+            Envelope::Nameless => self.hear_nameless(message),
             // It may be the answer to something that only the client and the server understand.
-            Message::Unreadable if self.sent_unreadable && is_object(message) => Heard::Pass,
+            Envelope::Unreadable if self.sent_unreadable && is_object(message) => Heard::Pass,
             // A client may give up on its server when it reads this, or show it to people.
-            Message::Unreadable => {
+            Envelope::Unreadable => {
                 self.output.push_back(Output::Remark(NO_MESSAGE));
                 Heard::Nothing
             }

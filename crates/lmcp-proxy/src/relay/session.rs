@@ -1,17 +1,16 @@
 //! What a client of the older revisions agreed on with its server, to be said again to the next one.
 
 use lmcp_wire::{
-    ProtocolVersion, RequestId, jsonrpc,
+    Envelope, ProtocolVersion, RequestId,
+    envelope::{agreed_version, replace},
+    jsonrpc,
     legacy::SubscribeParams,
     method::{notification, request},
 };
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-use super::{
-    Ids,
-    message::{Message, replace},
-};
+use super::Ids;
 use crate::limits::Limits;
 
 #[derive(Debug, Default)]
@@ -39,7 +38,7 @@ struct Agreed {
 impl Session {
     /// A request of this line was answered with this result.
     pub(super) fn learn(&mut self, line: &[u8], result: &str, limits: &Limits) {
-        let Message::Request { method, params, .. } = Message::read(line) else {
+        let Envelope::Request { method, params, .. } = Envelope::read(line) else {
             return;
         };
         match &*method {
@@ -112,11 +111,10 @@ impl Session {
     /// Does the next server's answer to it agree with the first one's? If not: what it and the first one speak.
     pub(super) fn agrees(&self, result: &str) -> Result<(), (String, &str)> {
         let ours = self.agreed.as_ref().map_or("", |agreed| &agreed.version);
-        let theirs = serde_json::from_str::<Answer>(result).map(|answer| answer.protocol_version);
-        match theirs {
-            Ok(theirs) if theirs == ours => Ok(()),
-            Ok(theirs) => Err((theirs, ours)),
-            Err(_) => Err(("nothing that is known".to_owned(), ours)),
+        match agreed_version(result) {
+            Some(theirs) if theirs == ours => Ok(()),
+            Some(theirs) => Err((theirs, ours)),
+            None => Err(("nothing that is known".to_owned(), ours)),
         }
     }
 
@@ -163,12 +161,6 @@ pub(super) fn initialized() -> Vec<u8> {
     jsonrpc::notification(notification::INITIALIZED, &json!({}))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer {
-    protocol_version: String,
-}
-
 #[derive(Default, Deserialize)]
 struct Offer {
     capabilities: Capabilities,
@@ -195,9 +187,7 @@ fn agreed(params: &str, result: &str) -> Option<Agreed> {
         #[serde(borrow)]
         protocol_version: &'a RawValue,
     }
-    let Answer {
-        protocol_version: version,
-    } = serde_json::from_str(result).ok()?;
+    let version = agreed_version(result)?;
     // What cannot be read of it is nothing that the client relies on.
     let Offer { capabilities } = serde_json::from_str(result).unwrap_or_default();
     let asked: Asked<'_> = serde_json::from_str(params).ok()?;

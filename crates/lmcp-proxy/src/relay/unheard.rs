@@ -3,15 +3,11 @@
 
 use std::time::Instant;
 
-use lmcp_wire::{Incoming, RpcError, error::INTERNAL_ERROR, method::notification};
+use lmcp_wire::{Envelope, Incoming, RpcError, error::INTERNAL_ERROR, method::notification};
 
 use serde_json::Value;
 
-use super::{
-    Relay,
-    calls::Held,
-    message::{Message, batch},
-};
+use super::{Relay, calls::Held, message::batch};
 use crate::limits::Limits;
 
 #[derive(Debug, Default)]
@@ -115,20 +111,20 @@ impl Relay {
             let alone = Some(&line[..]).filter(|_| messages.len() == 0);
             let (mut calls, mut is_wanted) = (Vec::new(), false);
             for message in messages.chain(alone) {
-                is_wanted |= match Message::read(message) {
+                is_wanted |= match Envelope::read(message) {
                     // One that is not there any more was cancelled.
-                    Message::Request { id, .. } => {
+                    Envelope::Request { id, .. } => {
                         let call = self.sent.remove(&id);
                         let is_there = call.is_some();
                         calls.extend(call);
                         is_there
                     }
                     // What these are about was that server's.
-                    Message::Notification { method, .. } => {
+                    Envelope::Notification { method, .. } => {
                         ![notification::CANCELLED, notification::PROGRESS].contains(&&*method)
                     }
-                    Message::Response { .. } => false,
-                    Message::Hollow { .. } | Message::Nameless | Message::Unreadable => true,
+                    Envelope::Response { .. } => false,
+                    Envelope::Hollow { .. } | Envelope::Nameless | Envelope::Unreadable => true,
                 };
             }
             for call in &mut calls {

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use lmcp_wire::{RequestId, RpcError};
+use lmcp_wire::{Envelope, RequestId, RpcError};
 
 use super::{
     Relay,
     calls::{Call, Held},
-    message::{Message, batch},
+    message::batch,
 };
 
 impl Relay {
@@ -64,13 +64,13 @@ impl Relay {
 
 /// The requests in a line.
 fn requests(line: &[u8]) -> Vec<RequestId> {
-    let id = |message: &[u8]| match Message::read(message) {
-        Message::Request { id, .. } => Some(id),
-        Message::Notification { .. }
-        | Message::Response { .. }
-        | Message::Hollow { .. }
-        | Message::Nameless
-        | Message::Unreadable => None,
+    let id = |message: &[u8]| match Envelope::read(message) {
+        Envelope::Request { id, .. } => Some(id),
+        Envelope::Notification { .. }
+        | Envelope::Response { .. }
+        | Envelope::Hollow { .. }
+        | Envelope::Nameless
+        | Envelope::Unreadable => None,
     };
     match batch(line) {
         Some(messages) => messages
