@@ -4,7 +4,6 @@
 //! kept in between.
 
 mod cursor;
-mod rules;
 mod walk;
 
 use std::sync::Arc;
@@ -25,7 +24,6 @@ use crate::{
 };
 
 use cursor::Trail;
-use rules::Rules;
 use walk::Walk;
 
 /// The tool.
@@ -92,7 +90,7 @@ struct Listing {
     entries: Option<Vec<Entry>>,
     /// How many entries this page has.
     entry_count: usize,
-    /// Is left out what `.gitignore` and `.ignore` say?
+    /// Is left out what ignore files such as `.gitignore` say?
     ignore: bool,
     /// Was something left out for that, in the folders of this page?
     left_out: bool,
@@ -166,7 +164,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
     let mut walk = Walk::new(cx, args.sort, depth, room, limit);
     walk.hidden = args.hidden;
     if ignore {
-        walk.rules = Some(Rules::above(&host.roots, &place, &dir, cx));
+        walk.heed(&place, &dir)?;
     }
     let error = match walk.folder(dir, &trail) {
         // Told as part of the result: what was read of it still counts.
@@ -177,7 +175,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
         return Err(ToolError::new("cancelled"));
     }
     let next_cursor = walk.more.then(|| walk.last.encode(args.sort));
-    let rules_cut = walk.rules.as_ref().is_some_and(|rules| rules.is_cut);
+    let rules_cut = walk.rules_cut();
     let text = render(&walk, next_cursor.as_deref(), error.as_deref());
     let listing = Listing {
         path: place.shown().display().to_string(),
@@ -220,7 +218,7 @@ fn render(walk: &Walk<'_>, next: Option<&str>, error: Option<&str>) -> String {
     if walk.left_out {
         text.push_str(", without ignored ones (`ignore: false` shows them)");
     }
-    if walk.rules.as_ref().is_some_and(|rules| rules.is_cut) {
+    if walk.rules_cut() {
         text.push_str(", ignore files have too many rules: what some of them leave out is shown");
     }
     if let Some(error) = error {

@@ -1,6 +1,7 @@
 //! Tools on files, all of them within the roots.
 
 mod atomic;
+mod below;
 mod charset;
 mod draft;
 pub(crate) mod edit;
@@ -9,10 +10,11 @@ mod exchange;
 mod hash;
 pub(crate) mod history;
 mod hold;
-mod ignore_file;
+mod ignore;
 mod kind;
 pub(crate) mod list;
 pub(crate) mod locks;
+mod meter;
 mod notebook;
 pub(crate) mod read;
 pub(crate) mod search;

@@ -42,6 +42,7 @@ mod fetch_tls;
 mod full_disk;
 mod here;
 mod history;
+mod ignoring;
 mod jobs;
 mod list_dir;
 mod listing;

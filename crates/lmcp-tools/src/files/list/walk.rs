@@ -7,21 +7,31 @@ use std::{
     collections::BinaryHeap,
     ffi::CString,
     os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
 };
 
-use lmcp_core::Cx;
+use ignore::Match;
+use lmcp_core::{Cx, ToolResult};
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
 
-use crate::{room::Room, time::rfc3339};
+use crate::{
+    files::{
+        below::folders_above,
+        ignore::{Rules, is_version_control},
+        meter::Meter,
+    },
+    room::Room,
+    roots::Place,
+    time::rfc3339,
+};
 
 use super::{
     Entry, EntryType, Sort,
     cursor::{Step, Trail},
     reason,
-    rules::Rules,
 };
 
 /// A walk, and what it has found.
@@ -33,8 +43,8 @@ pub(super) struct Walk<'a> {
     limit: usize,
     /// Also what begins with a dot.
     pub(super) hidden: bool,
-    /// What is left out.
-    pub(super) rules: Option<Rules>,
+    /// The rules of ignore files, where these count.
+    ignore: Option<Ignore>,
     pub(super) found: Vec<Entry>,
     /// The way to the last entry found.
     pub(super) last: Trail,
@@ -44,6 +54,15 @@ pub(super) struct Walk<'a> {
     pub(super) left_out: bool,
     /// Where the walk is.
     here: Vec<Step>,
+}
+
+/// The rules of ignore files that count where the walk is.
+struct Ignore {
+    rules: Arc<Rules>,
+    /// The path from the topmost folder whose rules count to the one where the walk is, with a slash at its end.
+    folder: Vec<u8>,
+    is_confined: bool,
+    meter: Arc<Meter>,
 }
 
 /// An entry of the folder at hand.
@@ -71,13 +90,38 @@ impl<'a> Walk<'a> {
             room,
             limit: limit.min(most).max(1),
             hidden: false,
-            rules: None,
+            ignore: None,
             found: Vec::new(),
             last: Trail::default(),
             more: false,
             left_out: false,
             here: Vec::new(),
         }
+    }
+
+    /// Leaves out what ignore files say: those of the listed folder, of the folders in it, and of those above.
+    ///
+    /// # Errors
+    /// As for [`Meter::of`].
+    pub(super) fn heed(&mut self, place: &Place<'_>, dir: &OwnedFd) -> ToolResult<()> {
+        let mut ignore = Ignore {
+            rules: Arc::default(),
+            folder: Vec::new(),
+            is_confined: place.is_confined(),
+            meter: Meter::of(self.cx, FEW_RULES_BYTES)?,
+        };
+        if let Some((top, above)) = folders_above(place, dir) {
+            ignore.rules = Rules::above(&top, &above, ignore.is_confined, &ignore.meter);
+            ignore.folder = above;
+        }
+        self.ignore = Some(ignore);
+        Ok(())
+    }
+
+    /// Have ignore files more rules than can be looked at?
+    pub(super) fn rules_cut(&self) -> bool {
+        let ignore = self.ignore.as_ref();
+        ignore.is_some_and(|ignore| ignore.meter.has_left_out_rules())
     }
 
     /// Lists a folder and what is below it, from behind the end of the trail on.
@@ -90,14 +134,14 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, dir: OwnedFd, trail: &[Step]) -> Result<(), Errno> {
         let mut dir = Dir::new(dir)?;
-        let path = self.path();
-        if let Some(rules) = &mut self.rules {
-            rules.enter(dir.fd()?, &path);
-        }
-        let children = self.children(&mut dir, &path, trail.first());
+        let fd = dir.fd()?;
+        let name = self.here.last().map(|step| step.name.as_slice());
+        let ignore = self.ignore.as_mut();
+        let outside = ignore.map(|ignore| ignore.enter(fd, name));
+        let children = self.children(&mut dir, trail.first());
         let result = children.map(|children| self.show(&dir, children, trail));
-        if let Some(rules) = &mut self.rules {
-            rules.leave();
+        if let (Some(ignore), Some(outside)) = (&mut self.ignore, outside) {
+            (ignore.rules, ignore.folder) = outside;
         }
         result
     }
@@ -201,12 +245,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The entries of a folder that the page can take, in order, from the trail on.
-    fn children(
-        &mut self,
-        dir: &mut Dir,
-        path: &[u8],
-        from: Option<&Step>,
-    ) -> Result<Children, Errno> {
+    fn children(&mut self, dir: &mut Dir, from: Option<&Step>) -> Result<Children, Errno> {
         // One more shows that there is more, and one may be the folder on the trail.
         let most = self.limit - self.found.len() + 2;
         let mut first = BinaryHeap::new();
@@ -217,8 +256,8 @@ impl<'a> Walk<'a> {
                 break;
             }
             let name = entry.file_name().to_bytes();
-            let is_hidden = name.starts_with(b".");
-            if matches!(name, b"." | b"..") || (is_hidden && !self.hidden) {
+            let is_hidden = name.starts_with(b".") && !self.hidden;
+            if matches!(name, b"." | b"..") || (is_hidden && self.ignore.is_none()) {
                 continue;
             }
             let Some(child) = self.look(dir.fd()?, name, entry.file_type()) else {
@@ -228,9 +267,15 @@ impl<'a> Walk<'a> {
             if is_past {
                 continue;
             }
-            if self.is_ignored(path, &child) {
-                self.left_out = true;
-                continue;
+            let ignore = self.ignore.as_ref();
+            match ignore.map_or(Match::None, |ignore| ignore.verdict(&child)) {
+                // As for ripgrep, a rule that takes something in again does so for hidden names, too.
+                Match::None if is_hidden => continue,
+                Match::Ignore(()) => {
+                    self.left_out |= !is_hidden;
+                    continue;
+                }
+                Match::None | Match::Whitelist(()) => {}
             }
             first.push(child);
             if first.len() > most {
@@ -268,22 +313,10 @@ impl<'a> Walk<'a> {
         Some(child)
     }
 
-    fn is_ignored(&self, folder: &[u8], child: &Child) -> bool {
-        let Some(rules) = &self.rules else {
-            return false;
-        };
-        let mut path = folder.to_vec();
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend(&child.step.name);
-        rules.ignore(&path, child.kind == FileType::Directory)
-    }
-
-    /// The repository's own files are of no interest to who wants ignored ones left out.
+    /// Whoever wants ignored files left out has no use for those of version control.
     fn may_enter(&self, name: &CString) -> bool {
-        let is_repository = self.rules.is_some() && name.as_bytes() == b".git";
-        self.here.len() < self.depth as usize && !is_repository
+        let is_left_out = self.ignore.is_some() && is_version_control(name.as_bytes());
+        self.here.len() < self.depth as usize && !is_left_out
     }
 
     fn mark(&mut self, err: Errno) {
@@ -300,6 +333,28 @@ impl<'a> Walk<'a> {
     fn path(&self) -> Vec<u8> {
         let names: Vec<_> = self.here.iter().map(|step| step.name.as_slice()).collect();
         names.join(&b'/')
+    }
+}
+
+impl Ignore {
+    /// Goes into a folder of the one where the walk is, or without a name begins with the listed one. Gives the rules and
+    /// the path that count outside of it.
+    fn enter(&mut self, dir: BorrowedFd<'_>, name: Option<&[u8]>) -> (Arc<Rules>, Vec<u8>) {
+        let outside = (self.rules.clone(), self.folder.clone());
+        if let Some(name) = name {
+            self.folder.extend(name);
+            self.folder.push(b'/');
+        }
+        let skip = self.folder.len();
+        self.rules = Rules::enter(&self.rules, dir, skip, self.is_confined, &self.meter);
+        outside
+    }
+
+    /// Whether the rules leave out an entry of the folder where the walk is, or take it in whatever else is said.
+    fn verdict(&self, child: &Child) -> Match<()> {
+        let path = [&self.folder, child.step.name.as_slice()].concat();
+        let is_folder = child.kind == FileType::Directory;
+        self.rules.verdict(&path, is_folder)
     }
 }
 
@@ -359,6 +414,9 @@ impl PartialOrd for Child {
         Some(self.cmp(other))
     }
 }
+
+/// Rules that take no more than this are not set aside.
+const FEW_RULES_BYTES: usize = 128 * 1024;
 
 /// No entry takes less of the room: its time alone is twenty characters.
 const LEAST_COST: usize = 32;

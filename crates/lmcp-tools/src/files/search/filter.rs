@@ -8,10 +8,9 @@ use ignore::{
 };
 use lmcp_core::{ToolError, ToolResult};
 
-use super::{
-    args::{Args, Case, Mode},
-    rules::Rules,
-};
+use crate::files::ignore::{Rules, is_version_control};
+
+use super::args::{Args, Case, Mode};
 
 /// What the arguments say about names.
 pub(super) struct Filter {
@@ -29,9 +28,6 @@ const GLOB_BYTES: usize = 400;
 /// What a thread keeps in order to match globs fast; short ones need next to nothing.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 const SHORT: usize = 1024;
-
-/// Where version control keeps its own files: never searched by the way.
-const VERSION_CONTROL: [&[u8]; 4] = [b".git", b".hg", b".jj", b".svn"];
 
 impl Filter {
     pub(super) fn new(args: &Args) -> ToolResult<Self> {
@@ -61,7 +57,7 @@ impl Filter {
 
     /// Is a folder gone into? `path` is that of the search, `below` its part below the folder that is searched.
     pub(super) fn enters(&self, rules: &Rules, path: &[u8], below: &[u8]) -> bool {
-        if !self.hidden && VERSION_CONTROL.contains(&name(below)) {
+        if !self.hidden && is_version_control(name(below)) {
             return false;
         }
         self.takes(rules, path, below, true)

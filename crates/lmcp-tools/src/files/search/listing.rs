@@ -7,13 +7,12 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    cursor::Cursor,
-    filter::Filter,
+use crate::files::{
+    ignore::{Rules, is_rule},
     meter::{Charge, Meter},
-    rules::{self, Rules},
-    tree::Tree,
 };
+
+use super::{cursor::Cursor, filter::Filter, tree::Tree};
 
 /// A folder to be listed.
 pub(super) enum Folder {
@@ -127,7 +126,7 @@ impl Listing {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            has_rules |= rules::is_rule(name);
+            has_rules |= is_rule(name);
             match kind(open, name, entry.file_type()) {
                 FileType::RegularFile => listing.files.push(push(&mut listing.names, name)?),
                 FileType::Directory => listing.folders.push(push(&mut listing.names, name)?),

@@ -4,10 +4,9 @@
 //! |---|---|
 //! | `args`, `result`, `render` | what the model says and reads |
 //! | `query` | the pattern, ready to search with |
-//! | `tree`, `rules`, `filter`, `listing` | the folders, by open directories; what in them is left out |
+//! | `tree`, `filter`, `listing` | the folders, by open directories; what in them is left out, with `files/ignore` |
 //! | `pool`, `worker` | many threads, one order: what is found is the same whoever finds it first |
 //! | `sink`, `clip` | what is kept of a match |
-//! | `meter` | the memory that it takes |
 //! | `page`, `cursor` | what fits into one answer, and where the next goes on |
 
 mod args;
@@ -15,13 +14,11 @@ mod clip;
 mod cursor;
 mod filter;
 mod listing;
-mod meter;
 mod page;
 mod pool;
 mod query;
 mod render;
 mod result;
-mod rules;
 mod sink;
 mod tree;
 mod worker;
@@ -40,6 +37,7 @@ use tokio::sync::Semaphore;
 use crate::{
     Host,
     answer::Answer,
+    files::meter::Meter,
     here::Here,
     memory::{Memory, blocking_within},
     room::Room,
@@ -48,10 +46,9 @@ use crate::{
 use args::{Args, Mode};
 use cursor::Cursor;
 use filter::Filter;
-use meter::Meter;
 use page::{Page, Want};
 use pool::Pool;
-use query::{BASE_BYTES, Query};
+use query::{BASE_BYTES, FREE, Query};
 use result::SearchResult;
 use tree::{Start, Tree};
 use worker::Search;
@@ -130,10 +127,7 @@ fn run(
     memory.need(BASE_BYTES + globs)?;
     let mut query = Query::new(args, room, &mut |bytes| memory.need(bytes))?;
     query.thread_bytes += cache;
-    let reserved = cx
-        .try_reserve(0)
-        .map_err(|err| ToolError::rpc(err.into()))?;
-    let meter = Meter::new(reserved);
+    let meter = Meter::of(cx, FREE)?;
     let found = find(host, here, args, (room, &query), &meter, stop, |searched| {
         let message = format!("{searched} files searched");
         progress.set(usize::try_from(searched).unwrap_or(usize::MAX), message);
@@ -208,7 +202,7 @@ mod tests {
         look: impl Fn(u64) -> bool,
     ) -> ToolResult<SearchResult> {
         let query = Query::new(args, room, &mut |_| Ok(()))?;
-        let meter = Meter::new(Budget::new(1 << 30).account("a").take(0));
+        let meter = Meter::new(Budget::new(1 << 30).account("a").take(0), FREE);
         super::find(host, here, args, (room, &query), &meter, stop, look)
     }
 

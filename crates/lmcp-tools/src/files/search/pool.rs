@@ -20,9 +20,10 @@ use std::{
     time::Duration,
 };
 
+use crate::files::meter::Charge;
+
 use super::{
     listing::{BATCH, Folder, Listing},
-    meter::Charge,
     page::{Budget, Outcome, Page, Stop},
     tree::Start,
     worker::{Files, Flags, Listed, Search, Worker},

@@ -8,10 +8,7 @@ use lmcp_core::{ToolError, ToolResult};
 
 use crate::{pattern, room::Room};
 
-use super::{
-    args::{Args, Case, Mode},
-    meter::FREE,
-};
+use super::args::{Args, Case, Mode};
 
 /// What to look for in a file, and what to keep of it.
 pub(super) struct Query {
@@ -73,6 +70,8 @@ const SIZES: [Size; 3] = [
 const KIB: usize = 1024;
 /// What every search needs beside what it counts as it goes: the first thread, and a small pattern.
 pub(super) const BASE_BYTES: usize = SIZES[0].thread_bytes() + 2048 * KIB + FREE;
+/// What the meter of a search gives without setting it aside: it is part of [`BASE_BYTES`].
+pub(super) const FREE: usize = 512 * KIB;
 /// Brackets within brackets.
 const NESTING: u32 = 100;
 /// The longest line, and in multiline searches the largest file, for which a thread needs no more memory.

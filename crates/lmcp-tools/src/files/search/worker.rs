@@ -18,17 +18,20 @@ use std::{
 use grep_regex::RegexMatcher;
 use grep_searcher::Searcher;
 
-use crate::files::{charset, text::Encoding};
+use crate::files::{
+    charset,
+    ignore::Rules,
+    meter::{Charge, Meter},
+    text::Encoding,
+};
 
 use super::{
     args::Mode,
     cursor::{Cursor, Position},
     filter::Filter,
     listing::{BUFFER_BYTES, Folder, Listing},
-    meter::{Charge, Meter},
     page::{Budget, End, Entry, Kept, Outcome},
     query::{Query, is_too_large},
-    rules::Rules,
     sink::Collector,
     tree::{Refused, Tree},
 };

@@ -12,7 +12,7 @@ use ignore::Match;
 use rustix::fs::FileType;
 
 /// What a file leaves out, and what it takes in again.
-pub(crate) struct IgnoreFile {
+pub(super) struct IgnoreFile {
     text: Vec<u8>,
     rules: Vec<Rule>,
     is_cut: bool,
@@ -48,14 +48,14 @@ enum Shape {
 /// What one file takes at most, in memory. Real ones have a few hundred rules.
 const FILE_BYTES: usize = 512 * 1024;
 /// What all files that count for one path take at most.
-pub(crate) const TOGETHER_BYTES: usize = 1024 * 1024;
+pub(super) const TOGETHER_BYTES: usize = 1024 * 1024;
 /// What a rule takes besides its text, rounded up: comparing takes time, too.
 const RULE_BYTES: usize = 24;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl IgnoreFile {
     /// Reads an open file, if it is one, as far as it takes no more than so many bytes.
-    pub(crate) fn read(file: &File, most: usize) -> Option<Self> {
+    pub(super) fn read(file: &File, most: usize) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return None;
@@ -95,18 +95,18 @@ impl IgnoreFile {
     }
 
     /// Were rules left out, because there are too many?
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
     /// The memory that it takes.
-    pub(crate) fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         self.text.len() + self.rules.len() * RULE_BYTES
     }
 
     /// What the rules say about a path below the file's folder: leave it out, take it in any case, or nothing. The last
     /// rule that fits decides.
-    pub(crate) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
+    pub(super) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
         let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
         let fitting = self.rules.iter().rev().find(|rule| {
             let text = &self.text[rule.start as usize..rule.end as usize];

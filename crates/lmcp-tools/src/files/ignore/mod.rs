@@ -1,7 +1,18 @@
-//! What `.gitignore`, `.ignore` and `.rgignore` leave out, by the rules of git and ripgrep.
+//! The rules of ignore files, for every tool that walks through folders: what ripgrep leaves out by default.
 //!
-//! Ignore files are read through open directories like everything else. Not looked at: the user's own list of git
-//! (`core.excludesFile`), so that a search gives the same on every host.
+//! | file | where it counts |
+//! |---|---|
+//! | `.rgignore`, `.ignore` | everywhere, and in every folder below |
+//! | `.gitignore`, `.git/info/exclude` | in the repository that the file is in |
+//!
+//! The first kind in the table that has a rule for a path decides, and of one kind the file nearest to the path. The files
+//! of the folders above count, up to the root that a call is confined to. Every file is opened through open directories, and
+//! none through a link.
+//!
+//! Not read: the user's own list of git (`core.excludesFile`), so that a call gives the same on every host, and the list of
+//! a linked working tree (where `.git` is a file), which may be anywhere.
+
+mod file;
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -11,18 +22,18 @@ use std::{
 use ignore::Match;
 use rustix::fs::{AtFlags, OFlags};
 
-use crate::files::ignore_file::{IgnoreFile, TOGETHER_BYTES};
-
 use super::{
+    below::{open_below, open_here},
     meter::{Charge, Meter},
-    tree::{open_below, open_here},
 };
+
+use file::{IgnoreFile, TOGETHER_BYTES};
 
 /// The ignore files of a folder and of those above it.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     parent: Option<Arc<Self>>,
-    /// Paths in these files begin after this many bytes of the search's paths.
+    /// Paths in these files begin after this many bytes of the call's paths.
     skip: usize,
     /// One per kind; see [`Kind`].
     files: Vec<(Kind, IgnoreFile)>,
@@ -31,7 +42,7 @@ pub(super) struct Rules {
     _charge: Option<Charge>,
     /// Is this folder the top of a repository?
     is_repository: bool,
-    /// Is this folder in a repository? Only there git's files count.
+    /// Is this folder in a repository? Only there the files of git are read.
     in_repository: bool,
 }
 
@@ -44,6 +55,13 @@ enum Kind {
     Exclude,
 }
 
+impl Kind {
+    /// Does a file of this kind count in its repository alone?
+    fn is_of_git(self) -> bool {
+        matches!(self, Self::Git | Self::Exclude)
+    }
+}
+
 /// The files of each kind, in the order in which they decide.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::Rg, ".rgignore"),
@@ -52,14 +70,19 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Exclude, ".git/info/exclude"),
 ];
 
-/// Does a name make a folder have rules of its own?
-pub(super) fn is_rule(name: &[u8]) -> bool {
+/// Does a folder have rules of its own, if it has an entry of this name?
+pub(crate) fn is_rule(name: &[u8]) -> bool {
     matches!(name, b".git" | b".gitignore" | b".ignore" | b".rgignore")
+}
+
+/// Is this the name of a folder where version control keeps its own files? They are no files of the project.
+pub(crate) fn is_version_control(name: &[u8]) -> bool {
+    matches!(name, b".git" | b".hg" | b".jj" | b".svn")
 }
 
 impl Rules {
     /// The rules of all folders above `above` from `top` on, and not of `above` itself.
-    pub(super) fn above(
+    pub(crate) fn above(
         top: &OwnedFd,
         above: &[u8],
         confined: bool,
@@ -83,7 +106,7 @@ impl Rules {
     }
 
     /// The rules in a folder whose path has `skip` bytes, below `parent`.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         parent: &Arc<Self>,
         folder: BorrowedFd<'_>,
         skip: usize,
@@ -91,10 +114,14 @@ impl Rules {
         meter: &Arc<Meter>,
     ) -> Arc<Self> {
         let is_repository = rustix::fs::statat(folder, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let in_repository = is_repository || parent.in_repository;
         let mut weight = parent.weight;
         let mut charge = meter.take(0);
         let mut files = Vec::new();
         for (kind, name) in KINDS {
+            if kind.is_of_git() && !in_repository {
+                continue;
+            }
             let left = TOGETHER_BYTES.saturating_sub(weight);
             let Some(file) = load(folder, name, confined, left) else {
                 continue;
@@ -119,20 +146,19 @@ impl Rules {
             weight,
             _charge: charge,
             is_repository,
-            in_repository: is_repository || parent.in_repository,
+            in_repository,
             parent: Some(parent.clone()),
         })
     }
 
     /// What the rules say about a path: leave it out, take it in any case, or nothing.
-    pub(super) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
+    pub(crate) fn verdict(&self, path: &[u8], is_folder: bool) -> Match<()> {
         let mut verdicts = [const { Match::None }; KINDS.len()];
         let mut left_repository = false;
         let mut next = Some(self);
         while let Some(rules) = next {
             for (kind, file) in &rules.files {
-                let of_git = matches!(kind, Kind::Git | Kind::Exclude);
-                let counts = !of_git || (self.in_repository && !left_repository);
+                let counts = !(kind.is_of_git() && left_repository);
                 let verdict = &mut verdicts[*kind as usize];
                 if counts && verdict.is_none() {
                     *verdict = file.verdict(&path[rules.skip..], is_folder);

@@ -1,4 +1,4 @@
-//! The memory that a search takes as it goes: names in folders, rules, long lines, threads.
+//! The memory that a walk through folders takes as it goes: rules of ignore files, names, long lines, threads.
 //!
 //! It is set aside in the caller's share of the server's budget as it is needed and given back as soon as it is not.
 //! Nobody waits for it: what there is no room for is left out, and told.
@@ -8,10 +8,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lmcp_core::Reservation;
+use lmcp_core::{Cx, Reservation, ToolError, ToolResult};
 
-/// What one search has set aside.
-pub(super) struct Meter {
+/// What one call has set aside.
+pub(crate) struct Meter {
     held: Mutex<Held>,
     /// Were rules of ignore files left out?
     left_out_rules: AtomicBool,
@@ -19,33 +19,47 @@ pub(super) struct Meter {
 
 struct Held {
     reserved: Reservation,
+    /// What may be in use besides, without being set aside.
+    free: usize,
     used: usize,
 }
 
 /// Memory that is in use, until this is dropped.
-pub(super) struct Charge {
+pub(crate) struct Charge {
     meter: Arc<Meter>,
     bytes: usize,
 }
 
-/// What a search may take without setting more aside: a part of what every search needs.
-pub(super) const FREE: usize = 512 * 1024;
 /// Set aside at once.
 const STEP: usize = 256 * 1024;
 /// What more threads leave to the caller's other searches: enough for each that may run at the same time.
 const SPARE: usize = 16 * 1024 * 1024;
 
 impl Meter {
-    /// Grows this reservation.
-    pub(super) fn new(reserved: Reservation) -> Arc<Self> {
+    /// Sets memory aside in the caller's share, once more than `free` bytes are in use.
+    ///
+    /// # Errors
+    /// The caller has no share.
+    pub(crate) fn of(cx: &Cx, free: usize) -> ToolResult<Arc<Self>> {
+        let reserved = cx.try_reserve(0);
+        let reserved = reserved.map_err(|err| ToolError::rpc(err.into()))?;
+        Ok(Self::new(reserved, free))
+    }
+
+    /// Grows this reservation once more than `free` bytes are in use.
+    pub(crate) fn new(reserved: Reservation, free: usize) -> Arc<Self> {
         Arc::new(Self {
-            held: Mutex::new(Held { reserved, used: 0 }),
+            held: Mutex::new(Held {
+                reserved,
+                free,
+                used: 0,
+            }),
             left_out_rules: AtomicBool::new(false),
         })
     }
 
     /// Sets so many bytes aside, if there is room.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut charge = Charge {
             meter: Arc::clone(self),
             bytes: 0,
@@ -54,7 +68,7 @@ impl Meter {
     }
 
     /// The same for what is only of use, if there is plenty of room.
-    pub(super) fn take_of_plenty(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+    pub(crate) fn take_of_plenty(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         {
             let reserved = &mut self.lock().reserved;
             reserved.grow(SPARE).ok()?;
@@ -65,11 +79,11 @@ impl Meter {
     }
 
     /// Rules of an ignore file are left out.
-    pub(super) fn leave_out_rules(&self) {
+    pub(crate) fn leave_out_rules(&self) {
         self.left_out_rules.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn has_left_out_rules(&self) -> bool {
+    pub(crate) fn has_left_out_rules(&self) -> bool {
         self.left_out_rules.load(Ordering::Relaxed)
     }
 
@@ -80,10 +94,10 @@ impl Meter {
 
 impl Charge {
     /// Makes it so many bytes, if there is room.
-    pub(super) fn set(&mut self, bytes: usize) -> bool {
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let mut held = self.meter.lock();
         let used = held.used - self.bytes + bytes;
-        let have = FREE + held.reserved.bytes();
+        let have = held.free + held.reserved.bytes();
         if used > have {
             let missing = used - have;
             let wanted = missing.max(STEP);
@@ -92,7 +106,7 @@ impl Charge {
             }
         }
         held.used = used;
-        let keep = (used + STEP).saturating_sub(FREE);
+        let keep = (used + STEP).saturating_sub(held.free);
         if held.reserved.bytes() > keep + STEP {
             held.reserved.shrink_to(keep);
         }
@@ -115,11 +129,12 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1024 * 1024;
+    const FREE: usize = MIB / 2;
 
     #[test]
     fn memory_is_set_aside_as_it_is_needed_and_given_back() {
         let budget = Budget::new(30 * MIB);
-        let meter = Meter::new(budget.account("a").take(0));
+        let meter = Meter::new(budget.account("a").take(0), FREE);
         let small = meter.take(FREE / 2).unwrap();
         assert_eq!(budget.used(), 0);
         let large = meter.take(10 * MIB).unwrap();
