@@ -1,5 +1,7 @@
 //! `systeminfo` on the host that runs the tests.
 
+use std::{fs, net::Ipv6Addr};
+
 use lmcp_core::{Client, Server};
 use lmcp_tools::{HostTools, Settings};
 use serde_json::{Value, json};
@@ -96,6 +98,37 @@ async fn the_loopback_interface_has_its_address() {
         .unwrap();
     if info["network"]["addresses_problem"].is_null() && lo["up"] == true {
         assert_eq!(lo["ipv4"][0], "127.0.0.1/8");
+    }
+}
+
+#[tokio::test]
+async fn interfaces_have_the_addresses_that_the_kernel_tells_elsewhere() {
+    // One address in a line: itself, the number of its interface, the length of its prefix in hexadecimal, two more, a name.
+    let told = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let mut told: Vec<_> = told
+        .lines()
+        .map(|line| {
+            let parts: Vec<_> = line.split_whitespace().collect();
+            let address = u128::from_str_radix(parts[0], 16).unwrap();
+            let length = u32::from_str_radix(parts[2], 16).unwrap();
+            let address = Ipv6Addr::from_bits(address);
+            (parts[5].to_owned(), format!("{address}/{length}"))
+        })
+        .collect();
+    let (info, _) = look(json!({ "sections": ["network"] })).await;
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for interface in info["network"]["interfaces"].as_array().unwrap() {
+        for address in interface["ipv6"].as_array().unwrap() {
+            let words = [&interface["name"], address].map(|word| word.as_str().unwrap().to_owned());
+            seen.push(words.into());
+        }
+    }
+    // A host of many containers has more interfaces than are shown.
+    let left_out = &info["network"]["interfaces_left_out"];
+    if info["network"]["addresses_problem"].is_null() && left_out == 0 {
+        told.sort();
+        seen.sort();
+        assert_eq!(seen, told);
     }
 }
 

@@ -3,12 +3,12 @@
 //! A section per file, each read from `/proc` and `/sys` without help. A section that cannot be read is null and says
 //! why; it never costs the others.
 
+mod addresses;
 mod cgroup;
 mod container;
 mod cpu;
 mod disks;
 mod memory;
-mod netlink;
 mod network;
 mod os;
 mod pressure;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    netlink::{self, Address},
+    addresses::{Address, addresses},
     source::{Reading, Source},
 };
 
@@ -46,7 +46,7 @@ const INTERFACES: usize = 64;
 const IFF_UP: u32 = 1;
 
 pub(super) fn read(source: &Source) -> Reading<Network> {
-    let (addresses, addresses_problem) = match netlink::addresses() {
+    let (addresses, addresses_problem) = match addresses() {
         Ok(addresses) if source.is_host() => (addresses, None),
         Ok(_) => (Vec::new(), None),
         Err(problem) => (Vec::new(), Some(problem)),
@@ -78,12 +78,7 @@ fn interface(source: &Source, line: &str, addresses: &[Address]) -> Option<Inter
     let state: String = source.value(&about("operstate")).unwrap_or_default();
     let flags: String = source.value(&about("flags")).unwrap_or_default();
     let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(0);
-    let index: Option<u32> = source.value(&about("ifindex"));
-    let own = || {
-        addresses
-            .iter()
-            .filter(|address| Some(address.interface) == index)
-    };
+    let own = || addresses.iter().filter(|address| address.interface == name);
     let shown = |address: &Address| format!("{}/{}", address.address, address.prefix_length);
     let mac: Option<String> = source.value(&about("address"));
     Some(Interface {
