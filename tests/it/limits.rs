@@ -1,7 +1,8 @@
-//! Keeps `docs/limits.md` equal to the code: every bound of the server and of its tools, with its default.
+//! Keeps `docs/limits.md` equal to the code: every bound of the server, of its tools and of the client side.
 //!
-//! The texts are the doc comments of the struct fields, the defaults are what `Default` returns, and the options are
-//! those of `docs/configuration.md`. `UPDATE=1 cargo test -p lmcp-tests limits` writes the page anew.
+//! Bounds that a program can change are struct fields: their defaults are what `Default` returns, and their options are
+//! those of `docs/configuration.md`. All others are constants, mostly in files called `limits.rs`, and their values are
+//! read from there. The texts are the doc comments of both. `UPDATE=1 cargo test -p lmcp-tests limits` writes the page anew.
 
 use std::{
     fmt::{Debug, Write},
@@ -20,8 +21,9 @@ const HEAD: &str = "# Limits
 
 <!-- Written by `UPDATE=1 cargo test -p lmcp-tests limits` from the doc comments in the code. Change those, not this page. -->
 
-Every bound of the server and of its tools: what it is called in the code, its default, the option of `lmcp serve` that
-changes it, and what happens when it is met. A program that uses the library can change each of them.
+Every bound of the server, of its tools and of the client side: what it is called in the code, its value, and what happens when
+it is met. A program that uses the library can change those of the server and of its tools, and some of them have an option of
+`lmcp serve`. Those of the client side are fixed, but for what their texts say.
 ";
 
 const SECTIONS: [Section; 3] = [
@@ -45,6 +47,40 @@ const SECTIONS: [Section; 3] = [
     },
 ];
 
+/// Files of bounds that have a value each, with a title and what it is about.
+const FIXED: [Fixed; 6] = [
+    Fixed {
+        title: "Clients over HTTP",
+        about: "`lmcp_client::Settings`: a program can change them.",
+        source: "crates/lmcp-client/src/settings.rs",
+    },
+    Fixed {
+        title: "Clients",
+        about: "Every connection to an MCP server elsewhere: of `lmcp::Client`, a bridge, a hub, and `lmcp proxy URL`.",
+        source: "crates/lmcp-client/src/limits.rs",
+    },
+    Fixed {
+        title: "Servers elsewhere",
+        about: "`lmcp::Upstream`: one server behind a bridge, a hub or a program.",
+        source: "crates/lmcp-upstream/src/limits.rs",
+    },
+    Fixed {
+        title: "The hub",
+        about: "`lmcp hub` and `lmcp::Hub`.",
+        source: "crates/lmcp-hub/src/limits.rs",
+    },
+    Fixed {
+        title: "The proxy",
+        about: "`lmcp proxy`.",
+        source: "crates/lmcp-proxy/src/limits.rs",
+    },
+    Fixed {
+        title: "Connections to other machines",
+        about: "Of clients and of `fetch`.",
+        source: "crates/lmcp-outbound/src/limits.rs",
+    },
+];
+
 #[test]
 fn the_page_of_limits_is_what_the_code_says() {
     let options = options();
@@ -56,6 +92,9 @@ fn the_page_of_limits_is_what_the_code_says() {
     let mut page = HEAD.to_owned();
     for (section, defaults) in SECTIONS.iter().zip(&defaults) {
         section.write(defaults, &options, &mut page);
+    }
+    for section in FIXED {
+        section.write(&mut page);
     }
     let path = root().join(PAGE);
     if is_update() {
@@ -93,6 +132,13 @@ struct Section {
     about: &'static str,
     source: &'static str,
     name: &'static str,
+}
+
+/// A file whose constants are bounds, and the fields of the struct in it, if there is one.
+struct Fixed {
+    title: &'static str,
+    about: &'static str,
+    source: &'static str,
 }
 
 /// A field of such a struct.
@@ -147,7 +193,94 @@ impl Section {
     }
 }
 
+impl Fixed {
+    fn write(&self, page: &mut String) {
+        let (title, about) = (self.title, self.about);
+        let _ = write!(
+            page,
+            "\n## {title}\n\n{about}\n\n| bound | value | what it bounds, and what happens at it |\n|---|---|---|\n"
+        );
+        let source = fs::read_to_string(root().join(self.source)).expect("the source is there");
+        let mut doc = Vec::new();
+        for line in source.lines().map(str::trim) {
+            if let Some(text) = line.strip_prefix("/// ") {
+                doc.push(text);
+                continue;
+            }
+            if let Some((name, value)) = bound(line, &source) {
+                let field = Field {
+                    name: name.to_lowercase(),
+                    doc: plain(&doc.join(" ")),
+                };
+                assert!(
+                    !doc.is_empty(),
+                    "{name} in {} has no doc comment",
+                    self.source
+                );
+                let (value, doc) = (field.shown(evaluated(value)), &field.doc);
+                let _ = writeln!(page, "| `{name}` | {value} | {doc} |");
+            }
+            doc.clear();
+        }
+    }
+}
+
+/// The name and the value of a bound that this line declares: a constant, or a field that the first `impl` of the file sets.
+fn bound<'a>(line: &'a str, source: &'a str) -> Option<(&'a str, &'a str)> {
+    let (_, declared) = line.strip_prefix("pub")?.split_once(' ')?;
+    if let Some(constant) = declared.strip_prefix("const ") {
+        let (name, value) = constant.split_once(':')?;
+        return Some((name, value.split_once("= ")?.1.strip_suffix(';')?));
+    }
+    let (name, kind) = declared.split_once(": ")?;
+    let kind = kind.strip_suffix(',').filter(|kind| is_bound(kind))?;
+    let (_, defaults) = source.split_once("\nimpl ")?;
+    let value = defaults.split_once(&format!(" {name}: "));
+    let value = value.unwrap_or_else(|| panic!("`{name}` of type {kind} has a default"));
+    Some((name, value.1.split_once(",\n")?.0))
+}
+
+/// A value as it stands in the source: a product or a shift of numbers, or a time made of one.
+fn evaluated(value: &str) -> Value {
+    let number = |text: &str| -> u64 {
+        let parsed = |text: &str| text.trim().replace('_', "").parse::<u64>();
+        let parsed = |text: &str| parsed(text).unwrap_or_else(|_| panic!("`{value}` is a number"));
+        if let Some((number, by)) = text.split_once("<<") {
+            return parsed(number) << parsed(by);
+        }
+        text.split('*').map(parsed).product()
+    };
+    let within = |name: &str| value.strip_prefix(name)?.strip_suffix(')');
+    match (
+        within("Duration::from_secs("),
+        within("Duration::from_millis("),
+    ) {
+        (Some(seconds), _) => Value::Milliseconds(number(seconds) * 1000),
+        (None, Some(milliseconds)) => Value::Milliseconds(number(milliseconds)),
+        (None, None) => Value::Number(number(value)),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Value {
+    Milliseconds(u64),
+    Number(u64),
+}
+
 impl Field {
+    /// A value as people write it.
+    fn shown(&self, value: Value) -> String {
+        match value {
+            Value::Milliseconds(number) => time(number),
+            Value::Number(number)
+                if self.name.contains("bytes") || self.doc.contains("in bytes") =>
+            {
+                bytes(number)
+            }
+            Value::Number(number) => thousands(number),
+        }
+    }
+
     /// The default as people write it, found in the `{:#?}` of the whole struct.
     fn default(&self, defaults: &str) -> String {
         let value = defaults
@@ -156,13 +289,10 @@ impl Field {
             .unwrap_or_else(|| panic!("`{}` has a default", self.name))
             .trim_end_matches(',');
         if let Ok(number) = value.parse::<u64>() {
-            if self.name.ends_with("_ms") {
-                return time(number);
-            }
-            if self.name.contains("bytes") || self.doc.contains("in bytes") {
-                return bytes(number);
-            }
-            return thousands(number);
+            return self.shown(match self.name.ends_with("_ms") {
+                true => Value::Milliseconds(number),
+                false => Value::Number(number),
+            });
         }
         match milliseconds(value) {
             Some(number) => time(number),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use memchr::memchr2;
 
+use crate::limits::{EVENT_ID_BYTES, SERVER_RETRY};
+
 /// A parser. It keeps what a client must know to come back: the last name, and how long to wait.
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -125,7 +127,7 @@ impl Events {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.kind = value.to_vec(),
-            b"id" if !value.contains(&0) && value.len() <= LONGEST_ID => {
+            b"id" if !value.contains(&0) && value.len() <= EVENT_ID_BYTES => {
                 self.id = Some(value.to_vec());
             }
             b"retry" => self.retry = milliseconds(value).or(self.retry),
@@ -159,14 +161,8 @@ fn milliseconds(value: &[u8]) -> Option<Duration> {
     let digits = std::str::from_utf8(value).ok()?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = is_number.then(|| digits.parse().unwrap_or(u64::MAX))?;
-    Some(Duration::from_millis(number).min(LONGEST_RETRY))
+    Some(Duration::from_millis(number).min(SERVER_RETRY))
 }
-
-/// A name that is longer is none: it is repeated in a header.
-const LONGEST_ID: usize = 4 << 10;
-
-/// No server needs its clients to stay away longer.
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// What stands before the data of an event, more or less.
 const FIELD_NAME: usize = 64;

@@ -34,6 +34,7 @@
 //! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
 //! | `message`, `answer`, `mirror` | as much of a message as must be known, and the headers that repeat parts of it |
 //! | `failures` | the errors that stand for an answer that did not come |
+//! | `limits` | every bound, and what happens at it |
 
 mod answer;
 mod audience;
@@ -45,6 +46,7 @@ mod events;
 mod failures;
 #[doc(hidden)]
 pub mod fuzz;
+mod limits;
 mod link;
 mod message;
 mod mirror;

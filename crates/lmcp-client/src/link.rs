@@ -10,7 +10,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -27,6 +26,10 @@ use crate::{
     doing::{Doing, Running, Session},
     endpoint::Server,
     failures,
+    limits::{
+        CLOSING, ENOUGH_BYTES, ENOUGH_LINES, IDLE_CONNECTIONS, LAST_WAIT, MOST_BYTES, MOST_LINES,
+        SIGNALS,
+    },
     message::{Kind, Message},
     pair::Pair,
     post::{Outcome, Post, Signal},
@@ -541,7 +544,7 @@ impl Link {
 
     fn keep(&mut self, connection: Option<Connection>) {
         self.idle
-            .extend(connection.filter(|_| self.idle.len() < MOST_IDLE));
+            .extend(connection.filter(|_| self.idle.len() < IDLE_CONNECTIONS));
     }
 
     /// A connection that can be used once more.
@@ -565,22 +568,3 @@ impl fmt::Debug for Link {
             .finish_non_exhaustive()
     }
 }
-
-/// How many lines and bytes wait before no more should be sent, and before no more are taken.
-const ENOUGH_LINES: usize = 64;
-const ENOUGH_BYTES: usize = 1 << 20;
-const MOST_LINES: usize = 4096;
-const MOST_BYTES: usize = 64 << 20;
-
-/// What tasks may tell before they wait for somebody to hear it.
-const SIGNALS: usize = 16;
-
-/// Connections that are kept for what comes next: as many as requests are made at once, for another one costs more than an
-/// answer.
-const MOST_IDLE: usize = 16;
-
-/// How long answers that are on their way may take once the server is known to be gone. It may only be closing.
-const LAST_WAIT: Duration = Duration::from_secs(2);
-
-/// How long saying good-bye may take.
-const CLOSING: Duration = Duration::from_secs(2);

@@ -12,6 +12,8 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
+use crate::limits::{MIRRORED_PARAMS, MIRRORED_TOOLS};
+
 /// What is known of a server's tools: only of those that have something to repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors(HashMap<String, Box<[HeaderParam]>>);
@@ -88,7 +90,7 @@ impl Mirrors {
         let Ok(params) = header_params(&input_schema) else {
             return false;
         };
-        let has_room = self.0.len() < MOST_TOOLS && params.len() <= MOST_PARAMS;
+        let has_room = self.0.len() < MIRRORED_TOOLS && params.len() <= MIRRORED_PARAMS;
         if !params.is_empty() && has_room {
             self.0.insert(name, params);
         }
@@ -97,10 +99,6 @@ impl Mirrors {
 }
 
 const KEYWORD: &str = "x-mcp-header";
-
-/// Tools that are remembered, and headers of one. More than any server has.
-const MOST_TOOLS: usize = 1024;
-const MOST_PARAMS: usize = 64;
 
 #[cfg(test)]
 mod tests {

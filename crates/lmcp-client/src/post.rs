@@ -3,12 +3,9 @@
 //! Whatever happens, every request in it is answered once, or the [`Outcome`] says why it is not. Dropping it closes its
 //! connection, which is how a request of 2026-07-28 is cancelled.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use bytes::Bytes;
@@ -27,9 +24,10 @@ use crate::{
     endpoint::Server,
     error::Error,
     failures,
+    limits::{LINGER, STREAM_ATTEMPTS, TURN, WORDS_BYTES},
     message::{Kind, Message},
     pair::Pair,
-    stream::{ATTEMPTS, Next, Opened, Reader, backoff, is_events},
+    stream::{Next, Opened, Reader, backoff, is_events},
     verdict::{Case, Verdict},
 };
 
@@ -114,7 +112,7 @@ impl Post {
             // Is it only this connection that is gone?
             match self.server.connect().await {
                 Err(err) => return lost(&err, None),
-                Ok(connection) if self.message.is_listen() && self.failures < ATTEMPTS => {
+                Ok(connection) if self.message.is_listen() && self.failures < STREAM_ATTEMPTS => {
                     self.failures += 1;
                     sleep(backoff(self.failures)).await;
                     self.connection = Some(connection);
@@ -466,12 +464,3 @@ async fn rested(connection: Option<Connection>) -> Outcome {
         None => Outcome::Over(None),
     }
 }
-
-/// How long a server may take to take in what it does not answer, before the next message is sent all the same.
-const TURN: Duration = Duration::from_secs(5);
-
-/// How long the end of an answer may take after all of it was read.
-const LINGER: Duration = Duration::from_secs(1);
-
-/// What a server may say about a message that wants no answer.
-const WORDS_BYTES: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! The stream for what a server of the older revisions says by itself, opened again whenever it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -10,6 +10,7 @@ use crate::{
     answer::{self, Said},
     endpoint::Server,
     error::Error,
+    limits::STANDING_WAIT,
     post::{Outcome, Signal},
     stream::{Next, Opened, Reader},
 };
@@ -68,7 +69,7 @@ impl Standing {
     /// stream what belongs to a call, and drop the question where there is none.
     async fn first(&self, reader: &mut Reader) -> Result<Opened, Error> {
         let mut opening = std::pin::pin!(reader.open(&self.server, &self.headers));
-        let opened = timeout(FIRST_WAIT, opening.as_mut()).await;
+        let opened = timeout(STANDING_WAIT, opening.as_mut()).await;
         let _ = self.signals.send(Signal::Clear(self.key)).await;
         match opened {
             Ok(opened) => opened,
@@ -90,6 +91,3 @@ pub(crate) async fn pass(signals: &mpsc::Sender<Signal>, message: Bytes) {
         let _ = signals.send(signal).await;
     }
 }
-
-/// How long it may take to open before messages are sent all the same: some servers say nothing before they have news.
-const FIRST_WAIT: Duration = Duration::from_millis(500);

@@ -9,7 +9,12 @@ use lmcp_outbound::{Connection, Failed, Incoming};
 use lmcp_wire::header as wire;
 use tokio::time::sleep;
 
-use crate::{endpoint::Server, error::Error, events::Events};
+use crate::{
+    endpoint::Server,
+    error::Error,
+    events::Events,
+    limits::{FIRST_RETRY, LONGEST_RETRY, STREAM_ATTEMPTS},
+};
 
 /// Reads the messages of a stream.
 pub(crate) struct Reader {
@@ -90,7 +95,7 @@ impl Reader {
 
     /// Has it been tried often enough?
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.failures >= ATTEMPTS
+        self.failures >= STREAM_ATTEMPTS
     }
 
     /// Opens a stream that goes on where this one ended, after the time that the server asked for.
@@ -149,12 +154,6 @@ pub(crate) fn kind(headers: &HeaderMap) -> &str {
 pub(crate) fn backoff(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,
-        _ => (FIRST_WAIT.saturating_mul(2_u32.saturating_pow(failures - 1))).min(LONGEST_WAIT),
+        _ => (FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures - 1))).min(LONGEST_RETRY),
     }
 }
-
-/// How often a stream is asked for without anything coming of it: more than 15 s in all.
-pub(crate) const ATTEMPTS: u32 = 6;
-
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);

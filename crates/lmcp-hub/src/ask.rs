@@ -6,7 +6,10 @@ use lmcp_wire::{Incoming, ProtocolVersion, RpcError, members::Members, meta, met
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::catalog::{Listing, text};
+use crate::{
+    catalog::{Listing, text},
+    limits::{LIST_ITEMS, LIST_PAGES},
+};
 
 /// A request of the hub's own.
 pub(crate) fn request(method: &str, mut params: Value) -> Result<Request, RpcError> {
@@ -108,7 +111,7 @@ async fn list(
     member: &str,
 ) -> Result<Vec<Box<RawValue>>, RpcError> {
     let (mut all, mut params) = (Vec::new(), json!({}));
-    for _ in 0..MOST_PAGES {
+    for _ in 0..LIST_PAGES {
         let page = ask(server, method, params).await?;
         let unfit = |_| RpcError::internal(format!("the answer to `{method}` is no list"));
         let members = Members::read(page.get()).map_err(unfit)?;
@@ -116,15 +119,11 @@ async fn list(
         let items: Vec<Box<RawValue>> = serde_json::from_str(items).map_err(unfit)?;
         all.extend(items);
         let next = text(members.get("nextCursor"));
-        let Some(cursor) = next.filter(|_| all.len() < MOST_ITEMS) else {
+        let Some(cursor) = next.filter(|_| all.len() < LIST_ITEMS) else {
             break;
         };
         params = json!({ "cursor": cursor });
     }
-    all.truncate(MOST_ITEMS);
+    all.truncate(LIST_ITEMS);
     Ok(all)
 }
-
-/// Pages of a list that are read, and items of it that are kept.
-const MOST_PAGES: usize = 100;
-const MOST_ITEMS: usize = 2000;

@@ -12,6 +12,7 @@ use serde_json::{
 
 use crate::{
     config::ServerConfig,
+    limits::{INSTRUCTIONS, NOTES},
     names::{AllNames, fnv, marked},
 };
 
@@ -95,7 +96,7 @@ impl View {
             resources.extend(merging.uris(part, &part.listing.resources, "uri"));
             templates.extend(merging.uris(part, &part.listing.templates, "uriTemplate"));
             if let Some(said) = &part.listing.instructions {
-                let said: String = said.trim().chars().take(LONGEST_INSTRUCTIONS).collect();
+                let said: String = said.trim().chars().take(INSTRUCTIONS).collect();
                 instructions.push(format!("{}: {said}", part.name));
             }
         }
@@ -220,7 +221,7 @@ impl Merging<'_> {
     }
 
     fn note(&mut self, part: &Part<'_>, words: String) {
-        if self.notes.len() < MOST_NOTES {
+        if self.notes.len() < NOTES {
             self.notes.push((Arc::clone(part.name), words));
         }
     }
@@ -287,12 +288,6 @@ fn mark_page(tool: &mut Members<'_>, slug: &str) {
     }
     tool.set("_meta", &meta);
 }
-
-/// Characters of what one server tells models about itself: all of it is in every conversation.
-const LONGEST_INSTRUCTIONS: usize = 2000;
-
-/// Notes about what servers offer that are kept.
-const MOST_NOTES: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,11 @@ use lmcp_wire::RpcError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{jsonc, names::slug};
+use crate::{
+    jsonc,
+    limits::{IDLE_STOP, START_TIMEOUT, TIMEOUT},
+    names::slug,
+};
 
 /// Servers by their names.
 pub type Servers = BTreeMap<String, ServerConfig>;
@@ -413,15 +417,6 @@ impl Entry {
         })
     }
 }
-
-/// How long a server may be silent while it answers a call.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// How long a server may take to be there: some are downloaded first.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// After how long without a call a server is stopped.
-const IDLE_STOP: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@ use crate::{
     catalog::{Listing, Part, Place, View},
     config::{Isolate, Reach, ServerConfig, Servers, expect_apart},
     keep::keep,
+    limits::KEEP_WAIT,
     listen::Watched,
     member::{Made, Member},
     names::AllNames,
@@ -266,7 +267,7 @@ impl Inner {
             };
             let write = move || store.write(&member.name, &member.config(), &listing);
             // Whatever cannot be kept is asked for again, and a disk that hangs holds up nobody.
-            let _ = timeout(KEEP, tokio::task::spawn_blocking(write)).await;
+            let _ = timeout(KEEP_WAIT, tokio::task::spawn_blocking(write)).await;
         }
     }
 
@@ -392,9 +393,6 @@ impl fmt::Debug for Hub {
         f.debug_set().entries(names).finish()
     }
 }
-
-/// How long the disk may take to keep what a server offers.
-const KEEP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

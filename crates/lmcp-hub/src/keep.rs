@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     ask::{self, Offer},
     hub::Inner,
+    limits::{LIST_WAIT, PROBE, SETTLE},
     member::{Live, Member, Purpose, is_of_transport},
 };
 
@@ -67,9 +68,12 @@ fn tried(hub: &Weak<Inner>, member: &Member) {
 }
 
 async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inner>) {
-    let listed = timeout(LIST, ask::lists(&live.endpoint, offer)).await;
+    let listed = timeout(LIST_WAIT, ask::lists(&live.endpoint, offer)).await;
     let listed = listed.unwrap_or_else(|_| {
-        let words = format!("it did not list what it offers within {} s", LIST.as_secs());
+        let words = format!(
+            "it did not list what it offers within {} s",
+            LIST_WAIT.as_secs()
+        );
         Err(RpcError::internal(words))
     });
     match listed {
@@ -175,12 +179,3 @@ async fn changed(changes: &mut Option<Messages>) -> bool {
         }
     }
 }
-
-/// How often a server that nobody calls is asked whether it is there, and how long it may take to say so.
-const PROBE: Duration = Duration::from_secs(15);
-
-/// How long all lists of a server may take.
-const LIST: Duration = Duration::from_secs(30);
-
-/// How long a change is left to become whole.
-const SETTLE: Duration = Duration::from_millis(20);

@@ -5,7 +5,10 @@ use lmcp_wire::{RpcError, members::Members};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::catalog::text;
+use crate::{
+    catalog::text,
+    limits::{FOUND, FOUND_USUALLY},
+};
 
 pub(crate) const FIND: &str = "find_tools";
 pub(crate) const DESCRIBE: &str = "describe_tool";
@@ -65,10 +68,12 @@ pub(crate) fn find(request: &Request, tools: &[Box<RawValue>]) -> Result<String,
     let wanted = params.arguments.unwrap_or_default();
     let words = wanted.words.unwrap_or_default().to_lowercase();
     let words: Vec<_> = words.split_whitespace().collect();
-    let limit = wanted
-        .limit
-        .unwrap_or(if words.is_empty() { MOST } else { USUAL });
-    Ok(found(&words, limit.clamp(1, MOST), tools))
+    let limit = wanted.limit.unwrap_or(if words.is_empty() {
+        FOUND
+    } else {
+        FOUND_USUALLY
+    });
+    Ok(found(&words, limit.clamp(1, FOUND), tools))
 }
 
 fn found(words: &[&str], limit: usize, tools: &[Box<RawValue>]) -> String {
@@ -143,10 +148,6 @@ fn named(request: &Request) -> Result<String, RpcError> {
     let absent = || RpcError::invalid_params("`name` says which tool is meant");
     params.arguments.map(|named| named.name).ok_or_else(absent)
 }
-
-/// Tools that are returned where nobody says how many, and at most.
-const USUAL: usize = 10;
-const MOST: usize = 200;
 
 #[cfg(test)]
 mod tests {

@@ -28,6 +28,7 @@
 //! | `listen` | what clients are told outside of any call |
 //! | `store` | what servers offer, kept on disk |
 //! | `status` | how servers are |
+//! | `limits` | every bound, and what happens at it |
 
 mod ask;
 mod catalog;
@@ -37,6 +38,7 @@ mod import;
 pub mod jsonc;
 mod keep;
 mod lazy;
+mod limits;
 mod listen;
 mod member;
 mod names;

@@ -6,7 +6,6 @@ use std::{
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::Poll,
-    time::Duration,
 };
 
 use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Say, session};
@@ -21,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     ask,
     hub::{Inner, Versions},
+    limits::{LISTEN_RETRY, WATCHED},
     member::{Lease, Member, Purpose},
     rewrite,
 };
@@ -48,10 +48,10 @@ impl Watched {
         };
         if request.method() != request::SUBSCRIBE {
             uris.remove(uri);
-        } else if uris.len() < MOST_WATCHED {
+        } else if uris.len() < WATCHED {
             uris.insert(uri.to_owned());
         } else {
-            let words = format!("{MOST_WATCHED} resources are watched already");
+            let words = format!("{WATCHED} resources are watched already");
             return Err(RpcError::invalid_request(words));
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Streams {
                     };
                     self.all.insert(name, stream);
                 }
-                Err(_) => self.retry_at = Some(Instant::now() + RETRY),
+                Err(_) => self.retry_at = Some(Instant::now() + LISTEN_RETRY),
             }
         }
     }
@@ -227,7 +227,7 @@ impl Streams {
                 return Poll::Pending;
             };
             self.all.remove(&name);
-            self.retry_at = Some(Instant::now() + RETRY);
+            self.retry_at = Some(Instant::now() + LISTEN_RETRY);
             Poll::Ready(None)
         })
         .await
@@ -273,9 +273,3 @@ fn stream(
         Ok(Payload::Acknowledged.into())
     }))
 }
-
-/// After how long a server that was lost is listened to again.
-const RETRY: Duration = Duration::from_secs(2);
-
-/// Resources that one session may watch.
-const MOST_WATCHED: usize = 1024;

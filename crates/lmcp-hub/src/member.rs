@@ -20,6 +20,7 @@ use tokio::{
 use crate::{
     ask::{self, Offer},
     config::ServerConfig,
+    limits::{FIRST_PAUSE, HANG_UP, LONGEST_PAUSE},
     names::slug,
     status::{History, ServerState, ServerStatus},
 };
@@ -406,9 +407,3 @@ fn pause(failures: u32) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 512;
     pause.min(LONGEST_PAUSE) * (768 + random as u32) / 1024
 }
-
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// How long a server that is given up may take to go.
-const HANG_UP: Duration = Duration::from_secs(5);

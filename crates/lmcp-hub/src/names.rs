@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::limits::NAME_BYTES;
+
 /// What is called something. A tool and a prompt may share a name, for clients as for their server.
 #[derive(Debug, Default)]
 pub(crate) struct AllNames {
@@ -51,7 +53,7 @@ fn name(server: &str, own: &str, label: &str) -> String {
     let whole = format!("{server}__{label}");
     let plain = plain(server, label);
     let is_clear = !server.contains("__") && !server.ends_with('_');
-    if plain == whole && plain.len() <= LONGEST && is_clear {
+    if plain == whole && plain.len() <= NAME_BYTES && is_clear {
         return plain;
     }
     hashed(&plain, &format!("{server}\0{own}"))
@@ -69,7 +71,7 @@ fn plain(server: &str, label: &str) -> String {
 
 /// Cut short, with a hash of what it stands for.
 fn hashed(plain: &str, whole: &str) -> String {
-    let head = plain.get(..LONGEST - 7).unwrap_or(plain);
+    let head = plain.get(..NAME_BYTES - 7).unwrap_or(plain);
     let sum = fnv(whole) & 0x00ff_ffff;
     format!("{head}_{sum:06x}")
 }
@@ -113,9 +115,6 @@ pub(crate) fn unmarked(marked: &str) -> Option<(String, &str)> {
     let (slug, own) = marked.split_once('+')?;
     Some((slug.to_ascii_lowercase(), own))
 }
-
-/// Longest name of a tool: some clients drop longer ones once they have put the name of this server in front.
-const LONGEST: usize = 40;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! From a request to whoever answers it: the hub itself from its catalogue, or the server that the request is for.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lmcp_core::{Discovery, Outcome, Payload, Replies, Request};
 use lmcp_wire::{
@@ -18,6 +18,7 @@ use crate::{
     catalog::{List, View},
     hub::Inner,
     lazy,
+    limits::FIRST_LIST,
     listen::listen,
     pass::pass,
     rewrite::out,
@@ -156,6 +157,3 @@ impl Inner {
         })
     }
 }
-
-/// How long after its start a hub waits with lists for servers that it knows nothing of.
-const FIRST_LIST: Duration = Duration::from_secs(5);

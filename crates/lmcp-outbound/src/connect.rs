@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     AudienceCheck, Connection, Error, Guard, Lookup, Scheme, Settings, Url, chain,
     connection::{Stream, Via},
+    limits::{ADDRESSES, ATTEMPT},
     proxies::{Proxies, Proxy},
     tls::Tls,
     tunnel,
@@ -175,7 +176,7 @@ async fn connect_to_one(
     audience: Option<AudienceCheck>,
     until: Instant,
 ) -> Result<TcpStream, Error> {
-    let found = &found[..found.len().min(MOST_ADDRESSES)];
+    let found = &found[..found.len().min(ADDRESSES)];
     let (mut why, mut refused) = (String::new(), None);
     for (at, address) in found.iter().enumerate() {
         let address = SocketAddr::new(address.to_canonical(), url.port());
@@ -243,12 +244,6 @@ fn keep_alive(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15))?;
     sockopt::set_tcp_keepcnt(stream, 4)
 }
-
-/// How many addresses of one host are tried.
-const MOST_ADDRESSES: usize = 8;
-
-/// How long one address has if there are others.
-const ATTEMPT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {

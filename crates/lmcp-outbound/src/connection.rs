@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -31,7 +31,11 @@ use tokio::{
 
 use tokio_rustls::rustls::{self, AlertDescription as Alert};
 
-use crate::{Error, proxies::Proxy};
+use crate::{
+    Error,
+    limits::{HEAD_BYTES, IDLE, REST},
+    proxies::Proxy,
+};
 
 /// A connection, encrypted or not. One type, so that the HTTP behind it is compiled once.
 pub(crate) type Stream = Box<dyn Duplex>;
@@ -76,7 +80,7 @@ impl Connection {
             gauge: Arc::clone(&gauge),
         };
         let mut builder = http1::Builder::new();
-        builder.max_buf_size(BUFFER_BYTES);
+        builder.max_buf_size(HEAD_BYTES);
         let (sender, connection) = builder.handshake(TokioIo::new(watched)).await?;
         let driver = Driver::new(async {
             // Why it ended is told to whoever waits for an answer.
@@ -347,12 +351,3 @@ impl AsyncWrite for Watched {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
-
-/// Status line and headers of an answer, and what is read ahead of its body.
-const BUFFER_BYTES: usize = 64 << 10;
-
-/// How long a connection is kept for the next request. Common servers close theirs after 5 s.
-const IDLE: Duration = Duration::from_secs(3);
-
-/// How long the end of an answer may take.
-const REST: Duration = Duration::from_secs(1);

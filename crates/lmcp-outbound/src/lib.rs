@@ -30,12 +30,14 @@
 //! | `proxies`, `network` | which proxy a URL goes through |
 //! | `connect`, `guard`, `tunnel` | from a URL to a connection |
 //! | `connection`, `body` | requests and their answers |
+//! | `limits` | every bound, and what happens at it |
 
 mod body;
 mod connect;
 mod connection;
 mod error;
 mod guard;
+mod limits;
 mod network;
 mod proxies;
 mod settings;

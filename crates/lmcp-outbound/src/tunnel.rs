@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::{Error, Url, connection::Stream, proxies::Proxy};
+use crate::{Error, Url, connection::Stream, limits::PROXY_HEAD_BYTES, proxies::Proxy};
 
 /// Asks a proxy for a way to the host of a URL.
 pub(crate) async fn open(mut stream: Stream, proxy: &Proxy, url: &Url) -> Result<Stream, Error> {
@@ -25,7 +25,7 @@ pub(crate) async fn open(mut stream: Stream, proxy: &Proxy, url: &Url) -> Result
         if let Some(end) = head_end(&head) {
             break end;
         }
-        if head.len() > HEAD_BYTES {
+        if head.len() > PROXY_HEAD_BYTES {
             return Err(refused(proxy, &host, "answers without end"));
         }
         let read = stream.read_buf(&mut head).await;
@@ -70,6 +70,3 @@ fn status(head: &[u8]) -> Option<u16> {
     let digits = words.next().filter(|digits| is_http && digits.len() == 3)?;
     digits.parse().ok()
 }
-
-/// The whole head of an answer. 16 KiB: proxies say little here.
-const HEAD_BYTES: usize = 16 << 10;

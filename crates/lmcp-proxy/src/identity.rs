@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::{Error, limits::IDENTITY_BYTES};
 
 /// Where the credentials of a child are: `{"socket": PATH, "identity": TOKEN}`.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ fn credentials(mut file: impl Read) -> io::Result<Credentials> {
         match serde_json::from_slice::<Credentials>(&text) {
             // Whoever wrote it into a pipe may keep that open.
             Ok(credentials) if !credentials.token.is_empty() => return Ok(credentials),
-            _ if read > 0 && text.len() < LONGEST => {}
+            _ if read > 0 && text.len() < IDENTITY_BYTES => {}
             _ => {
                 let words = "it does not hold {\"socket\": PATH, \"identity\": TOKEN}";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, words));
@@ -150,9 +150,6 @@ fn credentials(mut file: impl Read) -> io::Result<Credentials> {
         }
     }
 }
-
-/// Longer than any credentials.
-const LONGEST: usize = 16 << 10;
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,27 @@
-//! Every bound of the proxy, and why it is that.
+//! Every bound of the proxy, why it is that, and what happens at it. `docs/limits.md` is written from these comments.
 
 use std::time::Duration;
+
+/// What is read of an identity file, in bytes: more than any credentials take. A longer one is refused.
+pub(crate) const IDENTITY_BYTES: usize = 16 << 10;
+
+/// Characters of the name of a method that are kept: more than any of the protocol has.
+pub(crate) const METHOD_CHARACTERS: usize = 64;
+
+/// Messages that end one subscription: an answer and a notification, at most. Others are not passed on.
+pub(crate) const ENDS: usize = 4;
+
+/// Characters that are kept of the reason that a server gives for a refusal.
+pub(crate) const REASON_CHARACTERS: usize = 300;
+
+/// The time between two remarks on standard error, so that nobody can fill a disk with them. Those between are counted.
+pub(crate) const NOTE_PAUSE: Duration = Duration::from_secs(10);
+
+/// How often a client that is held back is looked at: it may have gone.
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the end of a session may take once the client has gone.
+pub(crate) const GOOD_BYE: Duration = Duration::from_millis(80);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
@@ -11,18 +32,18 @@ pub(crate) struct Limits {
     /// Requests without an answer. 4096: servers take far fewer. The next one is held back while answers come, and refused
     /// when none has come for as long as `hold`.
     pub(crate) pending: usize,
-    /// Lines that wait for a server, in number and in bytes, before nothing more is taken from the client. 256 and 1 MiB;
-    /// the last one may have any length.
+    /// Lines that wait for a server before nothing more is taken from the client, in number. 256.
     pub(crate) waiting: usize,
+    /// The same in bytes. 1 MiB; the last line may have any length.
     pub(crate) waiting_bytes: usize,
     /// How long they wait. 30 s: a restart takes less, and most clients give up after 60.
     pub(crate) wait: Duration,
     /// Requests that are kept because they can be sent again, together, in bytes. 1 MiB. As much once more before a
     /// server has said anything.
     pub(crate) kept_bytes: usize,
-    /// Resources that are watched again at the next server, in number and in bytes. As many as a server of ours lets
-    /// a client watch.
+    /// Resources that are watched again at the next server, in number. As many as a server of ours lets a client watch.
     pub(crate) watched: usize,
+    /// The same in bytes of their URIs.
     pub(crate) watched_bytes: usize,
     /// Questions of a server without an answer. 1024.
     pub(crate) questions: usize,

@@ -1,8 +1,8 @@
 //! What people are told of servers that go and come: each thing once.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::stdio::takes_notes;
+use crate::{limits::NOTE_PAUSE, stdio::takes_notes};
 
 pub(crate) struct Notes<'a> {
     note: &'a mut dyn FnMut(&str),
@@ -11,9 +11,6 @@ pub(crate) struct Notes<'a> {
     /// When they were last told something besides, and how often it happened since.
     remarked: Option<(Instant, usize)>,
 }
-
-/// Between two remarks: whoever makes us say something must not fill a disk with it.
-const PAUSE: Duration = Duration::from_secs(10);
 
 impl<'a> Notes<'a> {
     pub(crate) fn new(note: &'a mut dyn FnMut(&str)) -> Self {
@@ -28,7 +25,7 @@ impl<'a> Notes<'a> {
     pub(crate) fn remark(&mut self, words: &str) {
         let now = Instant::now();
         if let Some((at, unsaid)) = &mut self.remarked
-            && now < *at + PAUSE
+            && now < *at + NOTE_PAUSE
         {
             *unsaid += 1;
             return;

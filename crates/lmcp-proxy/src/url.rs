@@ -3,11 +3,7 @@
 //!
 //! Stdin and stdout are asked before they are used, as in `socket.rs`; a thread tells when to ask again.
 
-use std::{
-    io,
-    pin::Pin,
-    time::{Duration, Instant},
-};
+use std::{io, pin::Pin, time::Instant};
 
 use lmcp_client::{Endpoint, Error, Event};
 use lmcp_wire::RpcError;
@@ -19,7 +15,7 @@ use tokio::{
 
 use crate::{
     Ending,
-    limits::Limits,
+    limits::{GOOD_BYE, LOOK, Limits},
     notes::Notes,
     relay::{Output, Relay},
     socket::back_off,
@@ -311,9 +307,3 @@ impl Link {
         }
     }
 }
-
-/// Between two looks at a client that is held back.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// How long the end of a session may take once the client has gone.
-const GOOD_BYE: Duration = Duration::from_millis(80);

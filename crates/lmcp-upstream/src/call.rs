@@ -18,6 +18,7 @@ use serde_json::{
 
 use crate::{
     cross::{self, Answers},
+    limits::{ROUNDS, TOOL_PAGES},
     slot::{Question, Said, Slot},
     state::{Shared, read},
 };
@@ -113,7 +114,7 @@ impl Turn {
     /// A call of a server that asks by its answer, for a caller that may have to be asked while it goes on.
     async fn rounds(self, peer: &conversation::Peer, mut call: Call) -> Result<Outcome, RpcError> {
         let mut has_listed = false;
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..ROUNDS {
             let result = match self.end(&call).await {
                 Ok(result) => result,
                 // The tool wants headers that nobody knew of: they are in its schema. It was not called.
@@ -141,14 +142,14 @@ impl Turn {
                 }
             }
         }
-        let words = format!("the server still asks after {MOST_ROUNDS} answers");
+        let words = format!("the server still asks after {ROUNDS} answers");
         Err(RpcError::internal(words))
     }
 
     /// Has the link learn which arguments of which tools are repeated in headers.
     async fn list_tools(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
         let mut cursor = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..TOOL_PAGES {
             let id = self.shared.ids.next();
             let whole = cross::params(&self.request, peer, &self.shared.profile, id, None)?;
             let whole: Value = serde_json::from_slice(&whole).unwrap_or_default();
@@ -308,9 +309,3 @@ fn hold(
 fn key(number: usize) -> String {
     format!("question {number}")
 }
-
-/// How often a server may ask before it answers one request.
-const MOST_ROUNDS: usize = 32;
-
-/// Pages of a list of tools that are read for their headers.
-const MOST_PAGES: usize = 100;

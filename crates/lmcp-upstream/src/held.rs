@@ -4,7 +4,6 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use lmcp_core::Request;
@@ -12,7 +11,11 @@ use lmcp_wire::{RpcError, params::Params};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{call::Call, slot::Question};
+use crate::{
+    call::Call,
+    limits::{HELD_CALLS, HELD_WAIT},
+    slot::Question,
+};
 
 /// A call that waits.
 pub(crate) struct Held {
@@ -39,9 +42,9 @@ impl HeldCalls {
         let mut all = self.lock();
         let now = Instant::now();
         all.retain(|_, held| now < held.until);
-        if all.len() >= MOST_HELD {
-            let words = format!("{MOST_HELD} calls wait for answers already; try again later");
-            let data = json!({ "retriable": true, "limit": "held_calls", "value": MOST_HELD });
+        if all.len() >= HELD_CALLS {
+            let words = format!("{HELD_CALLS} calls wait for answers already; try again later");
+            let data = json!({ "retriable": true, "limit": "held_calls", "value": HELD_CALLS });
             return Err(RpcError::internal(words).with_data(data));
         }
         let state = random()?;
@@ -50,7 +53,7 @@ impl HeldCalls {
             questions,
             owner: request.caller().owner().into_owned(),
             method: request.method().to_owned(),
-            until: now + LONGEST_HELD,
+            until: now + HELD_WAIT,
         };
         all.insert(state.clone(), held);
         Ok(state)
@@ -95,7 +98,3 @@ fn random() -> Result<String, RpcError> {
         .map_err(|err| RpcError::internal(format!("no random numbers: {err}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
-
-/// Calls that wait for their callers, and for how long.
-const MOST_HELD: usize = 256;
-const LONGEST_HELD: Duration = Duration::from_secs(600);

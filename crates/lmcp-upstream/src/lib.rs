@@ -26,10 +26,12 @@
 //! | `cross` | from the revision of a caller to that of the server, and back |
 //! | `listen` | who wants to hear of what |
 //! | `per_client` | a server of its own for every client |
+//! | `limits` | every bound, and what happens at it |
 
 mod call;
 mod cross;
 mod held;
+mod limits;
 mod listen;
 mod per_client;
 mod pump;

@@ -13,6 +13,7 @@ use lmcp_wire::{
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    limits::WATCHED,
     slot::{Said, Slot},
     state::Shared,
 };
@@ -174,7 +175,7 @@ impl Shared {
             let watched = &mut listeners.watched_mut(&live).watched;
             if !is_begun {
                 watched.remove(&uri);
-            } else if watched.len() < MOST_WATCHED {
+            } else if watched.len() < WATCHED {
                 watched.insert(uri);
             }
         });
@@ -225,9 +226,9 @@ fn wishes(filter: &SubscriptionFilter) -> Wishes {
     wishes.prompts = filter.prompts_list_changed == Some(true);
     wishes.resources = filter.resources_list_changed == Some(true);
     let watched = filter.resource_subscriptions.iter().flatten();
-    wishes.watched = watched.take(MOST_WATCHED).cloned().collect();
+    wishes.watched = watched.take(WATCHED).cloned().collect();
     let tasks = filter.task_ids.iter().flatten();
-    wishes.tasks = tasks.take(MOST_WATCHED).cloned().collect();
+    wishes.tasks = tasks.take(WATCHED).cloned().collect();
     wishes
 }
 
@@ -279,6 +280,3 @@ fn accepted(
 fn empty() -> Box<RawValue> {
     serde_json::value::to_raw_value(&json!({})).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
-
-/// Resources that one listener may watch.
-const MOST_WATCHED: usize = 1024;

@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
 };
 
 use lmcp_client::Route;
@@ -13,7 +12,10 @@ use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::upstream::Upstream;
+use crate::{
+    limits::{SERVER_IDLE, SERVERS_PER_CLIENT},
+    upstream::Upstream,
+};
 
 /// Reaches a server anew for every connection and every session over HTTP; requests that stand alone over HTTP share one for
 /// each caller. A server ends with the connection that it is for, or when nobody has called it for a while.
@@ -52,7 +54,7 @@ impl PerClient {
             member.used = Instant::now();
             return Ok(member.upstream.clone());
         }
-        if all.len() >= MOST {
+        if all.len() >= SERVERS_PER_CLIENT {
             let idle = all.iter().filter(|(_, member)| member.upstream.is_idle());
             let oldest = idle.min_by_key(|(_, member)| member.used);
             let Some(key) = oldest.map(|(key, _)| key.clone()) else {
@@ -120,17 +122,12 @@ impl fmt::Debug for PerClient {
 /// Ends servers that nobody has called for a while.
 async fn sweep(members: Weak<Members>) {
     loop {
-        sleep(IDLE / 4).await;
+        sleep(SERVER_IDLE / 4).await;
         let Some(members) = members.upgrade() else {
             return;
         };
         members
             .lock()
-            .retain(|_, member| !member.upstream.is_idle() || member.used.elapsed() < IDLE);
+            .retain(|_, member| !member.upstream.is_idle() || member.used.elapsed() < SERVER_IDLE);
     }
 }
-
-/// Servers at once.
-const MOST: usize = 64;
-/// A server that nobody has called for so long is ended.
-const IDLE: Duration = Duration::from_secs(10 * 60);

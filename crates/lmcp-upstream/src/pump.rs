@@ -11,7 +11,10 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::state::Shared;
+use crate::{
+    limits::{FIRST_PAUSE, LASTING, LONGEST_PAUSE, PATIENCE},
+    state::Shared,
+};
 
 /// How a conversation ended.
 enum Ended {
@@ -181,12 +184,3 @@ fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
 fn pause(failures: u32) -> Duration {
     (FIRST_PAUSE * 2_u32.saturating_pow(failures.min(10))).min(LONGEST_PAUSE)
 }
-
-/// How long a server that was there, and is gone, is looked for before callers are told.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// A server that is there for less is as good as none.
-const LASTING: Duration = Duration::from_secs(1);
-
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);

@@ -10,6 +10,8 @@ use lmcp_wire::{RpcError, progress::ProgressParams};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::limits::NOTICES;
+
 /// One thing for a caller.
 #[derive(Debug)]
 pub(crate) enum Said {
@@ -50,7 +52,7 @@ impl Slot {
 
     pub(crate) fn notice(&self, method: Box<str>, params: Box<RawValue>) {
         self.put(|waiting| {
-            if waiting.notices.len() >= MOST_NOTICES {
+            if waiting.notices.len() >= NOTICES {
                 waiting.notices.pop_front();
             }
             waiting.notices.push_back((method, params));
@@ -138,6 +140,3 @@ impl Slot {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Messages that wait for one caller.
-const MOST_NOTICES: usize = 64;

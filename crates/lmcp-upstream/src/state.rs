@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use lmcp_client::{
@@ -33,6 +32,7 @@ use tokio::{
 
 use crate::{
     held::HeldCalls,
+    limits::{CALLS, GRANT_WAIT},
     listen::Listeners,
     slot::{Question, Slot},
 };
@@ -134,9 +134,9 @@ impl Shared {
         if state.is_closed {
             return Err(closed());
         }
-        if state.slots.len() >= MOST_CALLS {
-            let words = format!("{MOST_CALLS} calls wait for the server already; try again later");
-            let data = json!({ "retriable": true, "limit": "upstream_calls", "value": MOST_CALLS });
+        if state.slots.len() >= CALLS {
+            let words = format!("{CALLS} calls wait for the server already; try again later");
+            let data = json!({ "retriable": true, "limit": "upstream_calls", "value": CALLS });
             return Err(RpcError::internal(words).with_data(data));
         }
         let slot = Arc::<Slot>::default();
@@ -391,9 +391,3 @@ fn closed() -> RpcError {
     RpcError::internal("the client is closed")
         .with_data(json!({ "retriable": false, "fault": "transport" }))
 }
-
-/// How long a server may take to confirm what it was asked to tell of.
-const GRANT_WAIT: Duration = Duration::from_secs(5);
-
-/// Calls that wait for answers of one server.
-const MOST_CALLS: usize = 4096;

@@ -13,12 +13,14 @@ use lmcp_wire::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::limits::{BATCH, QUESTIONS};
+
 use super::{Conversation, Output, Stage};
 
 impl Conversation {
     /// The server said this.
     pub fn line(&mut self, line: &Bytes) {
-        match jsonrpc::batch(line, MOST_IN_BATCH) {
+        match jsonrpc::batch(line, BATCH) {
             Some(Ok(messages)) => messages
                 .into_iter()
                 .for_each(|message| self.message(message.get().as_bytes())),
@@ -119,8 +121,8 @@ impl Conversation {
         if !matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS) {
             return self.refuse_or_pong(&id, method);
         }
-        if self.questions.len() >= MOST_QUESTIONS {
-            let error = RpcError::internal(format!("{MOST_QUESTIONS} questions wait already"));
+        if self.questions.len() >= QUESTIONS {
+            let error = RpcError::internal(format!("{QUESTIONS} questions wait already"));
             let line = jsonrpc::error(Some(&id), &error);
             return self.out.push_back(Output::Send(line.into()));
         }
@@ -163,9 +165,3 @@ fn without_subscription(text: &str) -> Box<RawValue> {
     }
     to_raw_value(&params).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
-
-/// Messages of one line.
-const MOST_IN_BATCH: usize = 4096;
-
-/// Questions that wait for an answer.
-const MOST_QUESTIONS: usize = 64;

@@ -29,7 +29,7 @@ use lmcp_wire::{
 };
 use serde_json::value::RawValue;
 
-pub use opening::PROBE_WAIT;
+pub use crate::limits::PROBE_WAIT;
 use opening::Stage;
 pub use wishes::Wishes;
 

@@ -2,7 +2,7 @@
 //!
 //! By `basic/versioning` of the specification. Which one it was is remembered for the next time.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use lmcp_wire::{
     ProtocolVersion, RpcError, ServerCapabilities,
@@ -14,9 +14,6 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{Conversation, Output, Peer, failures};
-
-/// How long a server that knows no `server/discover` may be silent about it: then it is sent a handshake as well.
-pub const PROBE_WAIT: Duration = Duration::from_secs(5);
 
 /// Where the opening stands.
 #[derive(Clone, Debug)]
@@ -47,7 +44,7 @@ impl Conversation {
     }
 
     /// Is it still not known which kind of server it is? Then [`Conversation::probe_expired`] is called after
-    /// [`PROBE_WAIT`].
+    /// [`PROBE_WAIT`](super::PROBE_WAIT).
     pub fn is_probing(&self) -> bool {
         matches!(self.stage, Stage::Probing { .. })
     }

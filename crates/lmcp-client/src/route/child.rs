@@ -19,7 +19,10 @@ use super::{
     leash::Leash,
     lines::{Lines, Output},
 };
-use crate::{Error, Event};
+use crate::{
+    Error, Event,
+    limits::{GRACE, LAST_WORDS, STDERR_LINE_BYTES, STDERR_LINES},
+};
 
 /// Variables with secrets of ours, and one about this very process. They are nobody else's business.
 const OWN_SECRETS: [&str; 5] = [
@@ -250,7 +253,7 @@ impl Complaints {
 
     fn take(&mut self, byte: u8) {
         if byte != b'\n' {
-            if self.line.len() < LONGEST {
+            if self.line.len() < STDERR_LINE_BYTES {
                 self.line.push(byte);
             }
             return;
@@ -260,7 +263,7 @@ impl Complaints {
         if !line.is_empty() {
             self.lines.push_back(line);
         }
-        while self.lines.len() > KEPT {
+        while self.lines.len() > STDERR_LINES {
             self.lines.pop_front();
         }
     }
@@ -271,13 +274,3 @@ impl Complaints {
         lines.join(" | ")
     }
 }
-
-/// Lines of the standard error that are kept, and bytes of each.
-const KEPT: usize = 20;
-const LONGEST: usize = 500;
-
-/// How long a process may take to end by itself, each time it is asked.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How long its last words are waited for, where others of its family hold the pipe.
-const LAST_WORDS: Duration = Duration::from_millis(200);

@@ -6,7 +6,6 @@ use std::{
     mem::MaybeUninit,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +14,8 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::timeout,
 };
+
+use crate::limits::{ENOUGH_BYTES, FLUSHING, LINE_BYTES};
 
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
@@ -52,7 +53,7 @@ impl Lines {
         Self {
             reader: Some(Box::pin(reader)),
             writer: Some(Box::pin(writer)),
-            input: Framer::new(MOST_LINE),
+            input: Framer::new(LINE_BYTES),
             queue: VecDeque::new(),
             queue_bytes: 0,
             written: 0,
@@ -109,7 +110,7 @@ impl Lines {
                     return Poll::Ready(Output::Line(line.slice_ref(line.trim_ascii())));
                 }
                 None if !self.input.is_past_limit() => {}
-                _ => self.end(format!("sent a line of more than {MOST_LINE} bytes")),
+                _ => self.end(format!("sent a line of more than {LINE_BYTES} bytes")),
             }
             let Some(reader) = &mut self.reader else {
                 return Poll::Ready(self.last_words());
@@ -130,7 +131,7 @@ impl Lines {
     fn end(&mut self, why: String) {
         self.reader = None;
         self.writer = None;
-        self.input = Framer::new(MOST_LINE);
+        self.input = Framer::new(LINE_BYTES);
         self.ended.get_or_insert(why);
     }
 
@@ -170,14 +171,5 @@ impl Lines {
     }
 }
 
-/// Longest line of a server: as over HTTP.
-const MOST_LINE: usize = 16 << 20;
-
 /// What is read at once.
 const READ: usize = 16 << 10;
-
-/// As much waits to be written before no more should be sent.
-const ENOUGH_BYTES: usize = 1 << 20;
-
-/// How long last words may take.
-const FLUSHING: Duration = Duration::from_secs(1);

@@ -12,6 +12,8 @@ pub use host::Host;
 pub(crate) use path::decode;
 use path::{encode, normalise};
 
+use crate::limits::URL_BYTES;
+
 /// Where something is on the web.
 ///
 /// ```
@@ -292,12 +294,9 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for Flaw {}
 
-/// Longest address that is taken, as in most servers.
-const LONGEST: usize = 8192;
-
 /// As browsers begin: without blanks around and line breaks within.
 fn clean(text: &str) -> Result<String, Flaw> {
-    if text.len() > LONGEST {
+    if text.len() > URL_BYTES {
         return Err(Flaw::TooLong);
     }
     let text = text.trim_matches(|character: char| character <= ' ');

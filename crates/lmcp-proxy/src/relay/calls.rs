@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Instant};
 use lmcp_wire::{RequestId, method::request, subscribe::SubscriptionFilter};
 
 use super::message::is_repeatable;
-use crate::limits::Limits;
+use crate::limits::{Limits, METHOD_CHARACTERS};
 
 /// A request that has no answer yet.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Call {
         });
         Self {
             id,
-            method: method.chars().take(LONGEST_METHOD).collect(),
+            method: method.chars().take(METHOD_CHARACTERS).collect(),
             batch: None,
             kept: None,
             listen,
@@ -61,9 +61,6 @@ impl Call {
             .is_some_and(|listen| listen.acknowledged)
     }
 }
-
-/// More than any method of the protocol has, in characters.
-const LONGEST_METHOD: usize = 64;
 
 /// What the server has, in the order it was sent.
 #[derive(Debug, Default)]

@@ -12,6 +12,8 @@ use lmcp_wire::{
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use crate::limits::ENDS;
+
 use super::{
     Link, Output, Relay, failures,
     message::{batch, join},
@@ -153,7 +155,7 @@ impl Relay {
         };
         let (_, lines) = listen.end.get_or_insert_with(|| (at, Vec::new()));
         // A subscription ends once; who says it again and again is not listened to.
-        if lines.len() < MOST_ENDS {
+        if lines.len() < ENDS {
             lines.push(message.to_vec());
         }
         Heard::Nothing
@@ -257,9 +259,6 @@ impl Relay {
 
 /// What people are told of a line that is not passed on.
 const NO_MESSAGE: &str = "the server said something that is no message, which is not passed on";
-
-/// A subscription ends with an answer and a notification, at most.
-const MOST_ENDS: usize = 4;
 
 fn is_object(message: &[u8]) -> bool {
     let is_json = || serde_json::from_slice::<IgnoredAny>(message).is_ok();

@@ -8,7 +8,7 @@ use lmcp_wire::{Envelope, Incoming, RpcError, error::INTERNAL_ERROR, method::not
 use serde_json::Value;
 
 use super::{Relay, calls::Held, message::batch};
-use crate::limits::Limits;
+use crate::limits::{Limits, REASON_CHARACTERS};
 
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
@@ -73,7 +73,7 @@ impl Unheard {
         if !is_its_own && is_final(&error) {
             return Said::Never(error);
         }
-        let words = error.message.chars().take(LONGEST_REASON).collect();
+        let words = error.message.chars().take(REASON_CHARACTERS).collect();
         self.reason = Some(Reason { words, is_its_own });
         if is_its_own { Said::Busy } else { Said::Other }
     }
@@ -140,6 +140,3 @@ impl Relay {
         again
     }
 }
-
-/// Of what a server says about itself, in characters.
-const LONGEST_REASON: usize = 300;

@@ -1,0 +1,91 @@
+//! Every bound of a client, and what happens at it. `docs/limits.md` is written from these comments.
+//!
+//! Sizes of buffers and marks between two bounds stay where they are used.
+
+use std::time::Duration;
+
+/// Messages to a server that wait to be sent, in number. From 64 on, whoever sends is told to wait.
+pub(crate) const ENOUGH_LINES: usize = 64;
+
+/// The same in bytes, also on pipes and sockets. From 1 MiB on, whoever sends is told to wait.
+pub(crate) const ENOUGH_BYTES: usize = 1 << 20;
+
+/// Messages that wait although their sender was told to wait, in number. The next one is answered with an error.
+pub(crate) const MOST_LINES: usize = 4096;
+
+/// The same in bytes.
+pub(crate) const MOST_BYTES: usize = 64 << 20;
+
+/// Longest line of a server on a pipe or socket, in bytes. A server that sends a longer one is left.
+pub(crate) const LINE_BYTES: usize = 16 << 20;
+
+/// Messages in one line of a server. A line with more is not heard.
+pub(crate) const BATCH: usize = 4096;
+
+/// Questions of a server that wait for an answer. The next one is answered with an error.
+pub(crate) const QUESTIONS: usize = 64;
+
+/// How long a server may be silent about `server/discover`. Then it is sent a handshake as well, as older servers want one.
+pub const PROBE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long the stream for news may take to open before messages are sent all the same. Some servers say nothing before they
+/// have news.
+pub(crate) const STANDING_WAIT: Duration = Duration::from_millis(500);
+
+/// How often a broken stream is asked for again without anything coming of it: more than 15 s in all. Then its server counts
+/// as gone.
+pub(crate) const STREAM_ATTEMPTS: u32 = 6;
+
+/// The time between the first two of these attempts. It doubles each time.
+pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(500);
+
+/// The longest time between two attempts.
+pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// The longest time that a server can make its clients stay away from a stream. A longer `retry` counts as this.
+pub(crate) const SERVER_RETRY: Duration = Duration::from_secs(300);
+
+/// Longest id of an event, in bytes: it is repeated in a header. A longer one counts as none.
+pub(crate) const EVENT_ID_BYTES: usize = 4 << 10;
+
+/// How long a server may take over a message that wants no answer. Then the next one is sent all the same.
+pub(crate) const TURN: Duration = Duration::from_secs(5);
+
+/// How long the end of an HTTP answer may take after its message was read. Then the connection is closed.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
+/// What a server may say over HTTP about a message that wants no answer, in bytes. The connection is closed at more.
+pub(crate) const WORDS_BYTES: usize = 64 << 10;
+
+/// What the tasks of one connection tell it before they wait to be heard.
+pub(crate) const SIGNALS: usize = 16;
+
+/// HTTP connections that are kept for the next requests. Others are closed.
+pub(crate) const IDLE_CONNECTIONS: usize = 16;
+
+/// How long answers on their way may take once a server is known to be gone. Then their calls fail.
+pub(crate) const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// How long it may take to end a session over HTTP. Then the client goes without.
+pub(crate) const CLOSING: Duration = Duration::from_secs(2);
+
+/// How long the last lines to a server may take to be written. Then they are lost.
+pub(crate) const FLUSHING: Duration = Duration::from_secs(1);
+
+/// How long a server that was started here may take to end, first by itself and then after a signal. Then it is killed.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the rest of its standard error is waited for, where other processes hold the pipe open.
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Lines of its standard error that are kept for error messages: the last ones.
+pub(crate) const STDERR_LINES: usize = 20;
+
+/// What is kept of one of these lines, in bytes.
+pub(crate) const STDERR_LINE_BYTES: usize = 500;
+
+/// Tools whose arguments are repeated in headers that a client remembers. Calls of others go without such headers.
+pub(crate) const MIRRORED_TOOLS: usize = 1024;
+
+/// Headers of one of these tools. A tool with more goes without.
+pub(crate) const MIRRORED_PARAMS: usize = 64;

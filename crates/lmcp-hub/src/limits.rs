@@ -1,0 +1,66 @@
+//! Every bound of a hub, and what happens at it. `docs/limits.md` is written from these comments.
+
+use std::time::Duration;
+
+/// How long a server may be silent while it answers a call. Then the call fails. `timeout` of a server changes it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a server may take to be there: some are downloaded first. Then its callers are told. `start_timeout` of a server
+/// changes it.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long nobody calls a server before it is stopped. `idle_stop` of a server changes it.
+pub(crate) const IDLE_STOP: Duration = Duration::from_secs(600);
+
+/// How long a server that failed is left alone at first. It doubles with each failure.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest time that a server is left alone.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a server that is given up may take to go.
+pub(crate) const HANG_UP: Duration = Duration::from_secs(5);
+
+/// How often a server that nobody calls is asked whether it is there, and how long it may take to say so. Then it counts as
+/// gone.
+pub(crate) const PROBE: Duration = Duration::from_secs(15);
+
+/// How long all lists of a server may take. Then it counts as failed.
+pub(crate) const LIST_WAIT: Duration = Duration::from_secs(30);
+
+/// How long after a change the lists of a server are asked for: changes come in groups.
+pub(crate) const SETTLE: Duration = Duration::from_millis(20);
+
+/// How long after its start a hub holds back lists for servers that it knows nothing of. Then it answers without them.
+pub(crate) const FIRST_LIST: Duration = Duration::from_secs(5);
+
+/// How long the disk may take to keep what a server offers. Then the hub goes on, and asks the server after a restart.
+pub(crate) const KEEP_WAIT: Duration = Duration::from_secs(1);
+
+/// After how long a server that was lost is listened to again.
+pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
+
+/// Resources that one session may watch. The next subscription is refused.
+pub(crate) const WATCHED: usize = 1024;
+
+/// Pages of one list of a server that are read.
+pub(crate) const LIST_PAGES: usize = 100;
+
+/// Items of one list of a server that are kept: the first ones.
+pub(crate) const LIST_ITEMS: usize = 2000;
+
+/// Characters of what one server tells models about itself: all of it is in every conversation. The rest is cut off.
+pub(crate) const INSTRUCTIONS: usize = 2000;
+
+/// Notes about what servers offer that are kept for `lmcp hub status`.
+pub(crate) const NOTES: usize = 100;
+
+/// Longest name of a tool, in bytes: some clients drop longer ones once they have put the name of the hub in front. A longer
+/// one is cut, and gets a hash.
+pub(crate) const NAME_BYTES: usize = 40;
+
+/// Tools that `--lazy` returns for some words where the call does not say how many.
+pub(crate) const FOUND_USUALLY: usize = 10;
+
+/// Tools that `--lazy` returns at most.
+pub(crate) const FOUND: usize = 200;

@@ -1,0 +1,46 @@
+//! Every bound of a server elsewhere, and what happens at it. `docs/limits.md` is written from these comments.
+
+use std::time::Duration;
+
+/// Calls that wait for answers of one server. The next one fails with `retriable`.
+pub(crate) const CALLS: usize = 4096;
+
+/// Calls that wait for their callers to answer a question. The next one that would ask fails with `retriable`.
+pub(crate) const HELD_CALLS: usize = 256;
+
+/// How long such a call waits. Then it is forgotten.
+pub(crate) const HELD_WAIT: Duration = Duration::from_secs(600);
+
+/// Progress and log messages that wait for one caller. Past it, the oldest is dropped.
+pub(crate) const NOTICES: usize = 64;
+
+/// How often a server may ask before it answers one request. Then the request fails.
+pub(crate) const ROUNDS: usize = 32;
+
+/// Pages of a list of tools that are read to learn which headers a call needs.
+pub(crate) const TOOL_PAGES: usize = 100;
+
+/// Resources, and tasks, that one listener may watch. It is told nothing about others.
+pub(crate) const WATCHED: usize = 1024;
+
+/// How long a server may take to confirm what it will tell of. Then the listener goes on without.
+pub(crate) const GRANT_WAIT: Duration = Duration::from_secs(5);
+
+/// Servers at once, where each client has one of its own. Past it, the one that is idle longest is ended; where none is idle,
+/// the call fails.
+pub(crate) const SERVERS_PER_CLIENT: usize = 64;
+
+/// How long nobody calls a server of that kind before it is ended.
+pub(crate) const SERVER_IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// How long a server that was there, and is gone, is looked for. Then its callers are told.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that lasts less counts as a failure: the next one is tried after a pause.
+pub(crate) const LASTING: Duration = Duration::from_secs(1);
+
+/// The pause after the first failure. It doubles each time.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
+
+/// The longest pause between two tries.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
