@@ -11,7 +11,7 @@ use std::{
         process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     proxy::{Client, call, listening, modern, text},
+    stripped::{ask, tools},
     support::{program_in, said},
 };
 
@@ -234,4 +235,52 @@ fn a_default_access_list_stops_no_command() {
     let output = json!({"id": job["id"], "wait_exit": true});
     let output = server.call("job_output", &output);
     assert_eq!(output["output"], "0\n", "{output}");
+}
+
+/// Lists tools through a proxy that a script starts below an identity without the leave to run commands. The script finds
+/// the program as `$LMCP` and the identity as `$FILE`, in `$FOLDER`, in `$ABOVE`.
+fn below_an_identity(folder: &Path, script: &str) -> Output {
+    let script = format!(
+        r#"FILE="$LMCP_IDENTITY_FILE"; FOLDER="$(dirname "$FILE")"; ABOVE="$(dirname "$FOLDER")"; {script}"#
+    );
+    let mut command = program(folder);
+    command.args(["run", "--read-only", "--", "sh", "-c", &script]);
+    command.env("LMCP", folder.join("lmcp"));
+    ask(command)
+}
+
+#[test]
+fn an_identity_whose_modes_were_changed_is_used_as_it_was() {
+    let folder = place();
+    for mode in ["000", "755", "777"] {
+        for what in ["$FILE", "$FOLDER", "$ABOVE", "$FILE $FOLDER $ABOVE"] {
+            let script = format!(
+                "chmod {mode} {what} || exit 1; $LMCP proxy; stat -c %a $FILE $FOLDER $ABOVE >$HOME/modes"
+            );
+            let output = below_an_identity(folder.path(), &script);
+            let tools = tools(&output);
+            assert!(tools.contains(&"whoami".to_owned()), "{mode} {what}");
+            assert!(!tools.contains(&"shell".to_owned()), "{mode} {what}");
+            let modes = fs::read_to_string(folder.path().join("modes")).expect("it was written");
+            // A folder that others can only look into keeps nobody from using the identity.
+            let are_right = matches!(modes.lines().next(), Some("600"))
+                && modes
+                    .lines()
+                    .skip(1)
+                    .all(|mode| matches!(mode, "700" | "755"));
+            assert!(are_right, "{mode} {what}: {modes}");
+        }
+    }
+}
+
+#[test]
+fn an_identity_file_in_a_folder_of_something_else_is_refused_and_left_as_it_is() {
+    let folder = place();
+    let script = "mkdir -p $HOME/keys/mine; cp $FILE $HOME/keys/mine/id; chmod 644 $HOME/keys/mine/id; \
+                  LMCP_IDENTITY_FILE=$HOME/keys/mine/id exec $LMCP proxy";
+    let (code, words) = said(&below_an_identity(folder.path(), script));
+    assert_eq!(code, Some(2), "{words}");
+    assert!(words.contains("cannot use the identity file"), "{words}");
+    let copy = folder.path().join("keys/mine/id");
+    assert_eq!(mode(&copy), Some(0o644), "{words}");
 }

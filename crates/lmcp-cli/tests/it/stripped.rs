@@ -22,7 +22,7 @@ use crate::{
 const LMCP: &str = env!("CARGO_BIN_EXE_lmcp");
 
 /// Asks for the tools through a proxy at the end of a command line.
-fn ask(mut command: impl BorrowMut<Command>) -> Output {
+pub(crate) fn ask(mut command: impl BorrowMut<Command>) -> Output {
     let mut running = command
         .borrow_mut()
         .stdin(Stdio::piped())
@@ -36,7 +36,8 @@ fn ask(mut command: impl BorrowMut<Command>) -> Output {
     running.wait_with_output().expect("it ends")
 }
 
-fn tools(output: &Output) -> Vec<String> {
+/// The names of the tools in the answer that a proxy wrote.
+pub(crate) fn tools(output: &Output) -> Vec<String> {
     let line = String::from_utf8_lossy(&output.stdout);
     let answer: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{output:?}"));
     let tools = answer["result"]["tools"].as_array().cloned();
