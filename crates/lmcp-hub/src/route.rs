@@ -78,8 +78,18 @@ impl Inner {
                 let result = result.map_err(|err| RpcError::internal(err.to_string()))?;
                 Ok(Replies::done(result))
             }
+            // It may be of a server that nobody has heard of what it offers yet.
+            request::TOOLS_CALL | request::PROMPTS_GET if !self.has_name(&request)? => {
+                Ok(self.in_time(|hub| hub.route(request).unwrap_or_else(Replies::error)))
+            }
             _ => self.route(request),
         }
+    }
+
+    /// Is what the request names in the catalogue?
+    fn has_name(&self, request: &Request) -> Result<bool, RpcError> {
+        let (name, view) = (request.target()?, self.view());
+        Ok(view.tools.contains_key(&*name) || view.prompts.contains_key(&*name))
     }
 
     fn route(&self, request: Request) -> Result<Replies, RpcError> {

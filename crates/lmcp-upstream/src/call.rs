@@ -19,6 +19,7 @@ use serde_json::{
 use crate::{
     cross::{self, Answers},
     limits::{ROUNDS, TOOL_PAGES},
+    mirrored,
     slot::{Question, Said, Slot},
     state::{Shared, read},
 };
@@ -76,6 +77,7 @@ pub(crate) async fn answer(
         request,
         say,
     };
+    turn.check_headers(&peer).await?;
     let call = turn.begin(&peer, None)?;
     if has_sessions {
         return turn.follow(call).await;
@@ -146,7 +148,31 @@ impl Turn {
         Err(RpcError::internal(words))
     }
 
-    /// Has the link learn which arguments of which tools are repeated in headers.
+    /// Checks the headers of a call, as the schema of its tool asks for them. The schemas are asked for if nobody has seen them.
+    async fn check_headers(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
+        let Some(mirrored) = &self.shared.mirrored else {
+            return Ok(());
+        };
+        if !mirrored::is_checked(&self.request) {
+            return Ok(());
+        }
+        if !mirrored.is_known(self.shared.times_opened()) {
+            self.list_tools(peer).await?;
+        }
+        mirrored.check(&self.request)
+    }
+
+    /// The end of a call. One that lists tools tells which headers are to be checked.
+    fn ended(&self, result: Result<Box<RawValue>, RpcError>) -> Result<Box<RawValue>, RpcError> {
+        if let Ok(page) = &result
+            && self.request.method() == request::TOOLS_LIST
+        {
+            self.shared.learn(page);
+        }
+        result
+    }
+
+    /// Has the link, and whoever checks headers, learn which arguments of which tools are repeated in them.
     async fn list_tools(&self, peer: &conversation::Peer) -> Result<(), RpcError> {
         let mut cursor = None;
         for _ in 0..TOOL_PAGES {
@@ -162,6 +188,7 @@ impl Turn {
             let slot = self.shared.begin(call, false, "")?;
             let shared = Arc::clone(&self.shared);
             let page = self.end(&Call { id, slot, shared }).await?;
+            self.shared.learn(&page);
             let page: Value = serde_json::from_str(page.get()).unwrap_or_default();
             if page["nextCursor"].is_null() {
                 break;
@@ -175,7 +202,7 @@ impl Turn {
     async fn end(&self, call: &Call) -> Result<Box<RawValue>, RpcError> {
         loop {
             match call.slot.next().await {
-                Said::Done(result) => return result,
+                Said::Done(result) => return self.ended(result),
                 Said::Question(_) => {}
                 other => self.pass(other).await,
             }
@@ -186,7 +213,7 @@ impl Turn {
     async fn follow(self, call: Call) -> Result<Outcome, RpcError> {
         loop {
             let question = match call.slot.next().await {
-                Said::Done(result) => return Ok(result?.into()),
+                Said::Done(result) => return Ok(self.ended(result)?.into()),
                 Said::Question(question) => question,
                 other => {
                     self.pass(other).await;

@@ -25,6 +25,7 @@
 //! | `call`, `held` | one call from its beginning to its end; calls that wait for their caller to come back |
 //! | `cross` | from the revision of a caller to that of the server, and back |
 //! | `listen` | who wants to hear of what |
+//! | `mirrored` | which arguments of which tools callers over HTTP repeat in headers |
 //! | `per_client` | a server of its own for every client |
 //! | `limits` | every bound, and what happens at it |
 
@@ -33,6 +34,7 @@ mod cross;
 mod held;
 mod limits;
 mod listen;
+mod mirrored;
 mod per_client;
 mod pump;
 mod slot;

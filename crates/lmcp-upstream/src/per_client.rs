@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     limits::{SERVER_IDLE, SERVERS_PER_CLIENT},
-    upstream::Upstream,
+    upstream::{Builder, Upstream},
 };
 
 /// Reaches a server anew for every connection and every session over HTTP; requests that stand alone over HTTP share one for
@@ -25,7 +25,7 @@ pub struct PerClient {
 }
 
 struct Members {
-    route: Route,
+    make: Builder,
     all: Mutex<HashMap<String, Member>>,
 }
 
@@ -37,8 +37,13 @@ struct Member {
 impl PerClient {
     /// Servers that are reached so.
     pub fn new(route: Route) -> Self {
+        Self::built(Upstream::builder(route))
+    }
+
+    /// The same, with more to be said of each.
+    pub fn built(make: Builder) -> Self {
         let members = Arc::new(Members {
-            route,
+            make,
             all: Mutex::default(),
         });
         let tasks = Tasks::default();
@@ -63,7 +68,7 @@ impl PerClient {
             };
             all.remove(&key);
         }
-        let upstream = Upstream::new(self.members.route.clone());
+        let upstream = self.members.make.clone().build();
         let member = Member {
             upstream: upstream.clone(),
             used: Instant::now(),
@@ -114,7 +119,7 @@ impl Service for PerClient {
 impl fmt::Debug for PerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PerClient")
-            .field(&self.members.route.to_string())
+            .field(&self.members.make)
             .finish()
     }
 }

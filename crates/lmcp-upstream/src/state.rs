@@ -34,6 +34,7 @@ use crate::{
     held::HeldCalls,
     limits::{CALLS, GRANT_WAIT},
     listen::Listeners,
+    mirrored::Mirrored,
     slot::{Question, Slot},
 };
 
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) answer: Option<Answerer>,
     pub(crate) hear: Option<Hear>,
     pub(crate) held: HeldCalls,
+    /// `None`: nobody wants headers to be checked.
+    pub(crate) mirrored: Option<Mirrored>,
     state: Mutex<State>,
     /// Something is to be sent.
     pub(crate) woken: Notify,
@@ -95,6 +98,7 @@ impl Shared {
         profile: Profile,
         answer: Option<Answerer>,
         hear: Option<Hear>,
+        checks_headers: bool,
     ) -> Self {
         let ids = Ids::default();
         let state = State {
@@ -111,6 +115,7 @@ impl Shared {
             answer,
             hear,
             held: HeldCalls::default(),
+            mirrored: checks_headers.then(Mirrored::default),
             state: Mutex::new(state),
             woken: Notify::new(),
             status: watch::Sender::new(Status::default()),
@@ -231,6 +236,18 @@ impl Shared {
         });
     }
 
+    /// How often the server was there.
+    pub(crate) fn times_opened(&self) -> u64 {
+        self.status.borrow().opened
+    }
+
+    /// Takes in one page of the server's tools.
+    pub(crate) fn learn(&self, page: &RawValue) {
+        if let Some(mirrored) = &self.mirrored {
+            mirrored.learn(self.times_opened(), page);
+        }
+    }
+
     /// Does anybody want a server?
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanting.load(Ordering::Acquire) > 0 || self.lock().conversation.wants_server()
@@ -282,6 +299,11 @@ impl Shared {
     }
 
     fn heard(&self, state: &mut State, method: Box<str>, params: Box<RawValue>) {
+        if &*method == notification::TOOLS_CHANGED
+            && let Some(mirrored) = &self.mirrored
+        {
+            mirrored.forget();
+        }
         if state.listeners.hear(&method, &params) {
             return;
         }

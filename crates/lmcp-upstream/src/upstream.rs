@@ -53,6 +53,7 @@ impl Upstream {
             profile,
             answer: None,
             hear: None,
+            checks_headers: false,
         }
     }
 
@@ -66,7 +67,7 @@ impl Upstream {
 
     /// How often the server was connected to, or started, and was there.
     pub fn times_opened(&self) -> u64 {
-        self.0.shared.status.borrow().opened
+        self.0.shared.times_opened()
     }
 
     /// Says good-bye to the server, and waits until it has ended.
@@ -90,11 +91,13 @@ impl Upstream {
 
 /// What is to be known of a server before it is spoken with.
 #[must_use = "`build` makes the upstream"]
+#[derive(Clone)]
 pub struct Builder {
     route: Route,
     profile: Profile,
     answer: Option<Answerer>,
     hear: Option<Hear>,
+    checks_headers: bool,
 }
 
 impl Builder {
@@ -122,6 +125,13 @@ impl Builder {
         self
     }
 
+    /// Refuses calls over HTTP whose headers do not repeat the arguments that the schemas of the server's tools name. For an
+    /// endpoint that clients see as the server itself.
+    pub fn checks_headers(mut self) -> Self {
+        self.checks_headers = true;
+        self
+    }
+
     /// Is so what a client says of itself.
     pub(crate) fn settings(mut self, settings: &Settings) -> Self {
         self.profile.info = settings.info.clone();
@@ -144,6 +154,7 @@ impl Builder {
             self.profile,
             self.answer,
             self.hear,
+            self.checks_headers,
         ));
         let (closing, closed) = watch::channel(false);
         let pump = Tasks::default();

@@ -21,6 +21,9 @@ pub struct ElicitParams {
     /// The link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Tells links apart, in 2025-11-25 alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation_id: Option<String>,
 }
 
 impl ElicitParams {
@@ -32,6 +35,7 @@ impl ElicitParams {
             message: message.into(),
             requested_schema: Some(requested_schema),
             url: None,
+            elicitation_id: None,
         }
     }
 
@@ -43,6 +47,7 @@ impl ElicitParams {
             message: message.into(),
             requested_schema: None,
             url: Some(url.into()),
+            elicitation_id: None,
         }
     }
 }

@@ -104,9 +104,10 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
             terms = terms.key(key);
         }
         let terms = lmcp_tools::outside_of_fences(terms);
+        let upstream = Upstream::builder(route).checks_headers();
         let endpoint = match options.per_client {
-            true => Endpoint::on_terms(PerClient::new(route), terms),
-            false => Endpoint::on_terms(Upstream::new(route), terms),
+            true => Endpoint::on_terms(PerClient::built(upstream), terms),
+            false => Endpoint::on_terms(upstream.build(), terms),
         };
         Ok((endpoint, vec![words]))
     };

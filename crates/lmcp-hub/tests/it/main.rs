@@ -1,6 +1,9 @@
 //! A hub over services in the same process: what clients see of many servers, and of servers that misbehave.
 
 mod changes;
+mod eras;
+#[path = "../../../lmcp-upstream/tests/probe/server.rs"]
+mod probe;
 mod routing;
 mod sessions;
 mod trouble;

@@ -9,6 +9,17 @@ use serde_json::json;
 
 use crate::{hub, notes};
 
+#[tokio::test(start_paused = true)]
+async fn a_call_in_the_first_moment_waits_until_its_server_is_known() {
+    // Nobody has listed anything.
+    let (_, client) = hub(&[("one", notes())]);
+    let result = client.call_tool("one__count", json!({})).await.unwrap();
+    assert_eq!(result.content[0].as_text(), Some("three"));
+    let (_, client) = hub(&[("one", notes())]);
+    let arguments = [("name".to_owned(), "x".to_owned())].into();
+    client.get_prompt("one__sum", &arguments).await.unwrap();
+}
+
 #[tokio::test]
 async fn the_tools_of_all_are_one_list_and_each_is_called_at_its_server() {
     let say = |words: &'static str| {

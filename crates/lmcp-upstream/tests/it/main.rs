@@ -2,6 +2,7 @@
 
 mod client;
 mod crossing;
+mod headers;
 mod hostile;
 mod process;
 #[path = "../probe/server.rs"]

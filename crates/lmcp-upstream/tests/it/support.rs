@@ -80,6 +80,11 @@ impl Place {
         self.folder.path().join("socket")
     }
 
+    /// Where it listens.
+    pub(crate) fn host(&self) -> &str {
+        self.address.trim_start_matches("http://")
+    }
+
     pub(crate) fn serve_socket(&mut self, endpoint: &Endpoint) {
         let unix = unix(self.path()).expect("the socket can be made");
         let endpoint = endpoint.clone();

@@ -21,6 +21,12 @@ struct Name {
     name: String,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Journey {
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: String,
+}
+
 /// Counts those who are stopped.
 struct Stopped(Arc<AtomicUsize>);
 
@@ -49,6 +55,7 @@ pub(crate) fn server() -> Server {
     Server::new("probe", "1.0.0")
         .instructions("Handle with care.")
         .tool(Tool::new("echo", echo).read_only())
+        .tool(Tool::new("travel", travel).read_only())
         .tool(Tool::new("greet", greet).read_only())
         .tool(Tool::new("sample", sample).read_only())
         .tool(Tool::new("folders", folders).read_only())
@@ -66,6 +73,10 @@ pub(crate) fn server() -> Server {
 
 async fn echo(args: Text, _: Cx) -> String {
     args.text
+}
+
+async fn travel(journey: Journey, _: Cx) -> String {
+    format!("to the {}", journey.region)
 }
 
 async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {

@@ -32,8 +32,8 @@ pub(in crate::era) fn params(
 fn elicit(version: ProtocolVersion, params: ElicitParams) -> Result<Value, String> {
     let link = params.mode == Some(ElicitMode::Url);
     let mut value = serde_json::to_value(params).map_err(|err| err.to_string())?;
-    if link {
-        // Tells several apart; only these revisions have it.
+    if link && value.get("elicitationId").is_none() {
+        // Only these revisions have it. One that a server elsewhere gave stays, because that server uses it again.
         value["elicitationId"] = random::hex::<16>().into();
     }
     if version < ProtocolVersion::V2025_11_25 {
@@ -96,4 +96,20 @@ fn single(message: SamplingMessage) -> Vec<SamplingMessage> {
         one
     };
     blocks.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_that_a_server_elsewhere_gave_a_link_stays() {
+        let mut params = ElicitParams::url("Look", "https://example.org/");
+        let version = ProtocolVersion::V2025_11_25;
+        let made = elicit(version, params.clone()).expect("it can be asked");
+        assert_eq!(made["elicitationId"].as_str().map(str::len), Some(32));
+        params.elicitation_id = Some("e1".to_owned());
+        let kept = elicit(version, params).expect("it can be asked");
+        assert_eq!(kept["elicitationId"], "e1");
+    }
 }
