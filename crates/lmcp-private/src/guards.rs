@@ -14,6 +14,7 @@ use std::{
 use rustix::process::{Pid, getpid};
 
 use crate::{
+    mark,
     processes::{self, Process, Search, is_about_the_process, user},
     sockets::TcpSocket,
     walk::refused,
@@ -55,6 +56,32 @@ pub fn is_guard(command_line: &[u8]) -> bool {
     words.nth(1) == Some(GUARD.as_bytes())
 }
 
+/// Is this the command line of a guard whose command is behind a fence?
+pub fn has_fence(command_line: &[u8]) -> bool {
+    confinement(command_line).is_some()
+}
+
+/// Of these processes, those that bear the mark of a fence and are below none of these guards: their own guard is gone.
+///
+/// # Errors
+/// Too many files are open.
+pub fn orphans(processes: &[Process], guards: &[Pid]) -> io::Result<Vec<Pid>> {
+    if mark::is_on_us() {
+        return Ok(Vec::new());
+    }
+    let below = processes::below(processes, guards);
+    let mut orphans = Vec::new();
+    for process in processes.iter().filter(|it| !below.contains(&it.pid)) {
+        match mark::is_on(process.pid) {
+            Ok(Some(true)) => orphans.push(process.pid),
+            Ok(_) => {}
+            Err(err) if is_about_the_process(&err) => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(orphans)
+}
+
 /// Refuses a socket that a confined command may hold: whatever is sent there, the command reads, and with a secret it could
 /// do more than it may. A guard that confines this process as well, or just so, takes nothing from anybody.
 #[expect(
@@ -87,11 +114,9 @@ enum Verdict {
 }
 
 fn judge(socket: TcpSocket) -> io::Result<Verdict> {
-    let (guards, processes) = confining_guards(socket.uid)?;
-    if guards.is_empty() {
+    let Some((confined, processes)) = confined(socket.uid)? else {
         return Ok(Verdict::Free);
-    }
-    let confined = processes::below(&processes, &guards);
+    };
     let (inside, outside): (Vec<_>, Vec<_>) = processes
         .iter()
         .partition(|process| confined.contains(&process.pid));
@@ -127,21 +152,23 @@ fn is_found(search: &Search) -> bool {
     search.found.values().any(|holders| !holders.is_empty())
 }
 
-/// The guards that fence in commands of this user, but for those that do the same to us; and all processes.
-fn confining_guards(uid: u32) -> io::Result<(Vec<Pid>, Vec<Process>)> {
+/// The processes that guards fence in, or did, but for guards that do the same to us; and all processes. `None`: no guard is
+/// there, and none left anybody behind.
+fn confined(uid: u32) -> io::Result<Option<(HashSet<Pid>, Vec<Process>)>> {
     let (mut guards, mut processes) = (Vec::new(), Vec::new());
     for pid in processes::numbers()? {
         processes.extend(Process::of(pid));
-        let line = match command_line(pid) {
-            Ok(line) => line,
-            Err(err) if is_about_the_process(&err) => continue,
+        match command_line(pid) {
+            Ok(line) if has_fence(&line) => guards.push((pid, line)),
+            Ok(_) => {}
+            Err(err) if is_about_the_process(&err) => {}
             Err(err) => return Err(err),
-        };
-        // Nobody below a guard can become another user.
-        if confinement(&line).is_some() && user(pid).is_none_or(|user| user == uid) {
-            guards.push((pid, line));
         }
     }
+    let all: Vec<_> = guards.iter().map(|(pid, _)| *pid).collect();
+    let orphans = orphans(&processes, &all)?;
+    // Nobody below a guard can become another user.
+    guards.retain(|(pid, _)| user(*pid).is_none_or(|user| user == uid));
     if !guards.is_empty() {
         let own = own_line();
         let of_guards = guards.iter().filter(|(pid, _)| own.contains(pid));
@@ -151,8 +178,13 @@ fn confining_guards(uid: u32) -> io::Result<(Vec<Pid>, Vec<Process>)> {
             !ours.iter().any(is_like)
         });
     }
-    let guards = guards.into_iter().map(|(pid, _)| pid).collect();
-    Ok((guards, processes))
+    if guards.is_empty() && orphans.is_empty() {
+        return Ok(None);
+    }
+    let guards: Vec<_> = guards.into_iter().map(|(pid, _)| pid).collect();
+    let mut confined = processes::below(&processes, &guards);
+    confined.extend(orphans);
+    Ok(Some((confined, processes)))
 }
 
 /// What a guard with this command line confines to, in its own words. `None`: to nothing, or it is no guard's.

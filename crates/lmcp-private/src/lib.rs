@@ -14,6 +14,7 @@
 
 mod folders;
 pub mod guards;
+pub mod mark;
 pub mod processes;
 mod sockets;
 mod users;

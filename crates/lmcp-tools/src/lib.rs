@@ -34,7 +34,10 @@ pub mod settings;
 mod time;
 mod web;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use lmcp_core::{
     Caller, Error, Server, Terms, ToolError, ToolResult, ToolSet,
@@ -153,6 +156,12 @@ impl HostTools {
             .admit_local_peers(admit_local)
             .tools(set)
     }
+}
+
+/// The folder of the system, if there is one, in which commands behind every fence can read what is at this path. No secret
+/// belongs there. The path must have no links in it.
+pub fn readable_by_all_commands(real: &Path) -> Option<&'static Path> {
+    process::fence::lets_all_read(real)
 }
 
 /// Terms on which no process is served that a confined command started: a service that may do more than the command would

@@ -1,9 +1,11 @@
 """Commands behind the fence of `--root`: what they must not reach, by whatever way."""
 
 import json
+import os
+import signal
 import socket
 
-from driver import wire
+from driver import processes, wire
 from harness.case import Skip, case, check
 from harness.world import SECRET
 
@@ -73,6 +75,54 @@ def an_orphan_of_a_fenced_command_cannot_use_our_socket(cx):
     said = fenced(cx, script + DRIVE_SOCKET + "\nsys.stdout.flush()", server.socket, secret)
     cx.note(f"it was told: {said.strip()[:90]}")
     check(SECRET not in said, "an orphan of the fenced command read a file outside of its root through our socket")
+
+
+# Runs in a fenced command: waits until its guard is gone, tries to get rid of its mark, then goes on with what follows.
+WITHOUT_GUARD = """
+import os, sys, time
+if os.fork():
+    time.sleep(60)
+    os._exit(0)
+above = os.getppid()
+open("ready", "w").close()
+while os.getppid() == above:
+    time.sleep(0.01)
+for name in ("coredump_filter", "oom_score_adj"):
+    try:
+        open(f"/proc/self/{name}", "w").write("0")
+        print("wrote", name)
+    except OSError:
+        pass
+sys.stdout = open("said.part", "w")
+"""
+DONE = """
+sys.stdout.flush()
+os.rename("said.part", "said")
+"""
+
+
+@case("D28", "a fenced command is fenced when the kernel or somebody has killed its guard", limit=90)
+def a_fenced_command_without_its_guard_cannot_use_our_sockets(cx):
+    wide, secret = cx.serve(unix=True), cx.secret()
+    ways = ((DRIVE_SOCKET, wide.socket), (DRIVE_HTTP, f"http://127.0.0.1:{wide.port}/mcp"))
+    for number, (script, address) in enumerate(ways):
+        folder = cx.make(f"root/{number}")
+        (folder / "script.py").write_text(WITHOUT_GUARD + script + DONE)
+        server = cx.stdio("--root", cx.root, state=cx.make(f"fenced-state-{number}", 0o700))
+        argv = [cx.python(), "script.py", str(address), str(secret)]
+        check(not server.call("shell_bg", argv=argv, cwd=str(folder)).refused, "the job was not started")
+        cx.until(lambda: (folder / "ready").exists(), "the job does not run")
+        guards = [pid for pid in processes.descendants(server.pid) if "__guard" in processes.arguments(pid)[1:2]]
+        # The server would end what it finds without a guard.
+        os.kill(server.pid, signal.SIGSTOP)
+        for guard in guards:
+            os.kill(guard, signal.SIGKILL)
+        cx.until(lambda: (folder / "said").exists(), "the fenced command does not go on without its guard", 40)
+        said = (folder / "said").read_text()
+        cx.note(f"it was told: {said.strip()[:60]}")
+        check(SECRET not in said, "a fenced command read a file outside of its root through our socket")
+        os.kill(server.pid, signal.SIGKILL)
+    check(not wide.caller().call("jobs").refused, "the server serves nobody any more")
 
 
 @case("D2", "`lmcp proxy` in a fenced command must not reach, nor start, a server without a fence")

@@ -308,7 +308,14 @@ impl Options {
         // Without roots commands read everything anyway.
         let also_read = self.also_read.iter().filter(|_| !self.root.is_empty());
         let also_read = || also_read.clone().find(is_in).map(|it| ("--also-read", it));
-        let Some((what, folder)) = root.or_else(also_read) else {
+        // Folders of programs, such as /usr and /opt.
+        let system =
+            || lmcp_tools::readable_by_all_commands(&path).filter(|_| !self.root.is_empty());
+        let named = root
+            .or_else(also_read)
+            .map(|(what, it)| (what, it.as_path()));
+        let Some((what, folder)) = named.or_else(|| Some(("what commands may read,", system()?)))
+        else {
             return Ok(());
         };
         let words = format!("{} is below {what} {}", path.display(), folder.display());

@@ -123,8 +123,12 @@ impl Commands {
             age: settings.jobs_kept_for,
         };
         let store = Store::open(settings.state_dir.as_deref(), kept, rights.clone())?;
-        let also_read = settings.also_read.iter().filter(|_| !roots.is_empty());
-        if let Some(folder) = roots.iter().chain(also_read).find(|it| store.is_below(it)) {
+        let named = roots.iter().chain(&settings.also_read);
+        let system = fence::system().map(Path::to_owned);
+        let mut readable = named.cloned().chain(system);
+        // Without roots commands read everything anyway.
+        let readable = readable.find(|it| !roots.is_empty() && store.is_below(it));
+        if let Some(folder) = readable {
             return Err(Error::config(format!(
                 "jobs cannot be kept below {}: commands could see or change how they are guarded",
                 folder.display()

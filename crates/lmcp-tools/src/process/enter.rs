@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, Write as _},
     os::{fd::AsRawFd as _, unix::process::CommandExt as _},
     process::{Command, ExitCode},
@@ -149,10 +149,24 @@ fn prepare(step: &Step) -> io::Result<()> {
         ioctl_tiocsctty(io::stdin())?;
     }
     if let Some(fence) = &step.fence {
+        // Neither can be had where a fence around us forbids it, or on a kernel without it.
+        let _ = lmcp_private::mark::set();
+        let _ = die_first();
         fence::enter(fence)?;
     }
     // A command does not go on without its guard, even if nobody else is left to see to that.
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Lets the kernel end a confined command before its guard and its server, when it is out of memory: a command can fill memory
+/// that counts for no process.
+fn die_first() -> io::Result<()> {
+    let path = "/proc/self/oom_score_adj";
+    let own: i32 = fs::read_to_string(path)?
+        .trim()
+        .parse()
+        .map_err(io::Error::other)?;
+    fs::write(path, (own + 300).min(1000).to_string())
 }
 
 /// Told twice: to who waits for the command, and on the command's own standard error, for who reads its output later.

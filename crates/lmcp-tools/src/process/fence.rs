@@ -102,11 +102,18 @@ const DEVICES: &[&str] = &[
 
 /// May commands behind this fence read what is at this path, which has no links in it?
 pub(super) fn lets_read(fence: &Fence, real: &Path) -> bool {
-    let named = fence.write.iter().chain(&fence.read);
-    let is_in = |folder: &Path| real.starts_with(folder);
-    let in_system = |path: &&str| Path::new(path).canonicalize().is_ok_and(|it| is_in(&it));
-    named.map(|folder| folder.path.as_path()).any(is_in)
-        || SYSTEM.iter().chain(DEVICES).any(in_system)
+    let mut named = fence.write.iter().chain(&fence.read);
+    named.any(|folder| real.starts_with(&folder.path)) || lets_all_read(real).is_some()
+}
+
+/// The folder of the system in which commands behind every fence can read what is at this path, which has no links in it.
+pub(crate) fn lets_all_read(real: &Path) -> Option<&'static Path> {
+    system().find(|it| it.canonicalize().is_ok_and(|it| real.starts_with(it)))
+}
+
+/// What commands behind every fence can read.
+pub(super) fn system() -> impl Iterator<Item = &'static Path> {
+    SYSTEM.iter().chain(DEVICES).map(Path::new)
 }
 
 /// Can this kernel confine commands?

@@ -22,7 +22,7 @@ use std::{
 
 use lmcp_core::transport::{CheckingLocalPeer, LocalPeer, LocalSocket};
 use lmcp_private::{
-    guards::command_line,
+    guards::{command_line, has_fence, orphans},
     processes::{self, Search, is_about_the_process, user},
 };
 use lmcp_wire::RpcError;
@@ -67,11 +67,13 @@ enum Outside {
     Held,
 }
 
+/// The processes that guards confine to less, or did, and all processes.
 #[derive(Debug)]
-struct Guard {
-    pid: Pid,
-    /// `None` if it ended while it was looked at.
-    uid: Option<u32>,
+struct Look {
+    /// Whose the guards are, and the processes that lost theirs. `None`: one ended while it was looked at.
+    users: HashSet<Option<u32>>,
+    confined: HashSet<Pid>,
+    processes: Vec<Process>,
 }
 
 impl Holders {
@@ -143,21 +145,19 @@ fn search_outside(
 ) -> io::Result<Vec<Result<Outside, Refusal>>> {
     // Before the guards are looked for, see `has_no_guards`.
     let started = count_started();
-    let (guards, processes) = narrower_guards(rights)?;
-    *calm.lock().unwrap_or_else(PoisonError::into_inner) = started.filter(|_| guards.is_empty());
-    let could_be_below = |socket: &Option<LocalSocket>| {
+    let look = look_for_confined(rights)?;
+    *calm.lock().unwrap_or_else(PoisonError::into_inner) =
+        started.filter(|_| look.users.is_empty());
+    let could_be_below = |socket: &Option<LocalSocket>| match socket {
         // Nobody below a guard can become another user.
-        let is_users = |guard: &Guard| match (guard.uid, socket) {
-            (Some(uid), Some(socket)) => uid == socket.uid,
-            _ => true,
-        };
-        guards.iter().any(is_users)
+        Some(socket) => look.users.contains(&Some(socket.uid)) || look.users.contains(&None),
+        None => !look.users.is_empty(),
     };
     let wanted = sockets.iter().filter(|socket| could_be_below(socket));
     let wanted: Vec<_> = wanted.flatten().copied().collect();
     let holders = match &*wanted {
         [] => HashMap::new(),
-        wanted => find_outside(wanted, &guards, &processes)?,
+        wanted => find_outside(wanted, &look)?,
     };
     let mut verdicts = HashMap::new();
     let mut decide = |socket: &Option<LocalSocket>| {
@@ -177,10 +177,11 @@ fn search_outside(
 
 /// Looks for these sockets among the processes below guards which confine to less.
 fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Result<(), Refusal>>> {
-    let (guards, processes) = narrower_guards(rights)?;
-    let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
-    let confined = processes::below(&processes, &guards);
-    let confined = processes.iter().filter(|it| confined.contains(&it.pid));
+    let look = look_for_confined(rights)?;
+    let confined = look
+        .processes
+        .iter()
+        .filter(|it| look.confined.contains(&it.pid));
     let inodes = sockets.iter().map(|socket| socket.inode);
     let mut search = Search::of(inodes, MOST_INSIDE);
     let hidden = search.through_all_threads(confined)?;
@@ -194,9 +195,10 @@ fn search_inside(rights: &Rights, sockets: &[LocalSocket]) -> io::Result<Vec<Res
     Ok(sockets.iter().map(verdict).collect())
 }
 
-/// The guards of this system that confine to less than these rights, but for those that confine us, too; and all processes.
-fn narrower_guards(rights: &Rights) -> io::Result<(Vec<Guard>, Vec<Process>)> {
-    let (mut guards, mut processes) = (Vec::new(), Vec::new());
+/// Looks for the processes below guards that confine to less than these rights, but for guards that confine us, too; and for
+/// those whose guard is gone.
+fn look_for_confined(rights: &Rights) -> io::Result<Look> {
+    let (mut narrower, mut fences, mut processes) = (Vec::new(), Vec::new(), Vec::new());
     let own = peers::own_line();
     for pid in processes::numbers()? {
         processes.extend(Process::of(pid));
@@ -205,23 +207,28 @@ fn narrower_guards(rights: &Rights) -> io::Result<(Vec<Guard>, Vec<Process>)> {
             Err(err) if is_about_the_process(&err) => continue,
             Err(err) => return Err(err),
         };
+        if has_fence(&command_line) {
+            fences.push(pid);
+        }
         if peers::is_narrower_guard(&command_line, rights) && !own.contains(&pid) {
-            let uid = user(pid);
-            guards.push(Guard { pid, uid });
+            narrower.push(pid);
         }
     }
-    Ok((guards, processes))
+    let orphans = orphans(&processes, &fences)?;
+    let users = narrower.iter().chain(&orphans).map(|pid| user(*pid));
+    let (users, mut confined) = (users.collect(), processes::below(&processes, &narrower));
+    confined.extend(orphans);
+    Ok(Look {
+        users,
+        confined,
+        processes,
+    })
 }
 
-/// Who holds these sockets, of the processes that we may look into and that are below none of these guards.
-fn find_outside(
-    wanted: &[LocalSocket],
-    guards: &[Guard],
-    processes: &[Process],
-) -> io::Result<HashMap<u64, Vec<Process>>> {
-    let guards: Vec<_> = guards.iter().map(|guard| guard.pid).collect();
-    let confined = processes::below(processes, &guards);
-    let outside = processes.iter().filter(|it| !confined.contains(&it.pid));
+/// Who holds these sockets, of the processes that we may look into and that nobody confines.
+fn find_outside(wanted: &[LocalSocket], look: &Look) -> io::Result<HashMap<u64, Vec<Process>>> {
+    let is_outside = |process: &&Process| !look.confined.contains(&process.pid);
+    let outside = look.processes.iter().filter(is_outside);
     // Sockets mostly stay with the user that made them. Other users are looked at where that does not help: they may have
     // a great many open files.
     let users: HashSet<_> = wanted.iter().map(|socket| socket.uid).collect();
@@ -271,21 +278,21 @@ mod tests {
     fn the_holder_of_a_socket_is_found() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let inode = fstat(&socket).unwrap().st_ino;
-        let processes: Vec<_> = tree::all().collect();
+        let mut look = Look {
+            users: HashSet::new(),
+            confined: HashSet::new(),
+            processes: tree::all().collect(),
+        };
         for uid in [geteuid().as_raw(), 64_999] {
             let wanted = [LocalSocket::new(uid, inode)];
-            let found = find_outside(&wanted, &[], &processes).unwrap();
+            let found = find_outside(&wanted, &look).unwrap();
             let holders: Vec<_> = found[&inode].iter().map(|holder| holder.pid).collect();
             assert_eq!(holders, [getpid()]);
         }
-        // Below a guard it would be found by the other search alone.
-        let above = Process::of(getpid()).unwrap().parent.unwrap();
-        let guard = Guard {
-            pid: above,
-            uid: None,
-        };
+        // Of a confined process it would be found by the other search alone.
+        look.confined.insert(getpid());
         let wanted = [LocalSocket::new(0, inode)];
-        let found = find_outside(&wanted, &[guard], &processes).unwrap();
+        let found = find_outside(&wanted, &look).unwrap();
         assert!(found[&inode].is_empty());
     }
 

@@ -10,7 +10,7 @@ pub(crate) mod dir;
 mod enter;
 mod environment;
 mod exit;
-mod fence;
+pub(crate) mod fence;
 #[cfg(any(
     target_arch = "x86_64",
     target_arch = "aarch64",

@@ -2,7 +2,8 @@
 //!
 //! The kernel says which process connected. A guard adopts whatever its command starts, so the guard of a confined command
 //! is always among the processes above it, and its command line says what it confines to. A command cannot change that
-//! line; a line that it forges can only take more away from it.
+//! line; a line that it forges can only take more away from it. A process whose guard is gone is known by its mark
+//! (`lmcp_private::mark`).
 
 use std::{
     collections::HashMap,
@@ -16,7 +17,8 @@ use std::{
 
 use lmcp_private::{
     Whose,
-    guards::{command_line, is_guard},
+    guards::{command_line, has_fence, is_guard},
+    mark,
 };
 use lmcp_wire::RpcError;
 use nix::{
@@ -168,28 +170,49 @@ fn judge(
     let line = line(process, looks, |process| known.contains(process))?;
     let mut confined = &*line;
     if !line.last().is_some_and(|last| known.contains(last)) {
-        let Some(guard) = narrower_guard(rights, &line)? else {
-            return Some(Ok(()));
+        confined = match narrower_guard(rights, &line)? {
+            Above::Narrower(guard) => line.get(..guard)?,
+            Above::Fence => return Some(Ok(())),
+            Above::Nothing if is_marked(process)? => line.get(..1)?,
+            Above::Nothing => return Some(Ok(())),
         };
-        confined = line.get(..guard)?;
     }
     known.add(confined);
     Some(Err(Refusal::Confined))
 }
 
-/// Where in a line of processes there is a guard that confines to less than these rights, and not this process as well: what
-/// confines both takes nothing from what we can give.
-fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Option<usize>> {
-    let mut own = None;
+/// The guards above a process.
+enum Above {
+    /// The one at this place in the line confines to less than the rights, and does not confine this process as well: a guard
+    /// that confines both takes nothing from what we can give.
+    Narrower(usize),
+    /// There is none of that kind, but one with a fence: a mark is its work.
+    Fence,
+    Nothing,
+}
+
+fn narrower_guard(rights: &Rights, line: &[Process]) -> Option<Above> {
+    let (mut own, mut above) = (None, Above::Nothing);
     for (at, process) in line.iter().enumerate() {
         let command_line = command_line(process.pid).ok()?;
         if is_narrower_guard(&command_line, rights)
             && !own.get_or_insert_with(own_line).contains(&process.pid)
         {
-            return Some(Some(at));
+            return Some(Above::Narrower(at));
+        }
+        if has_fence(&command_line) {
+            above = Above::Fence;
         }
     }
-    Some(None)
+    Some(above)
+}
+
+/// Was a process inside a fence whose guard is gone? `None` if it has ended.
+fn is_marked(process: Pid) -> Option<bool> {
+    if mark::is_on_us() {
+        return Some(false);
+    }
+    mark::is_on(process).ok()?
 }
 
 /// Is this the command line of a guard that confines to less than these rights?

@@ -1,0 +1,97 @@
+//! A mark that every process inside a fence bears, and none can take off: how a process is known for a confined one when its
+//! guard is gone, because the kernel was out of memory or somebody ended it by force.
+//!
+//! The mark is an odd choice of which memory would be written to a core file: that which several processes share with a
+//! device (DAX), and not that which one has alone. Nobody else chooses that. The choice is passed on to whatever a process
+//! starts, everybody can read it in `/proc`, and to change it a process must write to `/proc`, which a fence does not allow.
+
+use std::{fs, io};
+
+use rustix::process::Pid;
+
+/// Memory shared with a device.
+const SHARED_DAX: u32 = 1 << 8;
+/// Private memory of a device.
+const PRIVATE_DAX: u32 = 1 << 7;
+
+/// Marks this process, and all that it starts from now on.
+///
+/// # Errors
+/// This kernel writes no core files, or this process is inside a fence already.
+pub fn set() -> io::Result<()> {
+    let path = "/proc/self/coredump_filter";
+    let own = parse(&fs::read_to_string(path)?).ok_or(io::ErrorKind::InvalidData)?;
+    fs::write(path, format!("{:#x}", own & !PRIVATE_DAX | SHARED_DAX))
+}
+
+/// Whether a process bears the mark. `None`: the process has ended, or it is one of the kernel's, and has no memory of its own.
+///
+/// # Errors
+/// It cannot be read: the process is gone, or too many files are open.
+pub fn is_on(process: Pid) -> io::Result<Option<bool>> {
+    match fs::read_to_string(format!("/proc/{process}/coredump_filter")) {
+        Ok(text) => Ok(parse(&text).map(is_mark)),
+        // A kernel that writes no core files has no marks. A process that is gone has no folder.
+        Err(err) if err.kind() == io::ErrorKind::NotFound && !has_marks() => Ok(Some(false)),
+        Err(err) => Err(err),
+    }
+}
+
+/// Is this process inside a fence itself? Then the mark tells nothing about others.
+pub fn is_on_us() -> bool {
+    fs::read_to_string("/proc/self/coredump_filter")
+        .is_ok_and(|text| parse(&text).is_some_and(is_mark))
+}
+
+fn has_marks() -> bool {
+    fs::exists("/proc/self/coredump_filter").unwrap_or(true)
+}
+
+fn is_mark(chosen: u32) -> bool {
+    chosen & (SHARED_DAX | PRIVATE_DAX) == SHARED_DAX
+}
+
+fn parse(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::getpid;
+
+    use super::*;
+
+    #[test]
+    fn a_process_and_what_it_starts_bear_the_mark() {
+        assert_eq!(is_on(getpid()).unwrap(), Some(false));
+        assert!(!is_on_us());
+        // What `set` writes, in a process of its own: this one is shared by all tests.
+        let own = parse(&fs::read_to_string("/proc/self/coredump_filter").unwrap()).unwrap();
+        let marked = own & !PRIVATE_DAX | SHARED_DAX;
+        let script =
+            format!("echo {marked:#x} >/proc/self/coredump_filter; sleep 60 & echo $!; wait");
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = io::BufReader::new(shell.stdout.take().unwrap());
+        io::BufRead::read_line(&mut said, &mut line).unwrap();
+        let below = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+        assert_eq!(is_on(Pid::from_child(&shell)).unwrap(), Some(true));
+        assert_eq!(is_on(below).unwrap(), Some(true));
+        rustix::process::kill_process(below, rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn everything_at_once_is_no_mark() {
+        for ordinary in [0, 0x33, 0x7f, 0x80, 0x1ff] {
+            assert!(!is_mark(ordinary), "{ordinary:#x}");
+        }
+        assert!(is_mark(0x133));
+    }
+}
