@@ -13,10 +13,11 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("lmcp-wire", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
+    ("lmcp-testkit", &["lmcp-core"]),
     ("lmcp-outbound", &[]),
     ("lmcp-core", &["lmcp-wire", "lmcp-schema", "lmcp-private"]),
     ("lmcp-http", &["lmcp-wire", "lmcp-core", "lmcp-private"]),

@@ -2,13 +2,12 @@
 
 use std::{
     os::fd::OwnedFd,
-    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use lmcp::Caller;
 use lmcp_core::CallerTransport;
+use lmcp_testkit::Folder;
 use tokio::{
     io::{duplex, split},
     net::{UnixStream, unix::pipe},
@@ -61,8 +60,8 @@ pub(crate) fn stdio() -> Result<Lines, String> {
 
 pub(crate) async fn unix() -> Result<Lines, String> {
     let server = start()?;
-    let folder = Folder::new()?;
-    let path = folder.0.join("socket");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     let transport = lmcp::unix(&path).map_err(|err| err.to_string())?;
     let mut task = JoinSet::new();
     task.spawn(async move { server.serve(transport).await });
@@ -119,26 +118,5 @@ impl Drop for Program {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-/// A folder of our own, removed with what is in it.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, String> {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("lmcp-tests-{}-{count}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)
-            .map_err(|err| format!("cannot make {}: {err}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -35,11 +35,7 @@ for line in sys.stdin:
 "#;
 
 fn modern(method: &str, name: Option<&str>) -> (String, Value) {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let mut params = json!({ "_meta": meta });
+    let mut params = json!({});
     let mut headers = format!(
         "mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\naccept: application/json, text/event-stream\r\n"
     );
@@ -48,10 +44,7 @@ fn modern(method: &str, name: Option<&str>) -> (String, Value) {
         params["arguments"] = json!({});
         headers.push_str(&format!("mcp-name: {name}\r\n"));
     }
-    (
-        headers,
-        json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }),
-    )
+    (headers, lmcp_testkit::request(1, method, params))
 }
 
 /// The process of the server behind the bridge, and how often it was called.

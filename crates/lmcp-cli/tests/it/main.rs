@@ -47,13 +47,7 @@ fn stdio() -> Child {
 
 /// A call of `echo` with a text of this size, as a line.
 fn echo(id: usize, size: usize) -> Vec<u8> {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params =
-        json!({ "name": "echo", "arguments": { "text": "x".repeat(size) }, "_meta": meta });
-    let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+    let call = lmcp_testkit::call(id, "echo", &json!({ "text": "x".repeat(size) }));
     format!("{call}\n").into_bytes()
 }
 

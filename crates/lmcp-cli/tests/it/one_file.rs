@@ -166,12 +166,7 @@ impl Server {
     }
 
     fn send(&mut self, tool: &str, arguments: &Value) {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let call = lmcp_testkit::call(1, tool, arguments);
         self.input
             .write_all(format!("{call}\n").as_bytes())
             .unwrap();

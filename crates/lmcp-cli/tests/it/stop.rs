@@ -18,14 +18,9 @@ fn send(running: &Running, signal: Signal) {
 
 /// A call that takes this long, begun: its first event was read.
 fn call(address: &str, seconds: u32) -> TcpStream {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "progressToken": 1,
-    });
+    let meta = json!({ "progressToken": 1 });
     let params = json!({ "name": "wait", "arguments": { "seconds": seconds }, "_meta": meta });
-    let body =
-        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let body = lmcp_testkit::request(1, "tools/call", params).to_string();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
          accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n\

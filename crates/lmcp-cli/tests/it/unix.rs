@@ -37,12 +37,7 @@ fn connect(path: &Path) -> BufReader<UnixStream> {
 
 /// The answer to a call.
 fn call(connection: &mut BufReader<UnixStream>, tool: &str, arguments: &Value) -> Value {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let call = lmcp_testkit::call(1, tool, arguments);
     let line = format!("{call}\n");
     let stream = connection.get_mut();
     stream.write_all(line.as_bytes()).expect("it reads");
@@ -244,14 +239,9 @@ fn proxy(runtime: &Path) -> (Running, BufReader<std::process::ChildStdout>) {
 
 /// A call that is answered with the number of the server's process.
 fn who_serves() -> String {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
     // The guard of a command is a child of the server.
-    let command = "ps -o ppid= -p $PPID";
-    let params = json!({ "name": "shell", "arguments": { "command": command }, "_meta": meta });
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let command = json!({ "command": "ps -o ppid= -p $PPID" });
+    let call = lmcp_testkit::call(1, "shell", &command);
     format!("{call}\n")
 }
 
@@ -316,19 +306,9 @@ fn a_session_that_may_do_less_has_a_server_that_does_less() {
         .env("LMCP_READ_ONLY", "true")
         .current_dir(&work);
     let mut strict = Running(command.spawn().expect("the binary was built for this test"));
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let ask = |id: u64, method: &str, mut params: Value| {
-        params["_meta"] = meta.clone();
-        format!(
-            "{}\n",
-            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
-        )
-    };
-    let list = json!({ "name": "list_dir", "arguments": { "path": "." } });
-    let lines = [ask(1, "tools/list", json!({})), ask(2, "tools/call", list)].concat();
+    let tools = lmcp_testkit::request(1, "tools/list", json!({}));
+    let list = lmcp_testkit::call(2, "list_dir", &json!({ "path": "." }));
+    let lines = format!("{tools}\n{list}\n");
     let stdin = strict.0.stdin.as_mut().expect("a pipe");
     stdin.write_all(lines.as_bytes()).expect("it reads");
     let mut answers = BufReader::new(strict.0.stdout.take().expect("a pipe")).lines();

@@ -103,15 +103,8 @@ async fn both_eras_speak_on_one_link() {
     let running = serve(server()).await;
     let mut client = Client::ready(Settings::new(running.url()), NEWEST).await;
     assert_eq!(text(&client.call("quick").await), "quick");
-    client.say(
-        &json!({ "jsonrpc": "2.0", "id": "m", "method": "tools/call", "params": {
-            "name": "quick",
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }}),
-    );
+    let call = lmcp_testkit::request("m", "tools/call", json!({ "name": "quick" }));
+    client.say(&call);
     let answer = client.message().await;
     assert_eq!(
         (&answer["id"], &answer["result"]["resultType"]),

@@ -1,30 +1,22 @@
 //! What the tests share: a server of ours on a free port, and a client on a link.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use lmcp_client::{Endpoint, Event, Link, Settings};
-use lmcp_core::{Cx, Error, NoArgs, Resource, Server, Tool, ToolResult};
+use lmcp_core::{Cx, NoArgs, Resource, Server, Tool, ToolResult};
 use lmcp_http::Http;
 use lmcp_wire::LoggingLevel;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-};
+
+use lmcp_testkit::Serving;
+pub(crate) use lmcp_testkit::{Watcher, hanging, soon};
 
 pub(crate) const NEWEST: &str = "2025-11-25";
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST];
 pub(crate) const MODERN: &str = "2026-07-28";
-
-/// Stops a test that would hang. Not a threshold: nothing here takes a tenth of it.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future)
-        .await
-        .expect("nothing hangs")
-}
 
 /// A server with tools that answer in different ways.
 pub(crate) fn server() -> Server {
@@ -61,8 +53,7 @@ pub(crate) fn server() -> Server {
 /// A server on a port of its own, and how to stop it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    serving: JoinSet<Result<(), Error>>,
-    stop: Option<oneshot::Sender<()>>,
+    serving: Serving,
 }
 
 pub(crate) async fn serve(server: Server) -> Running {
@@ -74,18 +65,10 @@ pub(crate) async fn serve_at(
     server: Server,
     change: impl FnOnce(Http) -> Http,
 ) -> Running {
-    let (stop, stopped) = oneshot::channel::<()>();
     let http = lmcp_http::bind(address).await.expect("the port is free");
-    let http = http.until(async {
-        let _ = stopped.await;
-    });
-    let address = http.address();
-    let mut serving = JoinSet::new();
-    serving.spawn(server.serve(change(http)));
     Running {
-        address,
-        serving,
-        stop: Some(stop),
+        address: http.address(),
+        serving: Serving::until(|stop| server.serve(change(http.until(stop)))),
     }
 }
 
@@ -96,17 +79,12 @@ impl Running {
 
     /// Stops it as an operator does.
     pub(crate) async fn stop(&mut self) {
-        drop(self.stop.take());
-        let ended = soon(self.serving.join_next()).await;
-        ended
-            .expect("it is served")
-            .expect("serving never panics")
-            .expect("it ends well");
+        self.serving.close().await;
     }
 
     /// Stops it as a power cut does.
     pub(crate) async fn kill(&mut self) {
-        soon(self.serving.shutdown()).await;
+        self.serving.kill().await;
     }
 }
 
@@ -263,52 +241,6 @@ pub(crate) fn text(answer: &Value) -> &Value {
 
 pub(crate) fn unsent(message: &Value) -> Event {
     Event::Unsent(Bytes::from(message.to_string()))
-}
-
-/// A tool that never ends, and reports when it begins and when its future is dropped.
-pub(crate) fn hanging(name: &str) -> (Tool, Watcher) {
-    let (started, starts) = mpsc::unbounded_channel();
-    let (dropped, drops) = mpsc::unbounded_channel();
-    let tool = Tool::new(name, move |_: NoArgs, _: Cx| {
-        let (started, held) = (started.clone(), Held(dropped.clone()));
-        async move {
-            let _held = held;
-            let _ = started.send(());
-            std::future::pending::<&'static str>().await
-        }
-    });
-    let watcher = Watcher {
-        started: starts,
-        dropped: drops,
-    };
-    (tool.read_only(), watcher)
-}
-
-struct Held(mpsc::UnboundedSender<()>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.send(());
-    }
-}
-
-pub(crate) struct Watcher {
-    started: mpsc::UnboundedReceiver<()>,
-    dropped: mpsc::UnboundedReceiver<()>,
-}
-
-impl Watcher {
-    pub(crate) async fn started(&mut self) {
-        soon(self.started.recv()).await.expect("the tool lives");
-    }
-
-    pub(crate) async fn dropped(&mut self) {
-        soon(self.dropped.recv()).await.expect("the tool lives");
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.dropped.try_recv().is_err()
-    }
 }
 
 /// Waits for something while the link does its work; what it says meanwhile is dropped.

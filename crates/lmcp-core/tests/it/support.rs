@@ -1,51 +1,24 @@
-//! What the tests share: a peer that speaks lines, a handler that hangs, and a stop for tests that do.
+//! What the tests share: a peer that speaks lines, and figures for people. What other crates use, too, is in `lmcp-testkit`.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicU32, Ordering},
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use lmcp_core::{
-    Caller, CallerTransport, Client, Cx, Error, Handle, Limits, NoArgs, Server, Tool,
+    Caller, CallerTransport, Handle, Server,
     client::{self, Calling, Event},
     streams,
 };
 use serde_json::{Value, json};
-use tokio::{
-    io::{
-        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
-        BufReader,
-    },
-    sync::mpsc,
-    task::JoinSet,
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+
+pub(crate) use lmcp_testkit::{
+    Folder, Guards, Serving, Watcher, hanging, limits, request, soon, text, watched,
 };
 
 /// A server without anything.
 pub(crate) fn server() -> Server {
     Server::new("test", "1.0.0")
-}
-
-/// The default limits but for one.
-pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
-    let mut limits = Limits::default();
-    change(&mut limits);
-    limits
-}
-
-/// Stops a test that would hang. Not a threshold: nothing here takes a thousandth of it.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), future)
-        .await
-        .expect("nothing hangs")
-}
-
-/// The text of a tool's result.
-pub(crate) async fn text(client: &Client, tool: &str, arguments: Value) -> String {
-    let result = soon(client.call_tool(tool, arguments)).await;
-    let result = result.expect("the call is answered with a result");
-    let text = result.content.first().and_then(|content| content.as_text());
-    text.expect("the result is text").to_owned()
 }
 
 /// Everything a request says before it ends, and how it ends.
@@ -196,36 +169,6 @@ impl Reader {
     }
 }
 
-/// A request of 2026-07-28.
-pub(crate) fn request(id: i64, method: &str, mut params: Value) -> Value {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    match &mut params["_meta"] {
-        Value::Object(given) => given.extend(meta.as_object().cloned().unwrap_or_default()),
-        absent => *absent = meta,
-    }
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
-}
-
-/// A connection that is being served.
-pub(crate) struct Serving(JoinSet<Result<(), Error>>);
-
-impl Serving {
-    pub(crate) fn start(serve: impl Future<Output = Result<(), Error>> + Send + 'static) -> Self {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(serve);
-        Self(tasks)
-    }
-
-    /// Waits until the transport has ended.
-    pub(crate) async fn ended(&mut self) -> Result<(), Error> {
-        let ended = soon(self.0.join_next()).await;
-        ended.expect("it is served").expect("serving never panics")
-    }
-}
-
 /// Serves over a pipe in memory.
 pub(crate) fn connect(server: &Handle) -> (Peer, Serving) {
     connect_as(server, Caller::new(CallerTransport::Memory))
@@ -240,101 +183,6 @@ pub(crate) fn connect_as(server: &Handle, caller: Caller) -> (Peer, Serving) {
         Serving::start(async move { server.serve(streams(reader, writer, caller)).await });
     let (reader, writer) = tokio::io::split(near);
     (Peer::new(reader, writer), serving)
-}
-
-/// A tool that never ends, and reports when it begins and when its future is dropped.
-pub(crate) fn hanging(name: &str) -> (Tool, Watcher) {
-    let (guard, watcher) = watched();
-    let tool = Tool::new(name, move |_: NoArgs, _: Cx| {
-        let guard = guard.clone();
-        async move {
-            let _held = guard.hold();
-            std::future::pending::<&'static str>().await
-        }
-    });
-    (tool.read_only(), watcher)
-}
-
-/// Reports to a [`Watcher`].
-#[derive(Clone)]
-pub(crate) struct Guards {
-    started: mpsc::UnboundedSender<()>,
-    dropped: mpsc::UnboundedSender<Instant>,
-}
-
-/// Dropped with the future that holds it, and says so.
-pub(crate) struct Held(mpsc::UnboundedSender<Instant>);
-
-pub(crate) struct Watcher {
-    started: mpsc::UnboundedReceiver<()>,
-    dropped: mpsc::UnboundedReceiver<Instant>,
-}
-
-pub(crate) fn watched() -> (Guards, Watcher) {
-    let (started, starts) = mpsc::unbounded_channel();
-    let (dropped, drops) = mpsc::unbounded_channel();
-    let watcher = Watcher {
-        started: starts,
-        dropped: drops,
-    };
-    (Guards { started, dropped }, watcher)
-}
-
-impl Guards {
-    pub(crate) fn hold(&self) -> Held {
-        let _ = self.started.send(());
-        Held(self.dropped.clone())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.send(Instant::now());
-    }
-}
-
-impl Watcher {
-    /// Waits until a handler runs.
-    pub(crate) async fn started(&mut self) {
-        soon(self.started.recv()).await.expect("the tool lives");
-    }
-
-    /// Waits until its future is dropped.
-    pub(crate) async fn dropped(&mut self) -> Instant {
-        soon(self.dropped.recv()).await.expect("the tool lives")
-    }
-
-    /// Is a handler running that was not dropped?
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.dropped.try_recv().is_err()
-    }
-}
-
-/// A folder that goes when the test ends.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("lmcp-it-{}-{count}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the folder for temporary files can be written");
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Shows how long something took.

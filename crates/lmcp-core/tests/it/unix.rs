@@ -11,7 +11,7 @@ use std::{
 
 use lmcp_core::{Cx, Handle, NoArgs, Resource, Tool, unix};
 use serde_json::json;
-use tokio::{net::UnixStream, sync::oneshot, task::JoinSet};
+use tokio::{net::UnixStream, task::JoinSet};
 
 use crate::support::{Folder, Peer, Serving, hanging, limits, server, soon};
 
@@ -56,7 +56,7 @@ async fn a_dead_socket_is_replaced() {
     assert!(path.exists() && StdStream::connect(&path).is_err());
     let mut serving = serve(&path, &who());
     assert_eq!(ask(&path).await, "unix");
-    serving.stop().await;
+    serving.close().await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_live_socket_is_refused() {
         "unix",
         "the first server is not disturbed"
     );
-    serving.stop().await;
+    serving.close().await;
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn the_socket_goes_with_the_server() {
     let path = folder.join("s");
     let mut serving = serve(&path, &who());
     assert_eq!(ask(&path).await, "unix");
-    serving.stop().await;
+    serving.close().await;
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -134,10 +134,10 @@ async fn the_socket_of_another_server_stays() {
     // Somebody clears the way and starts a second server at the same place.
     std::fs::remove_file(&path).unwrap();
     let mut second = serve(&path, &who());
-    first.stop().await;
+    first.close().await;
     assert!(path.exists());
     assert_eq!(ask(&path).await, "unix");
-    second.stop().await;
+    second.close().await;
     assert!(!path.exists());
 }
 
@@ -156,7 +156,7 @@ async fn the_kernel_says_who_calls() {
     let uid = std::fs::metadata(folder.path()).unwrap().uid();
     let pid = i32::try_from(std::process::id()).unwrap();
     assert_eq!(ask(&path).await, format!("{uid} {:?}", Some(pid)));
-    serving.stop().await;
+    serving.close().await;
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn many_connections_are_served_at_once() {
     while let Some(client) = soon(clients.join_next()).await {
         client.unwrap();
     }
-    serving.stop().await;
+    serving.close().await;
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn one_connection_that_hangs_up_leaves_the_others() {
     second.call(2, "who").await;
     assert_eq!(second.receive().await["id"], 2);
     assert!(watcher.is_running());
-    serving.stop().await;
+    serving.close().await;
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn stopping_ends_connections_and_their_work() {
     let mut peer = dial(&path).await;
     peer.call(1, "hang").await;
     watcher.started().await;
-    serving.stop().await;
+    serving.close().await;
     watcher.dropped().await;
     assert_eq!(peer.next().await, None);
 }
@@ -240,7 +240,7 @@ async fn a_connection_past_the_limit_is_told_so_where_none_is_idle() {
     assert_eq!(second.next().await, None);
     first.call(2, "who").await;
     assert_eq!(first.receive().await["id"], 2);
-    serving.stop().await;
+    serving.close().await;
 }
 
 // D17
@@ -271,7 +271,7 @@ async fn connections_that_say_nothing_make_room_first() {
         2,
         "who has spoken is still there"
     );
-    serving.stop().await;
+    serving.close().await;
 }
 
 // D17
@@ -306,7 +306,7 @@ async fn of_those_that_have_spoken_the_one_that_is_idle_longest_makes_room() {
     busy.call(2, "who").await;
     assert_eq!(busy.receive().await["id"], 2);
     assert!(watcher.is_running());
-    serving.stop().await;
+    serving.close().await;
 }
 
 /// A server that takes so many connections.
@@ -317,30 +317,14 @@ fn few(connections: usize, tool: Tool) -> Handle {
     server.start().expect("it is right")
 }
 
-/// A server on a socket, and how to stop it.
-struct Running {
-    serving: Serving,
-    stop: Option<oneshot::Sender<()>>,
-}
-
-impl Running {
-    async fn stop(&mut self) {
-        drop(self.stop.take());
-        self.serving.ended().await.expect("it ends well");
-    }
-}
-
-fn serve(path: &Path, server: &Handle) -> Running {
-    let (stop, stopped) = oneshot::channel::<()>();
+/// A server on a socket.
+fn serve(path: &Path, server: &Handle) -> Serving {
     let transport = unix(path).expect("the path is free");
-    let transport = transport.until(async {
-        let _ = stopped.await;
-    });
     let server = server.clone();
-    Running {
-        serving: Serving::start(async move { server.serve(transport).await }),
-        stop: Some(stop),
-    }
+    Serving::until(|stop| {
+        let transport = transport.until(stop);
+        async move { server.serve(transport).await }
+    })
 }
 
 async fn dial(path: &Path) -> Peer {

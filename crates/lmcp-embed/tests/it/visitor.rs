@@ -6,7 +6,7 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The command that runs the program, with what it says to be read.
 pub(crate) fn visitor(credentials: &str, count: usize, lines: &[String]) -> Command {
@@ -45,21 +45,12 @@ pub(crate) fn refusal(process: Child) -> String {
 
 /// A request that stands alone.
 pub(crate) fn request(id: u64, method: &str, params: Value) -> String {
-    let mut params = params;
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    lmcp_testkit::request(id, method, params).to_string()
 }
 
 /// A call of a tool.
 pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> String {
-    request(
-        id,
-        "tools/call",
-        json!({ "name": tool, "arguments": arguments }),
-    )
+    lmcp_testkit::call(id, tool, arguments).to_string()
 }
 
 /// A path for the command line.

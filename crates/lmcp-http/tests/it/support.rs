@@ -1,19 +1,17 @@
 //! What the tests share: a server on a free port, and a client that writes its HTTP by hand.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::net::SocketAddr;
 
-use lmcp_core::{Budget, Cx, Endpoint, Error, Limits, NoArgs, Server, Tool};
+use lmcp_core::{Budget, Cx, Endpoint, Error, NoArgs, Server, Tool};
 use lmcp_http::Http;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
-    sync::{mpsc, oneshot},
-    task::JoinSet,
 };
+
+use lmcp_testkit::Serving;
+pub(crate) use lmcp_testkit::{Watcher, hanging, hanging_after, limits, soon};
 
 /// A server with a tool that answers at once.
 pub(crate) fn server() -> Server {
@@ -21,27 +19,12 @@ pub(crate) fn server() -> Server {
     Server::new("test", "1.0.0").tool(quick.read_only())
 }
 
-/// The default limits but for one.
-pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
-    let mut limits = Limits::default();
-    change(&mut limits);
-    limits
-}
-
-/// Stops a test that would hang. Not a threshold: nothing here takes a hundredth of it.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), future)
-        .await
-        .expect("nothing hangs")
-}
-
 /// A server on a port of its own, and how to stop it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     /// The memory that its callers share.
     pub(crate) budget: Budget,
-    serving: JoinSet<Result<(), Error>>,
-    stop: Option<oneshot::Sender<()>>,
+    serving: Serving,
 }
 
 pub(crate) async fn serve(server: Server) -> Running {
@@ -54,21 +37,15 @@ pub(crate) async fn serve_as(server: Server, change: impl FnOnce(Http) -> Http) 
 }
 
 pub(crate) async fn serve_endpoint(server: Endpoint, change: impl FnOnce(Http) -> Http) -> Running {
-    let (stop, stopped) = oneshot::channel::<()>();
     let http = lmcp_http::bind("127.0.0.1:0").await;
-    let http = http.expect("a port is free").until(async {
-        let _ = stopped.await;
-    });
-    let address = http.address();
-    let http = change(http);
-    let mut serving = JoinSet::new();
-    let budget = server.budget().clone();
-    serving.spawn(async move { server.serve(http).await });
+    let http = http.expect("a port is free");
     Running {
-        address,
-        budget,
-        serving,
-        stop: Some(stop),
+        address: http.address(),
+        budget: server.budget().clone(),
+        serving: Serving::until(|stop| {
+            let http = change(http.until(stop));
+            async move { server.serve(http).await }
+        }),
     }
 }
 
@@ -84,13 +61,12 @@ impl Running {
 
     /// Asks it to stop.
     pub(crate) fn stop(&mut self) {
-        drop(self.stop.take());
+        self.serving.stop();
     }
 
     /// Waits until it has stopped.
     pub(crate) async fn ended(&mut self) -> Result<(), Error> {
-        let ended = soon(self.serving.join_next()).await;
-        ended.expect("it is served").expect("serving never panics")
+        self.serving.ended().await
     }
 }
 
@@ -110,13 +86,8 @@ pub(crate) fn call(tool: &str) -> Post {
 
 /// A request of 2026-07-28.
 pub(crate) fn request(method: &str, mut params: Value) -> Post {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "progressToken": 1,
-    });
-    params["_meta"] = meta;
-    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    params["_meta"] = json!({ "progressToken": 1 });
+    let message = lmcp_testkit::request(1, method, params);
     body(&message.to_string())
         .with("mcp-protocol-version", "2026-07-28")
         .with("mcp-method", method)
@@ -309,60 +280,5 @@ impl Head {
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).expect("the body is JSON")
-    }
-}
-
-/// A tool that never ends, and reports when it begins and when its future is dropped.
-pub(crate) fn hanging(name: &str) -> (Tool, Watcher) {
-    hanging_after(name, |_| {})
-}
-
-/// As [`hanging`], after it has said something.
-pub(crate) fn hanging_after(
-    name: &str,
-    first: impl Fn(&Cx) + Send + Sync + 'static,
-) -> (Tool, Watcher) {
-    let (started, starts) = mpsc::unbounded_channel();
-    let (dropped, drops) = mpsc::unbounded_channel();
-    let tool = Tool::new(name, move |_: NoArgs, cx: Cx| {
-        first(&cx);
-        let (started, held) = (started.clone(), Held(dropped.clone()));
-        async move {
-            let _held = held;
-            let _ = started.send(());
-            std::future::pending::<&'static str>().await
-        }
-    });
-    let watcher = Watcher {
-        started: starts,
-        dropped: drops,
-    };
-    (tool.read_only(), watcher)
-}
-
-struct Held(mpsc::UnboundedSender<Instant>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.send(Instant::now());
-    }
-}
-
-pub(crate) struct Watcher {
-    started: mpsc::UnboundedReceiver<()>,
-    dropped: mpsc::UnboundedReceiver<Instant>,
-}
-
-impl Watcher {
-    pub(crate) async fn started(&mut self) {
-        soon(self.started.recv()).await.expect("the tool lives");
-    }
-
-    pub(crate) async fn dropped(&mut self) -> Instant {
-        soon(self.dropped.recv()).await.expect("the tool lives")
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.dropped.try_recv().is_err()
     }
 }

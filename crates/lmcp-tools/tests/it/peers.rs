@@ -67,14 +67,8 @@ impl Bench {
     async fn call(&self, server: Handle) -> String {
         let path = self.outside.path().join("socket");
         let socket = unix(&path).unwrap();
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let params = json!({
-            "name": "shell", "arguments": {"command": "echo got-$((20 + 3))"}, "_meta": meta,
-        });
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let command = json!({"command": "echo got-$((20 + 3))"});
+        let call = lmcp_testkit::call(1, "shell", &command);
         let line = format!("{call}\n");
         tokio::select! {
             served = server.serve(socket) => panic!("{served:?}"),

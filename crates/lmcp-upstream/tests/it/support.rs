@@ -1,9 +1,6 @@
 //! What the tests share: servers on every link, and a stop for tests that would hang.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use lmcp_core::{
     Client, Endpoint, Error,
@@ -16,14 +13,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::server::server;
+pub(crate) use lmcp_testkit::{soon, text};
 
-/// Stops a test that would hang. Not a threshold: nothing here takes a tenth of it.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future)
-        .await
-        .expect("nothing hangs")
-}
+use crate::server::server;
 
 /// How the server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,13 +130,6 @@ pub(crate) fn builder(version: ProtocolVersion) -> Builder {
         .named("test", "1")
         .answering(answer)
         .version(version)
-}
-
-pub(crate) async fn text(client: &Client, tool: &str, arguments: Value) -> String {
-    let result = soon(client.call_tool(tool, arguments)).await;
-    let result = result.expect("the call is answered with a result");
-    let text = result.content.first().and_then(|content| content.as_text());
-    text.expect("the result is text").to_owned()
 }
 
 /// Waits until a call has begun.

@@ -15,6 +15,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
+pub(crate) use lmcp_testkit::request as modern;
 use serde_json::{Value, json};
 
 use crate::support::{Running, folder, lmcp};
@@ -129,15 +130,6 @@ pub(crate) fn initialize() -> Value {
 pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
-}
-
-/// A request that stands alone.
-pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
 pub(crate) fn text(answer: &Value) -> &str {
