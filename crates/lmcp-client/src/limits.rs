@@ -32,8 +32,7 @@ pub const PROBE_WAIT: Duration = Duration::from_secs(5);
 /// have news.
 pub(crate) const STANDING_WAIT: Duration = Duration::from_millis(500);
 
-/// How often a broken stream is asked for again without anything coming of it: more than 15 s in all. Then its server counts
-/// as gone.
+/// How often a broken stream is asked for again without anything coming of it: more than 15 s in all. Then its call fails.
 pub(crate) const STREAM_ATTEMPTS: u32 = 6;
 
 /// The time between the first two of these attempts. It doubles each time.
