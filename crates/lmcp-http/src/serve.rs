@@ -57,6 +57,8 @@ impl Transport for Http {
                     }
                 },
             };
+            // Else more are taken in than served, and those that were pushed out keep their files until their turn comes.
+            tokio::task::yield_now().await;
             // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
             let place = match open.enter() {

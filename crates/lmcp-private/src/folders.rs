@@ -1,9 +1,12 @@
 //! Folders and files that must be for this user alone.
 
 use std::{
-    fs::{DirBuilder, File},
+    fs::{self, DirBuilder, File},
     io,
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
@@ -13,7 +16,7 @@ use rustix::{
 };
 
 use crate::{
-    users::is_ours_or_roots,
+    users::{is_ours, is_ours_or_roots},
     walk::{PathEnd, by_descriptor, expect_safe_folder, is_open_to_others, refused, walk},
 };
 
@@ -65,8 +68,36 @@ pub fn expect_private(path: &Path) -> io::Result<()> {
 /// # Errors
 /// As for [`mend`], or it cannot be made.
 pub fn make_or_mend(path: &Path) -> io::Result<bool> {
-    make(path)?;
-    mend(path)
+    let attempt = || make(path).and_then(|()| mend(path));
+    match attempt() {
+        Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
+            // A confined command can take the leave to enter the folder above from its own user.
+            restore(path.parent().unwrap_or(path));
+            attempt()
+        }
+        done => done,
+    }
+}
+
+/// Lets us do with a path what its owner can, and pass through the folders above, as far as they are ours.
+pub fn restore(path: &Path) {
+    let way: Vec<_> = path.ancestors().collect();
+    for step in way.into_iter().rev() {
+        let Ok(found) = fs::symlink_metadata(step) else {
+            return;
+        };
+        let wanted = match (found.is_dir(), step == path) {
+            (true, true) => 0o700,
+            (true, false) => 0o100,
+            (false, _) if found.is_file() || found.file_type().is_socket() => 0o600,
+            (false, _) => continue,
+        };
+        let mode = found.mode() & 0o7777;
+        if is_ours(found.uid()) && mode & wanted != wanted {
+            // Whether that helped is seen by who tries again.
+            let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
+        }
+    }
 }
 
 /// Gives a folder of lmcp's own the mode 0700 and no default access list, and expects that all that is in it belongs to

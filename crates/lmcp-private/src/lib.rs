@@ -23,7 +23,7 @@ mod walk;
 
 pub use folders::{
     expect_private, expect_safe, expect_safe_name, expect_secret, expect_trusted, make_or_mend,
-    make_own, make_private, mend, mend_file, open_secret, remove_default_acl,
+    make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,
 };
 pub use sockets::{TcpSocket, expect_own_server, tcp_socket};
 pub use users::{Whose, is_ours, is_ours_or_roots, knows_own_user, whose};

@@ -292,6 +292,25 @@ fn nothing_of_ours_is_kept_below_a_root() {
 }
 
 #[test]
+fn nothing_of_ours_is_kept_where_every_confined_command_can_read() {
+    let root = folder("readable-root");
+    fs::create_dir_all(&root).unwrap();
+    let root = root.to_str().unwrap();
+    let command = ["serve", "--http", ":0", "--root", root, "--token-file"];
+    for token in ["/usr/lmcp-token", "/proc/self/environ"] {
+        let words = support::refusal(lmcp(&[&command[..], &[token]].concat()));
+        assert!(words.contains("is below what commands may read"), "{words}");
+    }
+    // Without a root commands read everything anyway: the file is looked for, and is not there.
+    let (_, words) = support::said(
+        &lmcp(&["serve", "--http", ":0", "--token-file", "/usr/lmcp-token"])
+            .output()
+            .unwrap(),
+    );
+    assert!(words.contains("No such file"), "{words}");
+}
+
+#[test]
 fn no_socket_is_below_a_root_where_commands_could_take_its_place() {
     let home = folder("socket-home");
     let elsewhere = folder("socket-elsewhere");

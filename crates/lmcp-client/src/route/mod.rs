@@ -4,14 +4,23 @@ mod child;
 mod leash;
 mod lines;
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
-use tokio::net::UnixStream;
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep},
+};
 
 pub use child::Command;
 
-use crate::{Endpoint, Error, Event, Link};
+use crate::{
+    Endpoint, Error, Event, Link,
+    limits::{FULL_QUEUE_PAUSE, FULL_QUEUE_WAIT},
+};
 use child::Child;
 use lines::{Lines, Output};
 
@@ -36,7 +45,7 @@ impl Route {
         Ok(Channel(match self {
             Self::Url(endpoint) => Way::Http(Box::new(endpoint.open().await?)),
             Self::Socket(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|err| {
+                let stream = reach(path).await.map_err(|err| {
                     let words = format!("cannot connect to `{}`: {err}", path.display());
                     Error::Unreachable(words)
                 })?;
@@ -66,6 +75,19 @@ impl fmt::Display for Route {
             Self::Url(endpoint) => f.write_str(endpoint.0.name()),
             Self::Socket(path) => path.display().fmt(f),
             Self::Command(command) => f.write_str(&command.name()),
+        }
+    }
+}
+
+/// Connects to a socket. One whose queue is full, because of a flood, is tried again for a while.
+async fn reach(path: &Path) -> io::Result<UnixStream> {
+    let until = Instant::now() + FULL_QUEUE_WAIT;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                sleep(FULL_QUEUE_PAUSE).await;
+            }
+            connected => return connected,
         }
     }
 }

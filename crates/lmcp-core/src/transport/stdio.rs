@@ -8,8 +8,9 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
     thread,
+    time::Duration,
 };
 
 use lmcp_wire::framing::Framer;
@@ -138,17 +139,43 @@ fn outgoing(output: OwnedFd, enough: usize, account: Account, written: Written) 
             let Some(outgoing) = outgoing.upgrade() else {
                 return;
             };
-            let for_thread = Arc::clone(&outgoing);
-            let started = start("lmcp-stdout", move || {
-                let _ = written.send(write(&file, &for_thread));
-            });
-            if started.is_err() {
-                outgoing.abandon();
+            let writer = Writer(Arc::new(Mutex::new(Some((written, file, outgoing)))));
+            if !writer.start() {
+                // As many threads run as this user may have. What is to be written waits until there is room for one more.
+                runtime::Handle::current().spawn(writer.start_later());
             }
         };
         Outgoing::with_direct(enough, account, Box::new(write_now), Box::new(start_writer))
     })
 }
+
+/// What the thread that writes needs, until it runs.
+struct Writer(Arc<Mutex<Option<(Written, Arc<File>, Arc<Outgoing>)>>>);
+
+impl Writer {
+    /// Whether the thread could be started.
+    fn start(&self) -> bool {
+        let needed = Arc::clone(&self.0);
+        let work = move || {
+            let mut needed = needed.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((written, file, outgoing)) = needed.take() else {
+                return;
+            };
+            drop(needed);
+            let _ = written.send(write(&file, &outgoing));
+        };
+        start("lmcp-stdout", work).is_ok()
+    }
+
+    async fn start_later(self) {
+        while !self.start() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+/// Between two tries to start a thread.
+const AGAIN: Duration = Duration::from_millis(50);
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     // They hold one buffer each; the stack of an ordinary thread would be for nothing.

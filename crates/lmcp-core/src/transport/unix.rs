@@ -170,6 +170,8 @@ impl Transport for Unix {
                     }
                 },
             };
+            // Else more are taken in than looked at, and those that were pushed out keep their files until they are.
+            tokio::task::yield_now().await;
             let place = match open.enter() {
                 Ok(place) => place,
                 Err(error) => {

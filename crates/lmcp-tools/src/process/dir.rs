@@ -6,8 +6,7 @@ use std::{
     os::{
         fd::AsRawFd as _,
         unix::fs::{
-            DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
-            PermissionsExt as _,
+            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
         },
     },
     path::{Path, PathBuf},
@@ -36,38 +35,17 @@ pub(crate) const SOCKET: &str = "guard";
 pub(crate) fn insist<T>(path: &Path, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match act() {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            restore(path);
+            lmcp_private::restore(path);
             act()
         }
         done => done,
     }
 }
 
-/// Lets us do with a path what its owner can, and pass through the folders above, as far as they are ours.
-pub(crate) fn restore(path: &Path) {
-    let way: Vec<_> = path.ancestors().collect();
-    for step in way.into_iter().rev() {
-        let Ok(found) = fs::symlink_metadata(step) else {
-            return;
-        };
-        let wanted = match (found.is_dir(), step == path) {
-            (true, true) => 0o700,
-            (true, false) => 0o100,
-            (false, _) if found.is_file() || found.file_type().is_socket() => 0o600,
-            (false, _) => continue,
-        };
-        let mode = found.mode() & 0o7777;
-        if lmcp_private::is_ours(found.uid()) && mode & wanted != wanted {
-            // Whether that helped is seen by who tries again.
-            let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
-        }
-    }
-}
-
 /// Puts the modes of a folder of ours and of the way to it right, and takes it and what is made there away from others. As root we would not
 /// notice otherwise: a confined command of root has no more rights than an ordinary owner.
 pub(crate) fn put_right(path: &Path) -> io::Result<()> {
-    restore(path);
+    lmcp_private::restore(path);
     let found = fs::symlink_metadata(path)?;
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;

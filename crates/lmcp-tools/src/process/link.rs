@@ -1,6 +1,9 @@
 //! The server's end of a guard: one that it started, or one of a job that it found.
 
-use std::{fs::File, io, os::unix::net::UnixStream as StdStream, process::Stdio, time::Duration};
+use std::{
+    fs::File, io, os::unix::net::UnixStream as StdStream, path::Path, process::Stdio,
+    time::Duration,
+};
 
 use rustix::process::Pid;
 use tokio::{
@@ -10,7 +13,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
     process::Command,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -23,6 +26,8 @@ use super::{
 
 /// A guard answers at once, unless somebody halted it.
 pub(super) const SOON: Duration = Duration::from_secs(5);
+/// Between two tries to connect to a guard whose queue is full.
+const AGAIN: Duration = Duration::from_millis(5);
 
 const NO_WATCHES: &str = "the programs of this user watch as many files as the kernel lets them together \
                           (fs.epoll.max_user_watches); one of them must close some, or end";
@@ -87,11 +92,11 @@ impl Link {
     async fn meet(job: &Job, follows: bool) -> io::Result<Self> {
         let opened = dir::insist(&job.dir, || File::open(&job.dir))?;
         let path = dir::short_path(&opened, dir::SOCKET);
-        let socket = match timeout(SOON, UnixStream::connect(&path)).await? {
+        let socket = match timeout(SOON, connect(&path)).await? {
             Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
                 // The command itself can change the mode of the socket, because that is its user's.
-                dir::restore(&job.dir.join(dir::SOCKET));
-                timeout(SOON, UnixStream::connect(&path)).await??
+                lmcp_private::restore(&job.dir.join(dir::SOCKET));
+                timeout(SOON, connect(&path)).await??
             }
             connected => connected?,
         };
@@ -183,5 +188,15 @@ impl Link {
         let mut line = serde_json::to_vec(words)?;
         line.push(b'\n');
         self.writer.write_all(&line).await
+    }
+}
+
+/// Connects to a guard. One whose queue is full, because of a flood, is tried again until its turn comes.
+async fn connect(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => sleep(AGAIN).await,
+            connected => return connected,
+        }
     }
 }

@@ -57,7 +57,7 @@ fn ask_at(dir: &Path, lines: &[u8]) -> io::Result<GuardAnswer> {
     let path = dir::short_path(&opened, dir::SOCKET);
     let socket = match meet(&path) {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
-            dir::restore(&dir.join(dir::SOCKET));
+            lmcp_private::restore(&dir.join(dir::SOCKET));
             meet(&path)?
         }
         met => met?,

@@ -217,7 +217,11 @@ impl History {
     }
 
     fn logs(&self) -> Vec<LogFile> {
-        let entries = dir::insist(&self.dir, || fs::read_dir(&self.dir));
+        let entries = dir::insist(&self.dir, || {
+            // A folder whose names can be read need not be one that can be entered.
+            fs::metadata(self.dir.join("."))?;
+            fs::read_dir(&self.dir)
+        });
         let entries = entries.into_iter().flatten().flatten();
         entries
             .filter_map(|entry| {
