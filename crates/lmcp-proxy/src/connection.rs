@@ -19,27 +19,21 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     lines: Framer,
     pub(crate) out: Outbox,
-    /// From when on it was there.
-    pub(crate) since: Instant,
-    /// Until when it has to say that we are welcome, if it has to.
-    pub(crate) welcome_by: Option<Instant>,
     /// Nothing more comes from it.
-    pub(crate) has_ended: bool,
+    has_ended: bool,
     /// Nothing more goes to it. What it has said is still to be read.
     pub(crate) is_deaf: bool,
-    /// Until when, if it was the server that closed its ears.
+    /// If it was the server that closed its ears: until when it is read all the same.
     pub(crate) deaf_until: Option<Instant>,
     linger: Duration,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, now: Instant, limits: &Limits) -> Self {
+    pub(crate) fn new(socket: OwnedFd, limits: &Limits) -> Self {
         Self {
             socket,
             lines: Framer::new(limits.line_bytes),
             out: Outbox::default(),
-            since: now,
-            welcome_by: None,
             has_ended: false,
             is_deaf: false,
             deaf_until: None,
@@ -63,6 +57,11 @@ impl Connection {
             Err(_) => false,
         };
         self.lines.last_frame().filter(is_whole)
+    }
+
+    /// Is there nothing more to wait for, once all lines were taken?
+    pub(crate) fn is_lost(&self, now: Instant) -> bool {
+        self.has_ended || self.deaf_until.is_some_and(|until| until <= now)
     }
 
     /// Reads what is there.

@@ -8,8 +8,9 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `relay/` | what is said when: a state machine that reads and writes nothing itself |
-//! | `socket.rs` | the loop that moves bytes between stdio and a socket |
-//! | `url.rs`, `watch.rs` | the one between stdio and a URL |
+//! | `proxy.rs` | what is done then: lines are moved, servers are looked for, an end is found |
+//! | `socket.rs` | waiting for stdio and a socket, with `poll` |
+//! | `url.rs`, `watch.rs` | waiting for stdio and a URL, on a runtime |
 //! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
 //! | `notes.rs` | what people are told |
 //! | `outbox.rs`, `limits.rs` | lines into bytes, in bounded memory |
@@ -20,6 +21,7 @@ mod identity;
 mod limits;
 mod notes;
 mod outbox;
+mod proxy;
 mod relay;
 mod socket;
 mod stdio;

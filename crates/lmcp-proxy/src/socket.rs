@@ -1,7 +1,6 @@
-//! The loop between stdio and a socket: one thread, one `poll`. What is said is the relay's business, when and how much is
-//! ours.
+//! The loop between stdio and a socket: one thread, one `poll`. What is done is decided in `proxy.rs`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lmcp_wire::{Incoming, RpcError, error::INTERNAL_ERROR, framing::Frame, greeting::Welcome};
 use rustix::event::{PollFlags, Timespec, poll};
@@ -11,64 +10,57 @@ use crate::{
     attach::Miss,
     connection::Connection,
     limits::Limits,
-    notes::Notes,
-    relay::{Output, Relay},
+    proxy::{Link, Proxy, Server},
     stdio::Client,
 };
 
 pub(crate) struct Driver<'a> {
     way: &'a Way,
-    notes: Notes<'a>,
-    limits: Limits,
-    relay: Relay,
-    client: Client,
-    /// The relay knows that the client has ended.
-    is_told: bool,
-    link: Link,
-    /// How many servers in a row were of no use.
-    failures: usize,
-    over: Option<Over>,
-}
-
-enum Link {
-    /// Look for a server, not before this time.
-    Away(Instant),
-    On(Connection),
-}
-
-/// How it ends, once everything has been written.
-struct Over {
-    ending: Ending,
-    /// What the server says until it closes is passed on, too.
-    lingers: bool,
-    /// When the server is, counted from when the client had everything.
+    proxy: Proxy<'a, Connection>,
+    /// When what the server still says is waited for no longer, counted from when the client had everything.
     lingers_until: Option<Instant>,
+    /// What the server says until it closes is passed on, too: something was open when the client let go.
+    lingers: bool,
+}
+
+/// A server that was told who we are, and has not said that we are welcome.
+pub(crate) struct Greeted {
+    connection: Connection,
+    /// Until when it has to.
+    by: Instant,
+}
+
+impl Server for Connection {
+    type Opening = Greeted;
+
+    fn send(&mut self, line: Vec<u8>) {
+        if !self.is_deaf {
+            self.out.push(line);
+        }
+    }
+
+    fn has_room(&self, limits: &Limits) -> bool {
+        self.out.len() < limits.buffer_bytes && !self.is_deaf
+    }
 }
 
 impl<'a> Driver<'a> {
     pub(crate) fn new(way: &'a Way, note: &'a mut dyn FnMut(&str)) -> Self {
-        let limits = Limits::default();
         Self {
             way,
-            notes: Notes::new(note),
-            relay: Relay::new(limits.clone()),
-            client: Client::new(&limits),
-            is_told: false,
-            link: Link::Away(Instant::now()),
-            failures: 0,
-            over: None,
-            limits,
+            proxy: Proxy::new(note),
+            lingers_until: None,
+            lingers: false,
         }
     }
 
     pub(crate) fn run(mut self) -> Ending {
         loop {
             while self.hear_client() || self.hear_server() {}
-            self.relay.time_is(Instant::now());
-            self.carry_out();
-            self.attach();
-            let is_over = self.over.is_some();
-            self.client.watch_reader(is_over, self.limits.stall);
+            self.proxy.turn();
+            if self.proxy.is_due() {
+                self.attach();
+            }
             if let Some(ending) = self.ending() {
                 return ending;
             }
@@ -76,240 +68,129 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Gives the relay one line of the client, or the news of its end. Was there anything?
     fn hear_client(&mut self) -> bool {
-        if self.is_told || !self.takes_from_client() {
-            return false;
-        }
-        match self.client.next_frame() {
-            Some(Ok(line)) => self.relay.client_line(line, Instant::now()),
-            Some(Err(long)) => self.relay.client_long_line(&long.head, &long.tail),
-            None if self.client.has_ended => {
-                self.relay.client_eof();
-                self.carry_out();
-                self.is_told = true;
-                // It is not kept waiting: there is a server now, or is being started, or there is none.
-                if let Link::Away(due) = &mut self.link {
-                    *due = Instant::now();
-                }
-            }
-            None => return false,
-        }
-        self.carry_out();
-        true
+        let heard = self.proxy.hear_client();
+        self.lingers |= self.proxy.is_told && self.proxy.over.is_none();
+        heard
     }
 
     /// Gives the relay one line of the server, or the news of its end. Was there anything?
     fn hear_server(&mut self) -> bool {
-        let takes = self.takes_from_server();
-        let Link::On(server) = &mut self.link else {
-            return false;
-        };
-        if !takes {
+        if !self.takes_from_server() {
             return false;
         }
-        match server.next_frame() {
-            Some(frame) if server.welcome_by.is_some() => self.hear_welcome(frame),
-            Some(Ok(line)) => self.relay.server_line(line, Instant::now()),
-            Some(Err(long)) => self
-                .relay
-                .server_long_line(&long.head, &long.tail, Instant::now()),
-            None if server.has_ended => self.lose(),
-            None if server
-                .deaf_until
-                .is_some_and(|until| until <= Instant::now()) =>
-            {
-                self.lose()
-            }
-            None if server.welcome_by.is_some_and(|by| by <= Instant::now()) => {
-                self.miss("it does not say whether we are welcome");
-            }
-            None => return false,
+        let now = Instant::now();
+        let proxy = &mut self.proxy;
+        match &mut proxy.link {
+            Link::Away(_) => return false,
+            Link::Opening(greeted) => match greeted.connection.next_frame() {
+                Some(frame) => self.hear_welcome(frame),
+                None if greeted.connection.is_lost(now) => {
+                    proxy.miss("it closed the connection without a word");
+                }
+                None if greeted.by <= now => {
+                    proxy.miss("it does not say whether we are welcome");
+                }
+                None => return false,
+            },
+            Link::On(server, _) => match server.next_frame() {
+                Some(Ok(line)) => proxy.relay.server_line(line, now),
+                Some(Err(long)) => proxy.relay.server_long_line(&long.head, &long.tail, now),
+                None if server.is_lost(now) => proxy.lose("the server went away"),
+                None => return false,
+            },
         }
-        self.carry_out();
+        self.proxy.carry_out();
         true
     }
 
     /// The first line of a server that was told who we are.
     fn hear_welcome(&mut self, frame: Frame) {
-        let (Ok(line), Link::On(server)) = (frame, &mut self.link) else {
-            return self.miss("it does not say whether we are welcome");
+        let proxy = &mut self.proxy;
+        let Ok(line) = frame else {
+            return proxy.miss("it does not say whether we are welcome");
         };
         if serde_json::from_slice::<Welcome>(&line).is_ok() {
-            server.welcome_by = None;
-            return self.relay.server_attached(Instant::now());
+            let link = std::mem::replace(&mut proxy.link, Link::Away(Instant::now()));
+            if let Link::Opening(greeted) = link {
+                proxy.attached(greeted.connection);
+            }
+            return;
         }
         let Ok(Incoming::Response {
             outcome: Err(error),
             ..
         }) = Incoming::parse(&line)
         else {
-            return self.miss("it does not know what an identity is");
+            return proxy.miss("it does not know what an identity is");
         };
         if error.code == INTERNAL_ERROR {
-            // Its trouble is not with us.
-            return self.wait_for_server(&error.message);
+            // Its trouble is not with us: it will let us in soon.
+            proxy.back_off();
+            proxy.relay.server_awaited(&*error.message);
+            return proxy.notes.say_missing(&error.message, !proxy.is_told);
         }
-        self.notes
-            .say(format!("the server does not let us in: {}", error.message));
-        self.leave(error);
+        let words = format!("the server does not let us in: {}", error.message);
+        proxy.leave(words, error);
     }
 
-    /// There is no server for us, and never will be: one that does not let us in now never will.
-    fn leave(&mut self, error: RpcError) {
-        self.link = Link::Away(Instant::now());
-        self.relay.server_refused(error);
-        self.finish(Ending::Refused);
-    }
-
-    /// There was a server, and it is gone.
-    fn lose(&mut self) {
-        if matches!(&self.link, Link::On(server) if server.welcome_by.is_some()) {
-            return self.miss("it closed the connection without a word");
-        }
-        self.back_off();
-        self.relay.server_lost(Instant::now());
-        if self.over.is_none() {
-            let hope = if self.is_told { "" } else { ", trying again" };
-            self.notes.say(format!("the server went away{hope}"));
-        }
-    }
-
-    /// There was no server where one should be, or none that would do.
-    fn miss(&mut self, why: &str) {
-        self.back_off();
-        self.relay.server_unreachable(why);
-        self.notes.say_missing(why, !self.is_told);
-    }
-
-    /// There is one that will do soon.
-    fn wait_for_server(&mut self, why: &str) {
-        self.back_off();
-        self.relay.server_awaited(why);
-        self.notes.say_missing(why, !self.is_told);
-    }
-
-    fn back_off(&mut self) {
-        let now = Instant::now();
-        // A server that lasted was of use; one that takes handshakes and dies of them is not.
-        let was_of_use = self.relay.was_of_use();
-        if matches!(&self.link, Link::On(server) if was_of_use || now - server.since >= self.limits.lasting)
-        {
-            self.failures = 0;
-        }
-        self.link = Link::Away(now + back_off(self.failures));
-        self.failures += 1;
-    }
-
-    /// Does what the relay wants done.
-    fn carry_out(&mut self) {
-        while let Some(output) = self.relay.next_output() {
-            match (output, &mut self.link) {
-                (Output::ToClient(line), _) => self.client.out.push(line),
-                (Output::ToServer(line), Link::On(server)) if !server.is_deaf => {
-                    server.out.push(line);
-                }
-                (Output::ToServer(_), _) => {}
-                (Output::Remark(words), _) => self.notes.remark(words),
-                (Output::Detach, _) => {
-                    self.back_off();
-                    self.notes
-                        .say(format!("{}; trying again", self.relay.trouble()));
-                }
-                (Output::TurnedAway, link) => {
-                    *link = Link::Away(Instant::now());
-                    let why = self.relay.trouble();
-                    self.notes
-                        .say(format!("the server does not let us in: {why}"));
-                    self.finish(Ending::Refused);
-                }
-                (Output::Done(ending), _) => self.finish(ending),
-            }
-        }
-        if self.relay.is_served() {
-            self.notes.all_is_well();
-        }
-    }
-
-    /// Looks for a server, if it is time to.
+    /// Looks for a server.
     fn attach(&mut self) {
-        let now = Instant::now();
-        let is_due = matches!(self.link, Link::Away(due) if due <= now);
-        if !is_due || !self.wants_server() {
-            return;
-        }
+        let proxy = &mut self.proxy;
         match self.way.open() {
             Ok((socket, greeting)) => {
-                let mut server = Connection::new(socket, now, &self.limits);
-                if let Some(greeting) = &greeting {
-                    server.out.push(greeting.to_line().into_bytes());
-                    server.welcome_by = Some(now + self.limits.welcome_wait);
-                }
-                self.link = Link::On(server);
-                if greeting.is_none() {
-                    self.relay.server_attached(now);
+                let mut connection = Connection::new(socket, &proxy.limits);
+                match greeting {
+                    Some(greeting) => {
+                        connection.out.push(greeting.to_line().into_bytes());
+                        let by = Instant::now() + proxy.limits.welcome_wait;
+                        proxy.link = Link::Opening(Greeted { connection, by });
+                    }
+                    None => proxy.attached(connection),
                 }
             }
-            Err(Miss::Absent(err)) => self.miss(&err.to_string()),
+            Err(Miss::Absent(err)) => proxy.miss(&err.to_string()),
             Err(Miss::Gone(err)) => {
-                self.notes.say(err.to_string());
-                self.leave(RpcError::invalid_request(err.to_string()));
+                let error = RpcError::invalid_request(err.to_string());
+                proxy.leave(err.to_string(), error);
             }
             Err(Miss::Starting) => {
-                self.back_off();
-                self.relay.server_awaited("it is being started");
+                proxy.back_off();
+                proxy.relay.server_awaited("it is being started");
             }
             Err(Miss::Useless(err)) => {
-                self.back_off();
-                self.relay.server_unreachable(err.to_string());
+                proxy.back_off();
+                proxy.relay.server_unreachable(err.to_string());
                 // It is no news that it is gone, but this is.
-                self.notes
+                proxy
+                    .notes
                     .say(format!("there is no server: {err}; trying again"));
             }
         }
-        self.carry_out();
-    }
-
-    fn finish(&mut self, ending: Ending) {
-        self.over.get_or_insert(Over {
-            ending,
-            // Where nothing was open when the client let go, nothing is to be waited for.
-            lingers: self.is_told,
-            lingers_until: None,
-        });
+        proxy.carry_out();
     }
 
     /// How it ended, if it has.
     fn ending(&mut self) -> Option<Ending> {
-        let (now, is_flushed) = (Instant::now(), self.client.out.is_empty());
-        if self.client.is_gone {
-            let is_idle = self.relay.is_idle() && is_flushed;
-            return Some(if is_idle {
-                Ending::Done
-            } else {
-                Ending::Unanswered
-            });
+        if let Some(ending) = self.proxy.broke_off() {
+            return Some(ending);
         }
-        if self.client.has_stalled() {
-            return Some(Ending::Unanswered);
-        }
-        let over = self.over.as_mut()?;
-        let ending = over.ending;
-        if over.lingers_until.is_none() {
-            let is_asking = ending == Ending::Refused && self.client.has_more();
-            if !is_flushed || is_asking {
-                return None;
+        let now = Instant::now();
+        let until = match self.lingers_until {
+            Some(until) => until,
+            None => {
+                self.proxy.ended()?;
+                *self.lingers_until.insert(now + self.proxy.limits.linger)
             }
-            over.lingers_until = Some(now + self.limits.linger);
-        }
-        let is_late = over.lingers_until.is_some_and(|until| until <= now);
-        match &mut self.link {
-            Link::On(server) if !is_late && !server.out.is_empty() => None,
-            Link::On(server) if !is_late && over.lingers => {
+        };
+        let (is_late, lingers) = (until <= now, self.lingers);
+        match self.proxy.link.connection() {
+            Some(server) if !is_late && !server.out.is_empty() => None,
+            Some(server) if !is_late && lingers => {
                 server.end();
                 None
             }
-            Link::On(_) | Link::Away(_) => Some(ending),
+            _ => self.proxy.over,
         }
     }
 
@@ -322,17 +203,18 @@ impl<'a> Driver<'a> {
                 tv_nsec: wait.subsec_nanos().into(),
             }
         });
-        let reads_client = !self.client.has_ended && self.takes_from_client();
-        let asks_client = reads_client || !self.client.is_leaving();
         let reads_server = self.takes_from_server();
+        let proxy = &mut self.proxy;
+        let reads_client = proxy.reads_client();
+        let asks_client = reads_client || !proxy.client.is_leaving();
         let mut asked = Vec::with_capacity(3);
-        asked.push(self.client.output());
+        asked.push(proxy.client.output());
         if reads_client {
             asked.push(Client::input());
         } else if asks_client {
             asked.push(Client::hang_up());
         }
-        if let Link::On(server) = &self.link {
+        if let Some(server) = proxy.link.connection() {
             asked.extend(server.poll(reads_server));
         }
         if poll(&mut asked, timeout.as_ref()).is_err() {
@@ -346,66 +228,55 @@ impl<'a> Driver<'a> {
             .into_iter();
         drop(asked);
         let output = answers.next();
-        self.client.on_output(output.unwrap_or(PollFlags::empty()));
+        proxy.client.on_output(output.unwrap_or(PollFlags::empty()));
         if asks_client && answers.next().is_some_and(|found| !found.is_empty()) {
             if reads_client {
-                self.client.read();
+                proxy.client.read();
             } else {
-                self.client.has_hung_up = true;
+                proxy.client.has_hung_up = true;
             }
         }
-        if let (Link::On(server), Some(found)) = (&mut self.link, answers.next()) {
+        if let (Some(server), Some(found)) = (proxy.link.connection(), answers.next()) {
             on_server(server, found, reads_server);
         }
     }
 
     /// When there is something to do although nothing comes.
     fn deadline(&self) -> Option<Instant> {
-        let link = match &self.link {
-            Link::Away(due) if self.wants_server() => Some(*due),
+        let link = match &self.proxy.link {
+            _ if !self.takes_from_server() => None,
             Link::Away(_) => None,
-            Link::On(_) if !self.takes_from_server() => None,
-            Link::On(server) => server.welcome_by.into_iter().chain(server.deaf_until).min(),
+            Link::Opening(greeted) => Some(greeted.by),
+            Link::On(server, _) => server.deaf_until,
         };
-        let over = self.over.as_ref().and_then(|over| over.lingers_until);
-        [self.relay.deadline(), link, over, self.client.stalls_at]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// Not while the client does not take what there is for it: it would not hear the next one, either.
-    fn wants_server(&self) -> bool {
-        self.over.is_none() && self.relay.wants_server() && self.client_takes()
-    }
-
-    /// Not while either side does not take what there is for it, or what waits for a server is enough.
-    fn takes_from_client(&self) -> bool {
-        let server_takes = match &self.link {
-            Link::On(server) => server.out.len() < self.limits.buffer_bytes && !server.is_deaf,
-            Link::Away(_) => true,
-        };
-        // The rest of what a client wrote is no more than a pipe holds, and behind it stands its end.
-        let takes_rest = self.client.is_leaving() && !self.relay.is_crowded();
-        let has_room = self.relay.has_room() || takes_rest;
-        server_takes && has_room && self.client_takes()
+        let times = [self.proxy.deadline(), link, self.lingers_until];
+        times.into_iter().flatten().min()
     }
 
     /// Not while the client does not take what there is for it. Nor while the server asks more than it may and does not
     /// read what is said to that. (That it does not read is no reason by itself: it may be writing answers just now.)
     fn takes_from_server(&self) -> bool {
-        let Link::On(server) = &self.link else {
-            return false;
-        };
-        // Whether we are welcome is for us, and not for the client.
-        let is_ours = server.welcome_by.is_some();
-        let is_deaf = server.out.len() >= self.limits.buffer_bytes && !server.is_deaf;
-        let only_asks = is_deaf && self.relay.has_all_questions();
-        is_ours || self.client_takes() && !only_asks
+        let proxy = &self.proxy;
+        match &proxy.link {
+            Link::Away(_) => false,
+            // Whether we are welcome is for us, and not for the client.
+            Link::Opening(_) => true,
+            Link::On(server, _) => {
+                let is_full = server.out.len() >= proxy.limits.buffer_bytes && !server.is_deaf;
+                let only_asks = is_full && proxy.relay.has_all_questions();
+                proxy.client_takes() && !only_asks
+            }
+        }
     }
+}
 
-    fn client_takes(&self) -> bool {
-        self.client.out.len() < self.limits.buffer_bytes
+impl Link<Connection> {
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Away(_) => None,
+            Self::Opening(greeted) => Some(&mut greeted.connection),
+            Self::On(server, _) => Some(server),
+        }
     }
 }
 
@@ -418,13 +289,3 @@ fn on_server(server: &mut Connection, found: PollFlags, reads: bool) {
         server.read();
     }
 }
-
-/// How long to wait before the next try.
-pub(crate) fn back_off(failures: usize) -> Duration {
-    let wait = BACK_OFF_MS.get(failures);
-    Duration::from_millis(*wait.unwrap_or(&LONGEST_BACK_OFF_MS))
-}
-
-/// For the first tries; then it is tried at this pace for ever.
-const BACK_OFF_MS: [u64; 7] = [0, 10, 20, 50, 100, 200, 500];
-const LONGEST_BACK_OFF_MS: u64 = 1000;
