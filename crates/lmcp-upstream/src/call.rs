@@ -1,16 +1,17 @@
 //! One call, from its beginning to its end.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_client::conversation;
 use lmcp_core::{Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
 use lmcp_wire::{
     RpcError, error,
-    input::{InputRequest, InputRequiredResult},
+    input::InputRequest,
     logging::LoggingMessageParams,
     method::{notification, request},
     params::Params,
 };
+use serde::Deserialize;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -21,7 +22,7 @@ use crate::{
     limits::{ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
-    state::{Shared, read},
+    state::Shared,
 };
 
 /// A call that the server has, or will have. Dropping it cancels.
@@ -220,39 +221,41 @@ impl Turn {
                     continue;
                 }
             };
-            let Some(asked) = self.askable(&question) else {
+            if !self.is_askable(&question) {
                 continue;
-            };
+            }
             match self.request.asks() {
                 Asks::ByRetry => {
                     let mut questions = vec![(key(1), question)];
                     while let Some(more) = call.slot.next_question() {
-                        if self.askable(&more).is_some() {
+                        if self.is_askable(&more) {
                             questions.push((key(questions.len() + 1), more));
                         }
                     }
                     return hold(call, questions, &self.request);
                 }
-                _ => self.ask(&call, question.number, asked).await,
+                _ => self.ask(&call, &question).await,
             }
         }
     }
 
-    /// The question, if the caller can be asked it. If not, the server is told.
-    fn askable(&self, question: &Question) -> Option<InputRequest> {
-        let asked = read(&question.method, &question.params);
-        let asked = asked.filter(|asked| cross::can_be_asked(&self.request, asked));
-        if asked.is_none() {
+    /// Can the caller be asked this? If not, the server is told.
+    fn is_askable(&self, question: &Question) -> bool {
+        let asked = InputRequest::read(&question.method, &question.params);
+        let is_askable = asked.is_some_and(|asked| cross::can_be_asked(&self.request, &asked));
+        if !is_askable {
             let words = format!("the client cannot be asked for `{}`", question.method);
             let error = RpcError::invalid_request(words);
             self.shared.answer(question.number, Err(&error));
         }
-        asked
+        is_askable
     }
 
     /// Asks while the call goes on, and hands the answer to the server.
-    async fn ask(&self, call: &Call, number: u64, asked: InputRequest) {
-        let (reply, mut answer) = match self.request.ask(asked) {
+    async fn ask(&self, call: &Call, question: &Question) {
+        let number = question.number;
+        let asked = self.request.pass_on(&question.method, &question.params);
+        let (reply, mut answer) = match asked {
             Ok(asked) => asked,
             Err(error) => return self.shared.answer(number, Err(&error)),
         };
@@ -272,14 +275,27 @@ impl Turn {
 
     /// Asks everything that a server of 2026-07-28 wants to know, one after the other.
     async fn ask_all(&self, result: &RawValue) -> Result<Answers, RpcError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Required {
+            #[serde(default)]
+            input_requests: BTreeMap<String, Question>,
+            request_state: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Question {
+            method: String,
+            params: Option<Box<RawValue>>,
+        }
         let wrong = |err| RpcError::internal(format!("the server's questions do not fit: {err}"));
-        let asked: InputRequiredResult = serde_json::from_str(result.get()).map_err(wrong)?;
+        let asked: Required = serde_json::from_str(result.get()).map_err(wrong)?;
         let mut answers = Answers {
             state: asked.request_state,
             ..Answers::default()
         };
-        for (key, question) in asked.input_requests.unwrap_or_default() {
-            let (reply, answer) = self.request.ask(question)?;
+        for (key, Question { method, params }) in asked.input_requests {
+            let params = params.as_deref().unwrap_or(RawValue::NULL);
+            let (reply, answer) = self.request.pass_on(&method, params)?;
             self.say.say(reply).await;
             answers.responses.push((key, answer.await?));
         }

@@ -16,11 +16,7 @@ use lmcp_core::{
     Tasks,
     client::{Answerer, Asked},
 };
-use lmcp_wire::{
-    RpcError,
-    input::InputRequest,
-    method::{input, notification},
-};
+use lmcp_wire::{RpcError, input::InputRequest, method::notification};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
@@ -347,7 +343,7 @@ impl Shared {
     }
 
     fn answer_with(self: &Arc<Self>, answer: Answerer, question: &Question) {
-        let asked = read(&question.method, &question.params);
+        let asked = InputRequest::read(&question.method, &question.params);
         let (number, shared) = (question.number, Arc::downgrade(self));
         // On a task of its own: people think long, and the state is locked here.
         self.answering.spawn(async move {
@@ -384,13 +380,6 @@ pub(crate) struct Settled {
     pub(crate) lines: Vec<bytes::Bytes>,
     /// The server cannot be spoken with.
     pub(crate) is_over: bool,
-}
-
-/// A question, as far as it is one that is known.
-pub(crate) fn read(method: &str, params: &RawValue) -> Option<InputRequest> {
-    let known = matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS);
-    let whole = json!({ "method": method, "params": params });
-    known.then(|| serde_json::from_value(whole).ok()).flatten()
 }
 
 /// Somebody who waits for a server.

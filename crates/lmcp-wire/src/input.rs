@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use crate::{Object, elicit::ElicitParams, method, sampling::CreateMessageParams};
 
@@ -24,6 +24,16 @@ pub enum InputRequest {
 }
 
 impl InputRequest {
+    /// Reads a question. `None`: it is none that is known here.
+    pub fn read(method: &str, params: &RawValue) -> Option<Self> {
+        let known = matches!(
+            method,
+            method::input::ELICIT | method::input::SAMPLE | method::input::ROOTS
+        );
+        let whole = json!({ "method": method, "params": params });
+        known.then(|| serde_json::from_value(whole).ok()).flatten()
+    }
+
     /// The method's name on the wire.
     pub fn method(&self) -> &'static str {
         match self {

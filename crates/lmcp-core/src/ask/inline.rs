@@ -50,6 +50,31 @@ impl Request {
     /// # Errors
     /// The client is not [asked so](Request::asks) or lacks the capability, or too many questions wait.
     pub fn ask(&self, question: InputRequest) -> Result<(Reply, PendingAnswer), RpcError> {
+        self.put(question, None)
+    }
+
+    /// Puts a question of another server to the client, as [`Request::ask`] does. Every member of it reaches the client, but
+    /// for those that the client's revision has other words for.
+    ///
+    /// # Errors
+    /// As [`Request::ask`]; and it is no question that is known here.
+    pub fn pass_on(
+        &self,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<(Reply, PendingAnswer), RpcError> {
+        let Some(question) = InputRequest::read(method, params) else {
+            let words = format!("the client cannot be asked for `{method}`");
+            return Err(RpcError::invalid_request(words));
+        };
+        self.put(question, Some(params.to_owned()))
+    }
+
+    fn put(
+        &self,
+        question: InputRequest,
+        written: Option<Box<RawValue>>,
+    ) -> Result<(Reply, PendingAnswer), RpcError> {
         let session = self.session().filter(|session| session.can_ask());
         let Some(session) = session else {
             let words = "the client of this request cannot be asked while it goes on";
@@ -63,7 +88,7 @@ impl Request {
         let place = self.premises.as_ref();
         let place = place.map(|premises| expect_questions(premises, self, 1, &live));
         let asked = live.question(self.id());
-        let reply = Reply::Ask(asked.ask(question));
+        let reply = Reply::Ask(asked.ask(question, written));
         let answer = PendingAnswer {
             asked,
             _place: place.transpose()?,

@@ -162,7 +162,9 @@ impl Cx {
                 call: &self.0,
                 answered: false,
             };
-            self.0.outbox.push(Reply::Ask(asked.question.ask(request)));
+            self.0
+                .outbox
+                .push(Reply::Ask(asked.question.ask(request, None)));
             waiting.push((key, asked));
         }
         let thinking = (Thinking::begin(&self.0.asking), live.wait());

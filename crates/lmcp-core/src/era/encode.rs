@@ -127,10 +127,10 @@ impl Encoder {
     }
 
     fn question(&self, ask: Ask) -> Option<Message> {
-        let (question, asked) = ask.split();
+        let (question, written, asked) = ask.split();
         let method = question.method();
         let params = match &self.session {
-            Some(_) => legacy::question::params(self.version, question),
+            Some(_) => legacy::question::params(self.version, &question, written.as_deref()),
             None => Err("this client is asked by the answer to its request".into()),
         };
         match params {

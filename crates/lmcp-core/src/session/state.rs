@@ -217,9 +217,10 @@ impl Question {
     }
 
     /// What puts it to the client.
-    pub(crate) fn ask(&self, question: InputRequest) -> Ask {
+    pub(crate) fn ask(&self, question: InputRequest, written: Option<Box<RawValue>>) -> Ask {
         Ask {
             question,
+            written,
             asked: Asked {
                 id: self.id,
                 live: Arc::clone(&self.live),
@@ -248,6 +249,8 @@ impl Drop for Question {
 #[derive(Debug)]
 pub struct Ask {
     question: InputRequest,
+    /// The parameters as another server wrote them: they may have members that nobody here knows.
+    written: Option<Box<RawValue>>,
     asked: Asked,
 }
 
@@ -264,8 +267,8 @@ impl Ask {
         &self.question
     }
 
-    pub(crate) fn split(self) -> (InputRequest, Asked) {
-        (self.question, self.asked)
+    pub(crate) fn split(self) -> (InputRequest, Option<Box<RawValue>>, Asked) {
+        (self.question, self.written, self.asked)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::{builder, soon, text};
 use lmcp_wire::ProtocolVersion;
 
 /// A server in Python: it answers line by line as the function `answer` of the script says.
-fn scripted(answer: &str) -> lmcp_upstream::CommandTarget {
+pub(crate) fn scripted(answer: &str) -> lmcp_upstream::CommandTarget {
     let script = format!(
         r#"
 import json, sys

@@ -5,6 +5,7 @@ mod crossing;
 mod headers;
 mod hostile;
 mod process;
+mod questions;
 #[path = "../probe/server.rs"]
 mod server;
 mod support;

@@ -1,51 +1,72 @@
-//! Questions to a client, in the form that its revision knows.
+//! Questions to a client, in the form that its revision knows. Members that no rule is about stay as they are.
 
 use lmcp_wire::{
-    ProtocolVersion,
-    elicit::{ElicitMode, ElicitParams},
-    input::InputRequest,
-    jsonrpc,
-    sampling::{CreateMessageParams, OneOrMany, SamplingMessage},
+    ProtocolVersion, elicit::ElicitMode, input::InputRequest, jsonrpc, members::Members,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
-use super::downgrade;
+use super::raw;
 use crate::random;
 
-/// The parameters of the request, as JSON.
+/// The parameters of the request, as JSON. `written` are those of another server, whose question is passed on.
 ///
 /// # Errors
 /// The revision has no way to ask this.
 pub(in crate::era) fn params(
     version: ProtocolVersion,
-    request: InputRequest,
+    question: &InputRequest,
+    written: Option<&RawValue>,
 ) -> Result<Vec<u8>, String> {
-    let mut out = Vec::with_capacity(256);
-    match request {
-        InputRequest::Elicit(params) => jsonrpc::append(&mut out, &elicit(version, params)?),
-        InputRequest::Sample(params) => jsonrpc::append(&mut out, &sample(version, *params)),
-        _ => out.extend_from_slice(b"{}"),
+    let own = match (written, question) {
+        (Some(_), _) => None,
+        (None, InputRequest::Elicit(params)) => json_of(params),
+        (None, InputRequest::Sample(params)) => json_of(params),
+        (None, _) => None,
+    };
+    let text = written.or(own.as_deref()).map_or("{}", RawValue::get);
+    let mut params = Members::read(text).unwrap_or_default();
+    match question {
+        InputRequest::Elicit(asked) => {
+            if asked.mode == Some(ElicitMode::Url) && params.get("elicitationId").is_none() {
+                // Tells several apart; only these revisions have it.
+                params.set("elicitationId", &random::hex::<16>());
+            }
+            if version < ProtocolVersion::V2025_11_25 {
+                params.take("mode");
+                old_form(&mut params)?;
+            }
+        }
+        InputRequest::Sample(_) if version < ProtocolVersion::V2025_11_25 => {
+            old_sample(version, &mut params);
+        }
+        _ => {}
     }
+    let mut out = Vec::with_capacity(256);
+    jsonrpc::append(&mut out, &params);
     Ok(out)
 }
 
-fn elicit(version: ProtocolVersion, params: ElicitParams) -> Result<Value, String> {
-    let link = params.mode == Some(ElicitMode::Url);
-    let mut value = serde_json::to_value(params).map_err(|err| err.to_string())?;
-    if link && value.get("elicitationId").is_none() {
-        // Only these revisions have it. One that a server elsewhere gave stays, because that server uses it again.
-        value["elicitationId"] = random::hex::<16>().into();
+fn json_of(params: &impl Serialize) -> Option<Box<RawValue>> {
+    to_raw_value(params).ok()
+}
+
+/// A form as 2025-06-18 has it.
+fn old_form(params: &mut Members<'_>) -> Result<(), String> {
+    let schema = params.get("requestedSchema");
+    let Some(mut schema) = schema.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok())
+    else {
+        return Ok(());
+    };
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, field) in fields.into_iter().flatten() {
+        old_field(name, field)?;
     }
-    if version < ProtocolVersion::V2025_11_25 {
-        if let Some(members) = value.as_object_mut() {
-            members.remove("mode");
-        }
-        let fields = value.pointer_mut("/requestedSchema/properties");
-        for (name, field) in fields.and_then(Value::as_object_mut).into_iter().flatten() {
-            old_field(name, field)?;
-        }
-    }
-    Ok(value)
+    params.set("requestedSchema", &schema);
+    Ok(())
 }
 
 /// A field as 2025-06-18 has it: one value, defaults only for yes and no, and titles of choices in a list of their own.
@@ -69,47 +90,36 @@ fn old_field(name: &str, field: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn sample(version: ProtocolVersion, mut params: CreateMessageParams) -> CreateMessageParams {
-    if version >= ProtocolVersion::V2025_11_25 {
-        return params;
+/// A question to the model as the revisions before 2025-11-25 have it: without tools, and each message is one block.
+fn old_sample(version: ProtocolVersion, params: &mut Members<'_>) {
+    params.take("tools");
+    params.take("toolChoice");
+    let messages = params.get("messages").map(ToOwned::to_owned);
+    let messages = messages.as_ref().and_then(|raw| {
+        let messages = serde_json::from_str::<Vec<Members<'_>>>(raw.get());
+        messages.ok()
+    });
+    let Some(messages) = messages else { return };
+    let mut single: Vec<_> = messages.into_iter().flat_map(one_by_one).collect();
+    for message in &mut single {
+        message.take("_meta");
+        raw::within(message, "content", |block| raw::content(version, block));
     }
-    params.tools = None;
-    params.tool_choice = None;
-    // Before, a message was one block.
-    params.messages = params.messages.into_iter().flat_map(single).collect();
-    for message in &mut params.messages {
-        message.meta = None;
-        if let OneOrMany::One(block) = &mut message.content {
-            downgrade::content(version, block);
-        }
-    }
-    params
+    params.set("messages", &single);
 }
 
-fn single(message: SamplingMessage) -> Vec<SamplingMessage> {
-    let OneOrMany::Many(blocks) = message.content else {
+/// A message for each of its blocks.
+fn one_by_one(mut message: Members<'_>) -> Vec<Members<'_>> {
+    let content = message.get("content").map(ToOwned::to_owned);
+    let blocks = content
+        .as_ref()
+        .and_then(|content| serde_json::from_str::<Vec<&RawValue>>(content.get()).ok());
+    let Some(blocks) = blocks else {
         return vec![message];
     };
     let one = |block| {
-        let mut one = SamplingMessage::user(block);
-        one.role = message.role;
-        one
+        message.set("content", block);
+        message.clone()
     };
     blocks.into_iter().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_id_that_a_server_elsewhere_gave_a_link_stays() {
-        let mut params = ElicitParams::url("Look", "https://example.org/");
-        let version = ProtocolVersion::V2025_11_25;
-        let made = elicit(version, params.clone()).expect("it can be asked");
-        assert_eq!(made["elicitationId"].as_str().map(str::len), Some(32));
-        params.elicitation_id = Some("e1".to_owned());
-        let kept = elicit(version, params).expect("it can be asked");
-        assert_eq!(kept["elicitationId"], "e1");
-    }
 }

@@ -128,7 +128,7 @@ fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
     }
 }
 
-fn content(version: ProtocolVersion, block: &mut Members<'_>) {
+pub(super) fn content(version: ProtocolVersion, block: &mut Members<'_>) {
     let kind = text(block, "type").unwrap_or_default();
     match &*kind {
         "audio" if is_first(version) => {
@@ -277,7 +277,11 @@ fn each(all: &mut Members<'_>, name: &'static str, change: impl Fn(&mut Members<
 }
 
 /// Changes an object that stands in another.
-fn within(outer: &mut Members<'_>, name: &'static str, change: impl FnOnce(&mut Members<'_>)) {
+pub(super) fn within(
+    outer: &mut Members<'_>,
+    name: &'static str,
+    change: impl FnOnce(&mut Members<'_>),
+) {
     let inner = outer.get(name).map(ToOwned::to_owned);
     let Some(inner) = inner else { return };
     if let Ok(mut members) = Members::read(inner.get()) {
