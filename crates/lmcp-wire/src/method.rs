@@ -60,6 +60,23 @@ pub mod request {
         SUBSCRIBE,
         UNSUBSCRIBE,
     ];
+
+    /// Does a request change nothing? Then it may be sent to the next server although the last one had it, and went away.
+    pub fn only_reads(method: &str) -> bool {
+        matches!(
+            method,
+            DISCOVER
+                | TOOLS_LIST
+                | PROMPTS_LIST
+                | PROMPTS_GET
+                | RESOURCES_LIST
+                | RESOURCE_TEMPLATES_LIST
+                | RESOURCES_READ
+                | COMPLETE
+                | PING
+                | TASKS_GET
+        )
+    }
 }
 
 /// Notifications, either way.

@@ -141,6 +141,8 @@ pub enum Output {
 struct Pending {
     call: Call,
     is_sent: bool,
+    /// So many servers went away that had it.
+    losses: u32,
 }
 
 /// A conversation.
@@ -199,10 +201,15 @@ impl Conversation {
 
     /// A call is to be made.
     pub fn call(&mut self, call: Call) {
-        let mut pending = Pending {
+        self.begin(Pending {
             call,
             is_sent: false,
-        };
+            losses: 0,
+        });
+    }
+
+    /// Sends a call, or has it wait for a server.
+    fn begin(&mut self, mut pending: Pending) {
         if let Stage::Open(peer) = &self.stage {
             if peer.version.has_handshake() != pending.call.has_session {
                 return self.fail(pending.call.id, failures::changed(&pending.call.method));
@@ -258,17 +265,16 @@ impl Conversation {
     /// The server is gone.
     pub fn lost(&mut self, why: &str) {
         self.close();
-        let sent = self.pending.values().filter(|pending| pending.is_sent);
-        let over: Vec<_> = sent
-            .filter(|pending| !is_harmless(&pending.call.method))
-            .map(|pending| pending.call.id)
-            .collect();
-        for id in over {
-            let method = self.method_of(id);
-            self.fail(id, failures::lost(&method, why));
-        }
-        for pending in self.pending.values_mut() {
+        let mut over = Vec::new();
+        for pending in self.pending.values_mut().filter(|pending| pending.is_sent) {
             pending.is_sent = false;
+            pending.losses += 1;
+            if !request::only_reads(&pending.call.method) || pending.losses >= MOST_LOSSES {
+                over.push((pending.call.id, failures::lost(&pending.call.method, why)));
+            }
+        }
+        for (id, error) in over {
+            self.fail(id, error);
         }
     }
 
@@ -297,11 +303,6 @@ impl Conversation {
         self.out.push_back(Output::Done(id, Err(error)));
     }
 
-    fn method_of(&self, id: i64) -> Box<str> {
-        let pending = self.pending.get(&id);
-        pending.map_or_else(Box::default, |pending| pending.call.method.clone())
-    }
-
     /// Has the server opened, and can calls be made?
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open(_))
@@ -323,19 +324,5 @@ impl Conversation {
     }
 }
 
-/// Does it change nothing, so that it may be sent to the next server although the last one had it?
-fn is_harmless(method: &str) -> bool {
-    matches!(
-        method,
-        request::DISCOVER
-            | request::TOOLS_LIST
-            | request::PROMPTS_LIST
-            | request::PROMPTS_GET
-            | request::RESOURCES_LIST
-            | request::RESOURCE_TEMPLATES_LIST
-            | request::RESOURCES_READ
-            | request::COMPLETE
-            | request::PING
-            | request::TASKS_GET
-    )
-}
+/// A request that so many servers in a row went away from is given up: they may die of it.
+const MOST_LOSSES: u32 = 3;

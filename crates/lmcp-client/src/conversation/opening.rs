@@ -220,7 +220,7 @@ impl Conversation {
         let waiting: Vec<_> = self.pending.keys().copied().collect();
         for id in waiting {
             if let Some(pending) = self.pending.remove(&id) {
-                self.call(pending.call);
+                self.begin(pending);
             }
         }
     }

@@ -172,6 +172,24 @@ fn a_lost_call_fails_where_it_may_have_begun_and_waits_where_it_changes_nothing(
 }
 
 #[test]
+fn a_request_that_every_server_dies_of_is_given_up() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let list = client.call("tools/list");
+    for _ in 0..2 {
+        assert_eq!(client.sent()["id"], list);
+        client.conversation.lost("it was killed");
+        client.silent();
+        client.conversation.opened();
+        client.answer_handshake(ProtocolVersion::V2025_11_25);
+    }
+    assert_eq!(client.sent()["id"], list);
+    client.conversation.lost("it was killed");
+    let (id, result) = client.done();
+    assert_eq!(id, list);
+    assert!(result.unwrap_err().contains("it was killed"));
+}
+
+#[test]
 fn answers_to_nothing_and_second_answers_are_passed_over() {
     let mut client = Client::open(ProtocolVersion::V2025_11_25);
     let id = client.call("tools/call");

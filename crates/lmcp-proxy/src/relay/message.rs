@@ -19,14 +19,13 @@ pub(super) fn join(messages: &[Vec<u8>]) -> Vec<u8> {
 /// May the next server have it although the one before had it already? It changes nothing, or nothing that is not
 /// lost with the connection.
 pub(super) fn is_repeatable(method: &str) -> bool {
-    const REPEATABLE: [&str; 7] = [
-        request::INITIALIZE,
-        request::DISCOVER,
-        request::LISTEN,
-        request::PING,
-        request::SET_LEVEL,
-        request::SUBSCRIBE,
-        request::UNSUBSCRIBE,
-    ];
-    REPEATABLE.contains(&method)
+    let is_lost_with_it = matches!(
+        method,
+        request::INITIALIZE
+            | request::LISTEN
+            | request::SET_LEVEL
+            | request::SUBSCRIBE
+            | request::UNSUBSCRIBE
+    );
+    is_lost_with_it || request::only_reads(method)
 }

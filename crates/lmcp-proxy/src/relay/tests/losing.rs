@@ -7,11 +7,11 @@ fn what_the_server_had_is_answered_with_an_error_in_the_order_it_was_sent() {
     play(OPENED).go(r#"
         client {"jsonrpc":"2.0","id":"b","method":"tools/call"}
         to server {"id":"b"}
-        client {"jsonrpc":"2.0","id":1,"method":"resources/read"}
+        client {"jsonrpc":"2.0","id":1,"method":"tasks/cancel"}
         to server {"id":1}
         lost
         to client {"jsonrpc":"2.0","id":"b","error":{"code":INTERNAL_ERROR,"message":"the server went away while `tools/call` ran: it may or may not…","data":{"retriable":true,"method":"tools/call"}}}
-        to client {"id":1,"error":{"data":{"retriable":true,"method":"resources/read"}}}
+        to client {"id":1,"error":{"data":{"retriable":true,"method":"tasks/cancel"}}}
     "#);
 }
 
@@ -66,12 +66,15 @@ fn what_changes_nothing_is_asked_again() {
         to server {"id":1}
         client {"jsonrpc":"2.0","id":2,"method":"ping"}
         to server {"id":2}
+        client {"jsonrpc":"2.0","id":4,"method":"tools/list"}
+        to server {"id":4}
         lost
         to client {"id":1,"error":{"data":{"retriable":true}}}
         client {"jsonrpc":"2.0","id":3,"method":"tools/call"}
         attached
         to server {"id":0,"method":"server/discover"}
         to server {"id":2,"method":"ping"}
+        to server {"id":4,"method":"tools/list"}
         to server {"id":3}
         server {"jsonrpc":"2.0","id":0,"result":{}}
         to client {"id":0,"result":{}}
