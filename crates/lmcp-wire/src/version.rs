@@ -44,6 +44,11 @@ impl ProtocolVersion {
         }
     }
 
+    /// May several messages stand in one array?
+    pub const fn has_batches(self) -> bool {
+        matches!(self, Self::V2025_03_26)
+    }
+
     /// The date that names the revision on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -39,10 +39,6 @@ pub(crate) fn assumed(header: Option<&str>) -> Result<Option<ProtocolVersion>, R
     }
 }
 
-pub(crate) fn has_batches(version: ProtocolVersion) -> bool {
-    version == ProtocolVersion::V2025_03_26
-}
-
 pub(crate) fn has_priming(version: ProtocolVersion) -> bool {
     version >= ProtocolVersion::V2025_11_25
 }

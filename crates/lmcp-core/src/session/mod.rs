@@ -157,7 +157,7 @@ impl Session {
 
     /// Does this revision have batches?
     pub fn has_batches(&self) -> bool {
-        versions::has_batches(self.0.agreement.version)
+        self.0.agreement.version.has_batches()
     }
 
     /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?

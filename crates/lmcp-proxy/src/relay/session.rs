@@ -94,8 +94,9 @@ impl Session {
 
     /// Are arrays of messages understood?
     pub(super) fn has_batches(&self) -> bool {
-        let version = self.agreed.as_ref().map(|agreed| agreed.version.as_str());
-        version == Some(ProtocolVersion::V2025_03_26.as_str())
+        let agreed = self.agreed.as_ref();
+        let version = agreed.and_then(|agreed| agreed.version.parse().ok());
+        version.is_some_and(ProtocolVersion::has_batches)
     }
 
     /// The handshake once more, if there was one.
