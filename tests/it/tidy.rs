@@ -39,7 +39,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("lmcp-embed", &["lmcp-core", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-client",
-        &["lmcp-outbound", "lmcp-private", "lmcp-wire"],
+        &["lmcp-outbound", "lmcp-private", "lmcp-schema", "lmcp-wire"],
     ),
     ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
     (
