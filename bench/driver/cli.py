@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hops.report import MARKS as HOPS
+from side_by_side.report import MARKS as TASKS
 from side_by_side.report import section_in
 
 from . import wire
@@ -53,9 +55,9 @@ def main():
     results = measure(sections, everyone, callers, binary, settings)
     report = render(everyone, [client for client, _ in callers], results, settings)
     out = args.out or destination(args.only)
-    # The section of bench/tasks stays as it is.
-    tasks = section_in(out)
-    out.write_text(f"{report}\n{tasks}" if tasks else report)
+    # The sections of bench/tasks and bench/hop stay as they are.
+    others = [section_in(out, marks) for marks in (TASKS, HOPS)]
+    out.write_text("\n".join([report, *filter(None, others)]))
     print(report)
     failures = [
         f"bench: {section}: {name} {result}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import project, tasks_change, tasks_find, tasks_run
-from .report import put_section, section
+from .report import MARKS, put_section, section
 from .session import Failed, Session
 
 HERE = Path(__file__).resolve().parent
@@ -49,7 +49,7 @@ def main():
     text = section(results, offered, versions(lmcp))
     print(f"\n{text}")
     if not args.only:
-        put_section(RESULTS, text)
+        put_section(RESULTS, text, MARKS)
     return 1 if any(done["lmcp"].why for done in results.values()) else 0
 
 

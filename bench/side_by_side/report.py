@@ -2,7 +2,7 @@
 
 from statistics import median
 
-BEGIN, END = "<!-- tasks: written by bench/tasks -->", "<!-- tasks: end -->"
+MARKS = ("<!-- tasks: written by bench/tasks -->", "<!-- tasks: end -->")
 PEERS = ("commander", "filesystem")
 # Bytes to the model, beside the better peer.
 TARGET = 0.7
@@ -15,7 +15,7 @@ def section(results, offered, names):
         ratio = f"{done['lmcp'].bytes / best.bytes:.2f}" if best and best.bytes and not done["lmcp"].why else "–"
         rows.append([words(task), *(told(done[name]) for name in names), ratio])
     parts = [
-        BEGIN,
+        MARKS[0],
         "## The same 30 tasks with other servers",
         "Written by `bench/tasks`: calls that a model makes, and bytes of text that it is shown, at most 50 KB a call. A server's "
         "tools are used as well as they can be: where its own tool is worse than a command, a command is run. Images are "
@@ -26,7 +26,7 @@ def section(results, offered, names):
     missed = misses(results)
     if missed:
         parts.append("Where a peer needs fewer calls, or shows fewer bytes:\n\n" + "\n".join(missed))
-    return "\n\n".join([*parts, END]) + "\n"
+    return "\n\n".join([*parts, MARKS[1]]) + "\n"
 
 
 def words(task):
@@ -89,14 +89,14 @@ def misses(results):
     return lines
 
 
-def put_section(path, text):
+def put_section(path, text, marks):
     """Puts the section behind all else in the file, in the place of the one that is there."""
-    rest = path.read_text().replace(section_in(path), "").rstrip("\n")
+    rest = path.read_text().replace(section_in(path, marks), "").rstrip("\n")
     path.write_text(f"{rest}\n\n{text}")
 
 
-def section_in(path):
-    """The section that the file has now; empty, if it has none."""
+def section_in(path, marks):
+    """The section between these marks that the file has now; empty, if it has none."""
     text = path.read_text() if path.exists() else ""
-    begin, end = text.find(BEGIN), text.find(END)
-    return text[begin : end + len(END)] + "\n" if 0 <= begin < end else ""
+    begin, end = (text.find(mark) for mark in marks)
+    return text[begin : end + len(marks[1])] + "\n" if 0 <= begin < end else ""
