@@ -56,6 +56,9 @@ pub enum Isolate {
     /// All clients.
     #[default]
     None,
+    /// Everybody who is the same caller, by token, role or user: every caller has a server of its own. Callers of whom nothing
+    /// is known are served as with `Session`.
+    Caller,
     /// Nobody: every connection, and every session over HTTP, has a server of its own; requests that stand alone over HTTP
     /// share one for each caller.
     Session,
@@ -198,6 +201,8 @@ impl ServerConfig {
         self.reach == other.reach
             && self.prefix == other.prefix
             && self.isolate == other.isolate
+            // Servers for single clients know their time from when they are made.
+            && (self.isolate == Isolate::None || self.idle_stop == other.idle_stop)
             && self.disabled == other.disabled
     }
 

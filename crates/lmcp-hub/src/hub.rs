@@ -220,16 +220,20 @@ impl Inner {
             .as_ref()
             .and_then(|store| store.read(name, &config));
         let made = config.clone();
-        let make = Box::new(move || match made.isolate {
-            Isolate::None => {
-                let upstream = Upstream::new(made.route()?);
-                let counted = upstream.clone();
-                Ok(Made {
-                    service: Arc::new(upstream),
-                    times_opened: Arc::new(move || counted.times_opened()),
-                })
-            }
-            Isolate::Session => Ok(Made::once(Arc::new(PerClient::new(made.route()?)))),
+        let make = Box::new(move || {
+            let (route, idle_stop) = (made.route()?, made.idle_stop);
+            Ok(match made.isolate {
+                Isolate::None => {
+                    let upstream = Upstream::new(route);
+                    let counted = upstream.clone();
+                    Made {
+                        service: Arc::new(upstream),
+                        times_opened: Arc::new(move || counted.times_opened()),
+                    }
+                }
+                Isolate::Caller => apart(PerClient::per_caller(route).idle_stop(idle_stop)),
+                Isolate::Session => apart(PerClient::new(route).idle_stop(idle_stop)),
+            })
         });
         let member = Member::new(name, config, false, make);
         if let Some(listing) = kept {
@@ -384,6 +388,10 @@ impl Inner {
     fn catalog(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn apart(servers: PerClient) -> Made {
+    Made::once(Arc::new(servers))
 }
 
 impl fmt::Debug for Hub {

@@ -108,8 +108,8 @@ fn table(name: &str, config: &ServerConfig) -> String {
     if !config.rename.is_empty() {
         line("rename", map(&config.rename));
     }
-    if config.isolate == Isolate::Session {
-        line("isolate", string("session"));
+    if config.isolate != Isolate::None {
+        line("isolate", string(config.isolate));
     }
     if config.timeout != usual.timeout {
         line("timeout", config.timeout.as_secs_f64().to_string());

@@ -6,7 +6,10 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use lmcp::{Endpoint, Hub, Service as _, Terms, hub::Servers};
+use lmcp::{
+    Endpoint, Hub, Service as _, Terms,
+    hub::{Isolate, Servers},
+};
 use tokio::time::sleep;
 
 use super::{
@@ -112,6 +115,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         let words = format!("{} names no servers", path.display());
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
     }
+    expect_told_apart(&servers, &serving)?;
     let seen = Seen::of(&path);
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
@@ -137,7 +141,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     };
     let served = tokio::select! {
         served = listen::run(&serving, asked, signals, make) => served,
-        never = watch(&options, &hub, &path, seen) => match never {},
+        never = watch(&options, &serving, &hub, &path, seen) => match never {},
     };
     if let Some(hub) = hub.get() {
         hub.hang_up().await;
@@ -145,9 +149,30 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     served
 }
 
+/// Refuses servers for single callers where callers cannot be told apart: people would share one who were promised not to.
+fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), Failure> {
+    let mut servers = servers.iter();
+    let Some((name, _)) = servers.find(|(_, config)| config.isolate == Isolate::Caller) else {
+        return Ok(());
+    };
+    let option = match (serving.any_local_user, serving.allow_remote) {
+        (Some(true), _) => "--any-local-user",
+        (_, Some(true)) => "--allow-remote",
+        _ => return Ok(()),
+    };
+    if serving.stdio || serving.has_token() {
+        return Ok(());
+    }
+    let words = format!(
+        "server `{name}` is for one caller each, and with {option} nobody knows who calls over HTTP"
+    );
+    Err(Failure::misuse(words).hint("give everybody a token: [[token]] in the file"))
+}
+
 /// Looks at the file again and again. One that is broken leaves the servers as they are.
 async fn watch(
     options: &HubOptions,
+    serving: &Serving,
     hub: &OnceLock<Hub>,
     path: &Path,
     mut seen: Seen,
@@ -162,6 +187,7 @@ async fn watch(
         let read = read_servers(path).map_err(|failure| failure.to_string());
         let set = read.and_then(|read| {
             let servers = options.pick(read.servers);
+            expect_told_apart(&servers, serving).map_err(|failure| failure.to_string())?;
             hub.set(&servers)?;
             Ok(servers.len())
         });

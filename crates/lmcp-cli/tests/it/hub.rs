@@ -1,5 +1,7 @@
 //! `lmcp hub`: real servers behind it, some of which are dead or hang.
 
+mod callers;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Write as _},
