@@ -54,6 +54,12 @@ impl Endpoint {
         Self { service, premises }
     }
 
+    /// Another service with the same bounds, memory and checks, for transports that serve both.
+    #[must_use]
+    pub fn beside(&self, service: impl Service) -> Self {
+        Self::at(Arc::new(service), Arc::clone(&self.premises))
+    }
+
     /// Serves until the transport ends. Several transports can be served at once, from clones.
     ///
     /// # Errors

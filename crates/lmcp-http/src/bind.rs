@@ -1,9 +1,9 @@
 //! A port of our own: where it listens, and who may call there.
 
-use std::{net::SocketAddr, pin::Pin};
+use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
 use http::HeaderMap;
-use lmcp_core::{Authenticate, Authenticator, Error};
+use lmcp_core::{Authenticate, Authenticator, Error, Service};
 use tokio::net::{TcpListener, ToSocketAddrs};
 
 use crate::{headers::Guard, service::Settings, who::Who};
@@ -73,6 +73,31 @@ impl Http {
         } else {
             format!("/{path}")
         });
+        self
+    }
+
+    /// Also serves, below the path, the services that this function finds by their names: `/mcp/NAME`. Whoever may call the
+    /// one may call the others, and all share the bounds. Each has sessions of its own: one that was opened at a path is
+    /// unknown at every other. The function is asked at every request; an error is answered with 404 and these words.
+    ///
+    /// ```no_run
+    /// # use lmcp_core::{Server, Service};
+    /// # use std::sync::Arc;
+    /// # async fn demo() -> Result<(), lmcp_core::Error> {
+    /// let notes = Arc::new(Server::new("notes", "1.0.0").start()?);
+    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.below(move |name| match name {
+    ///     "notes" => Ok(notes.clone() as Arc<dyn Service>),
+    ///     _ => Err(format!("there is no `{name}`")),
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn below(
+        mut self,
+        find: impl Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.below = Some(Box::new(find));
         self
     }
 

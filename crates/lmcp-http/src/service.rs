@@ -1,16 +1,17 @@
 //! One HTTP request before its body: which path, which verb, and who may.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
 
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use lmcp_core::{
-    Authenticate, Authenticator, Endpoint, Limits, transport::connections::Connection,
+    Authenticate, Authenticator, Endpoint, Limits, Service, transport::connections::Connection,
 };
 use lmcp_wire::RpcError;
 
@@ -70,19 +71,32 @@ pub(crate) struct Settings {
     pub(crate) carries: Vec<Carry>,
     /// The only path that is answered; all of them when mounted.
     pub(crate) path: Option<String>,
+    /// Services below that path.
+    pub(crate) below: Option<Find>,
     /// HTTP+SSE as well.
     pub(crate) legacy_sse: bool,
+}
+
+/// A service by its name, or the words that say that there is none.
+pub(crate) type Find = Box<dyn Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync>;
+
+/// What holds for all paths.
+pub(crate) struct Gate {
+    guard: Guard,
+    pub(crate) who: Who,
+    pub(crate) carries: Arc<[Carry]>,
+    path: Option<String>,
+    below: Option<Find>,
 }
 
 pub(crate) struct Shared {
     pub(crate) endpoint: Endpoint,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) limits: Limits,
-    guard: Guard,
-    pub(crate) who: Who,
-    pub(crate) carries: Arc<[Carry]>,
-    path: Option<String>,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) legacy_sse: Option<LegacySse>,
+    /// The services below the path that were asked for so far.
+    branches: Mutex<HashMap<String, Arc<Self>>>,
 }
 
 impl Mount {
@@ -152,6 +166,7 @@ impl HttpService {
             who,
             carries,
             path,
+            below,
             legacy_sse,
         } = settings;
         let shared = Shared {
@@ -159,10 +174,14 @@ impl HttpService {
             legacy_sse: legacy_sse.then(|| LegacySse::new(endpoint.clone())),
             limits: endpoint.limits().clone(),
             endpoint,
-            guard,
-            who,
-            carries: carries.into(),
-            path,
+            gate: Arc::new(Gate {
+                guard,
+                who,
+                carries: carries.into(),
+                path,
+                below,
+            }),
+            branches: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -181,6 +200,9 @@ impl HttpService {
     /// Ends what would never end by itself.
     pub(crate) fn stop(&self) {
         self.shared.sessions.close_streams();
+        for branch in self.shared.branches().values() {
+            branch.sessions.close_streams();
+        }
         if let Some(legacy_sse) = &self.shared.legacy_sse {
             legacy_sse.close();
         }
@@ -204,19 +226,48 @@ impl HttpService {
         B::Error: Send,
     {
         let origin = request.headers().get(header::ORIGIN).cloned();
+        let mut service = self.clone();
         let step = match self.shared.check(&request) {
             Some(refusal) => Step::answered(refusal),
             None if self.shared.is_pair(&request) => {
                 Step::Later(Box::pin(legacy_sse::answer(self.clone(), request)))
             }
-            None if request.method() == Method::POST => self.post(request),
-            None => self.manage(request.into_parts().0),
+            None => match self.shared.branch(request.uri().path()) {
+                Err(words) => self.find_nothing(request.into_parts().0, words),
+                Ok(branch) => {
+                    service.shared = branch.unwrap_or(service.shared);
+                    service.begin(request)
+                }
+            },
         };
         Received {
-            service: self.clone(),
+            service,
             origin: origin.map(Box::new),
             step,
         }
+    }
+
+    fn begin<B>(&self, request: Request<B>) -> Step<B>
+    where
+        B: http_body::Body + Send + Unpin + 'static,
+        B::Data: Buf + Send,
+        B::Error: Send,
+    {
+        match *request.method() {
+            Method::POST => self.post(request),
+            _ => self.manage(request.into_parts().0),
+        }
+    }
+
+    /// There is no such path. Only those who may call are told about it.
+    fn find_nothing<B>(&self, parts: Parts, words: String) -> Step<B> {
+        let asked = self.caller(detached(parts.headers), parts.extensions);
+        Step::Later(Box::pin(async move {
+            match asked.settled().await {
+                Ok(_) => refuse(StatusCode::NOT_FOUND, &RpcError::invalid_request(words)),
+                Err(response) => *response,
+            }
+        }))
     }
 
     /// A request that has its answer.
@@ -282,7 +333,7 @@ impl HttpService {
 impl Shared {
     /// What is refused, or answered without looking any further.
     fn check<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        if let Err(words) = self.guard.check(request.uri(), request.headers()) {
+        if let Err(words) = self.gate.guard.check(request.uri(), request.headers()) {
             return Some(refuse(
                 StatusCode::FORBIDDEN,
                 &RpcError::invalid_request(words),
@@ -292,12 +343,7 @@ impl Shared {
         if self.is_pair(request) {
             return asks_first.then(preflight);
         }
-        let path = request.uri().path();
-        if self
-            .path
-            .as_ref()
-            .is_some_and(|ours| path.strip_suffix('/').unwrap_or(path) != ours)
-        {
+        if self.gate.rest(request.uri().path()).is_none() {
             return Some(empty(StatusCode::NOT_FOUND));
         }
         match *request.method() {
@@ -307,6 +353,38 @@ impl Shared {
         }
     }
 
+    /// The service below our own path that a path leads to; `None`: it is our own. An error says that there is none.
+    fn branch(&self, path: &str) -> Result<Option<Arc<Self>>, String> {
+        let name = self.gate.rest(path).unwrap_or_default();
+        let Some(find) = self.gate.below.as_ref().filter(|_| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let mut branches = self.branches();
+        let service = match find(name) {
+            Ok(service) => service,
+            Err(words) => {
+                branches.remove(name);
+                return Err(words);
+            }
+        };
+        let branch = branches.entry(name.to_owned()).or_insert_with(|| {
+            let endpoint = self.endpoint.beside(service);
+            Arc::new(Self {
+                sessions: self.sessions.beside(&endpoint, name),
+                limits: self.limits.clone(),
+                endpoint,
+                gate: Arc::clone(&self.gate),
+                legacy_sse: None,
+                branches: Mutex::default(),
+            })
+        });
+        Ok(Some(Arc::clone(branch)))
+    }
+
+    fn branches(&self) -> MutexGuard<'_, HashMap<String, Arc<Self>>> {
+        self.branches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Is it for one of the two endpoints of HTTP+SSE, and are they there?
     fn is_pair<B>(&self, request: &Request<B>) -> bool {
         self.legacy_sse.is_some()
@@ -314,6 +392,23 @@ impl Shared {
                 request.uri().path(),
                 legacy_sse::STREAM | legacy_sse::MESSAGES
             )
+    }
+}
+
+impl Gate {
+    /// What follows our own path in this one: nothing, or the name of a service below it. `None`: it is another path.
+    fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let Some(ours) = &self.path else {
+            return Some("");
+        };
+        let rest = path
+            .strip_suffix('/')
+            .unwrap_or(path)
+            .strip_prefix(&**ours)?;
+        match rest.strip_prefix('/') {
+            None => rest.is_empty().then_some(""),
+            Some(name) => (self.below.is_some() && !name.is_empty()).then_some(name),
+        }
     }
 }
 
@@ -440,8 +535,8 @@ where
 impl std::fmt::Debug for HttpService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpService")
-            .field("guard", &self.shared.guard)
-            .field("path", &self.shared.path)
+            .field("guard", &self.shared.gate.guard)
+            .field("path", &self.shared.gate.path)
             .finish_non_exhaustive()
     }
 }

@@ -52,7 +52,7 @@ impl Asked {
 impl HttpService {
     /// Who sent these headers, as far as that can be said at once.
     pub(crate) fn caller(&self, headers: HeaderMap, extensions: Extensions) -> Asked {
-        match &self.shared.who {
+        match &self.shared.gate.who {
             Who::NotAsked => Asked::Now(Ok(self.stranger(headers, extensions))),
             Who::Identify(identify) => {
                 let found = identify(&headers);
@@ -104,7 +104,7 @@ impl HttpService {
         let carried = is_mounted.then(|| {
             Box::new(Carried {
                 extensions,
-                carries: Arc::clone(&self.shared.carries),
+                carries: Arc::clone(&self.shared.gate.carries),
             })
         });
         Caller::http(Fields { headers, carried })

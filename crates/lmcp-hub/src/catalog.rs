@@ -14,6 +14,7 @@ use crate::{
     config::ServerConfig,
     limits::{INSTRUCTIONS, NOTES},
     names::{AllNames, fnv, marked},
+    review::Review,
 };
 
 /// What one server offers, as it said it.
@@ -28,6 +29,7 @@ pub(crate) struct Listing {
 }
 
 /// One server, as far as its lists are concerned.
+#[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) name: &'a Arc<str>,
     /// What its names begin with, and its URIs.
@@ -36,6 +38,8 @@ pub(crate) struct Part<'a> {
     /// None for a service that was mounted: all of it is offered.
     pub(crate) config: Option<&'a ServerConfig>,
     pub(crate) listing: &'a Listing,
+    /// Of a server that is pinned: what differs from what somebody saw is not shown.
+    pub(crate) review: Option<&'a Review>,
 }
 
 /// Where something is, and what it is called there.
@@ -50,6 +54,8 @@ pub(crate) struct Place {
 pub(crate) struct View {
     pub(crate) tools: HashMap<String, Place>,
     pub(crate) prompts: HashMap<String, Place>,
+    /// Tools that are not shown before somebody approves of them, and why.
+    pub(crate) held: HashMap<String, (Place, String)>,
     /// The tools one by one, for a hub that offers them lazily.
     pub(crate) items: Vec<Box<RawValue>>,
     /// The schemas of tools that have clients repeat arguments in headers.
@@ -82,6 +88,7 @@ impl View {
             names,
             notes: Vec::new(),
             mirrored: HashMap::new(),
+            held: HashMap::new(),
         };
         let (mut tools, mut prompts) = (Named::default(), Named::default());
         let (mut resources, mut templates) = (Vec::new(), Vec::new());
@@ -95,7 +102,16 @@ impl View {
             }
             resources.extend(merging.uris(part, &part.listing.resources, "uri"));
             templates.extend(merging.uris(part, &part.listing.templates, "uriTemplate"));
-            if let Some(said) = &part.listing.instructions {
+            if let Some(trouble) = part.review.and_then(|review| review.trouble.as_ref()) {
+                merging.note(part, format!("nothing of it is shown: {trouble}"));
+            }
+            let is_vouched_for = part.review.is_none_or(Review::vouches_for_instructions);
+            if let Some(said) = part
+                .listing
+                .instructions
+                .as_ref()
+                .filter(|_| is_vouched_for)
+            {
                 let said: String = said.trim().chars().take(INSTRUCTIONS).collect();
                 instructions.push(format!("{}: {said}", part.name));
             }
@@ -108,6 +124,7 @@ impl View {
                 templates: List::new("resourceTemplates", &templates),
             },
             mirrored: merging.mirrored,
+            held: merging.held,
             items: tools.items,
             tools: tools.places,
             prompts: prompts.places,
@@ -156,6 +173,7 @@ struct Merging<'a> {
     names: &'a mut AllNames,
     notes: Vec<(Arc<str>, String)>,
     mirrored: HashMap<String, Value>,
+    held: HashMap<String, (Place, String)>,
 }
 
 impl Merging<'_> {
@@ -179,6 +197,11 @@ impl Merging<'_> {
         }
         let label = part.config.map_or(&*own, |config| config.label(&own));
         let name = self.names.tools.give(part.prefix, &own, label);
+        if let Some(why) = part.review.and_then(|review| review.against(&own)) {
+            let server = Arc::clone(part.name);
+            self.held.insert(name, (Place { server, own }, why));
+            return;
+        }
         members.set("name", &name);
         if let Some(schema) = members.get("inputSchema")
             && schema.get().contains("x-mcp-header")
@@ -319,6 +342,7 @@ mod tests {
                 slug,
                 config: config.as_ref(),
                 listing,
+                review: None,
             })
             .collect();
         View::new(&parts, &mut AllNames::default())

@@ -44,6 +44,8 @@ pub struct ServerConfig {
     pub start_timeout: Duration,
     /// After how long without a call it is stopped; `None`: never.
     pub idle_stop: Option<Duration>,
+    /// Only what somebody has seen is shown of it; `None`: as the hub has it ([`Hub::pin`](crate::Hub::pin)).
+    pub pin: Option<bool>,
     /// It is not used.
     pub disabled: bool,
 }
@@ -111,6 +113,7 @@ struct Table {
     timeout: Option<f64>,
     start_timeout: Option<f64>,
     idle_stop: Option<f64>,
+    pin: Option<bool>,
     disabled: bool,
 }
 
@@ -165,6 +168,7 @@ impl TryFrom<Table> for ServerConfig {
                 Some(0.0) => None,
                 other => Some(seconds(other)?.unwrap_or(IDLE_STOP)),
             },
+            pin: table.pin,
             disabled: table.disabled,
         })
     }
@@ -192,6 +196,7 @@ impl ServerConfig {
             timeout: TIMEOUT,
             start_timeout: START_TIMEOUT,
             idle_stop: Some(IDLE_STOP),
+            pin: None,
             disabled: false,
         }
     }

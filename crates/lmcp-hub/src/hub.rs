@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, io,
     path::PathBuf,
     pin::Pin,
     sync::{
@@ -14,24 +14,22 @@ use std::{
 
 use lmcp_core::{Replies, Request, Service, Tasks};
 use lmcp_upstream::{PerClient, Upstream};
-use lmcp_wire::Implementation;
-use tokio::{
-    sync::watch,
-    task::AbortHandle,
-    time::{Instant, timeout},
-};
+use lmcp_wire::{Implementation, RpcError};
+use tokio::{task::AbortHandle, time::Instant};
 
 use crate::{
-    catalog::{Listing, Part, Place, View},
+    approvals::Approvals,
+    catalog::Part,
     config::{Isolate, Reach, ServerConfig, Servers, expect_apart},
     keep::keep,
-    limits::KEEP_WAIT,
     listen::Watched,
     member::{Made, Member},
     names::AllNames,
-    rewrite::led_back,
+    pins::Change,
+    review::{Known, Review},
+    scope::{Desk, Groups, Scope},
     status::ServerStatus,
-    store::Store,
+    store::{Memory, Store},
 };
 
 /// Many servers behind one endpoint, as a [`Service`]: what they offer is one list, and every request goes to the server
@@ -42,17 +40,27 @@ use crate::{
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
 
+/// The servers of one group of a hub, as a [`Service`]: nothing of other servers is seen or reached through it. Names and URIs
+/// are those of the whole hub.
+#[derive(Clone)]
+pub struct Group {
+    hub: Arc<Inner>,
+    name: Arc<str>,
+}
+
 pub(crate) struct Inner {
     pub(crate) info: Arc<str>,
     members: RwLock<BTreeMap<Arc<str>, Kept>>,
     catalog: Mutex<Catalog>,
-    view: RwLock<Arc<View>>,
-    pub(crate) changes: watch::Sender<Versions>,
+    whole: Arc<Scope>,
+    groups: RwLock<BTreeMap<String, Arc<Scope>>>,
     pub(crate) watched: Watched,
-    store: Option<Store>,
+    pub(crate) store: Option<Store>,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) pins_all: AtomicBool,
     pub(crate) began: Instant,
     is_lazy: AtomicBool,
-    keepers: Tasks,
+    pub(crate) keepers: Tasks,
 }
 
 /// A server and the task that keeps it.
@@ -68,18 +76,9 @@ impl Drop for Kept {
 }
 
 #[derive(Default)]
-struct Catalog {
-    listings: BTreeMap<Arc<str>, Listing>,
+pub(crate) struct Catalog {
+    pub(crate) known: BTreeMap<Arc<str>, Known>,
     names: AllNames,
-}
-
-/// Each counts up when its list changes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Versions {
-    pub(crate) tools: u64,
-    pub(crate) prompts: u64,
-    pub(crate) resources: u64,
-    pub(crate) is_closed: bool,
 }
 
 impl Hub {
@@ -99,16 +98,16 @@ impl Hub {
 
     fn make(name: String, version: String, store: Option<Store>) -> Self {
         let info = serde_json::to_string(&Implementation::new(name, version));
-        let mut names = AllNames::default();
-        let view = View::new(&[], &mut names);
         Self(Arc::new(Inner {
             info: info.unwrap_or_default().into(),
             members: RwLock::default(),
             catalog: Mutex::default(),
-            view: RwLock::new(Arc::new(view)),
-            changes: watch::Sender::default(),
+            whole: Scope::all(),
+            groups: RwLock::default(),
             watched: Watched::default(),
+            approvals: Arc::new(Approvals::new(store.clone())),
             store,
+            pins_all: AtomicBool::new(false),
             began: Instant::now(),
             is_lazy: AtomicBool::new(false),
             keepers: Tasks::default(),
@@ -135,6 +134,20 @@ impl Hub {
         Ok(())
     }
 
+    /// Has exactly these groups from now on. What listens to a group that is gone comes to its end.
+    pub fn set_groups(&self, groups: &Groups) {
+        self.0.set_groups(groups);
+    }
+
+    /// The servers of one group, if there is such a group.
+    pub fn group(&self, name: &str) -> Option<Group> {
+        self.0.group(name)?;
+        Some(Group {
+            hub: Arc::clone(&self.0),
+            name: name.into(),
+        })
+    }
+
     /// Offers `find_tools`, `describe_tool` and `call_tool` instead of all tools of all servers, which can then be called
     /// through the last: for models that are not to read hundreds of descriptions.
     pub fn offer_lazily(&self) {
@@ -142,24 +155,41 @@ impl Hub {
         self.0.look_again();
     }
 
+    /// Shows only what somebody has seen: a tool whose definition changed since it was first seen, or that is new at a server
+    /// which was seen before, is not there until it is approved. A server whose configuration says otherwise is left out.
+    pub fn pin(&self, is_pinned: bool) {
+        self.0.pins_all.store(is_pinned, Ordering::Release);
+        self.0.look_again();
+    }
+
+    /// Approves of a server as it is listed now: of all of it, or of these tools, by the names that the server has for them.
+    /// Gives what was approved.
+    ///
+    /// # Errors
+    /// Nothing is known of the server, or the approval cannot be kept.
+    pub fn approve(&self, server: &str, tools: Option<&[String]>) -> io::Result<Vec<Change>> {
+        self.0.approve(server, tools)
+    }
+
+    /// Looks whether another process has approved of something in the folder of this hub ([`Approvals`]). To be called now and
+    /// then: it costs one look at a file for each server.
+    pub fn heed_approvals(&self) {
+        self.0.heed_approvals();
+    }
+
     /// How all servers are.
     pub fn status(&self) -> Vec<ServerStatus> {
-        self.0.status()
+        self.0.desk().status()
     }
 }
 
 impl Service for Hub {
     fn call(&self, request: Request) -> Replies {
-        match self.0.answer(request) {
-            Ok(replies) => replies,
-            Err(error) => Replies::error(error),
-        }
+        self.0.desk().call(request)
     }
 
     fn close(&self) {
-        self.0
-            .changes
-            .send_modify(|versions| versions.is_closed = true);
+        self.0.close();
     }
 
     fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -175,13 +205,87 @@ impl Service for Hub {
     }
 }
 
+impl Service for Group {
+    fn call(&self, request: Request) -> Replies {
+        // Looked up each time: a group may be another one by now, or gone.
+        match self.hub.group(&self.name) {
+            Some(scope) => {
+                let hub = Arc::clone(&self.hub);
+                Desk { hub, scope }.call(request)
+            }
+            None => {
+                let words = format!("group `{}` is gone", self.name);
+                Replies::error(RpcError::invalid_request(words))
+            }
+        }
+    }
+
+    fn close(&self) {
+        self.hub.close();
+    }
+}
+
 impl Inner {
     pub(crate) fn is_lazy(&self) -> bool {
         self.is_lazy.load(Ordering::Acquire)
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        self.members().iter().all(|member| member.tried())
+    fn desk(self: &Arc<Self>) -> Desk {
+        Desk {
+            hub: Arc::clone(self),
+            scope: Arc::clone(&self.whole),
+        }
+    }
+
+    fn group(&self, name: &str) -> Option<Arc<Scope>> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        groups.get(name).cloned()
+    }
+
+    /// The whole hub, and every group of it.
+    fn scopes(&self) -> Vec<Arc<Scope>> {
+        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let whole = [&self.whole].into_iter();
+        whole.chain(groups.values()).cloned().collect()
+    }
+
+    /// Wakes all who wait for something to change.
+    pub(crate) fn nudge(&self) {
+        for scope in self.scopes() {
+            scope.changes.send_modify(|_| {});
+        }
+    }
+
+    fn close(&self) {
+        for scope in self.scopes() {
+            scope
+                .changes
+                .send_modify(|versions| versions.is_closed = true);
+        }
+    }
+
+    fn set_groups(&self, new: &Groups) {
+        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|name, scope| {
+            let stays = new.contains_key(name);
+            if !stays {
+                scope.set(&[]);
+                scope
+                    .changes
+                    .send_modify(|versions| versions.is_closed = true);
+            }
+            stays
+        });
+        for (name, servers) in new {
+            match groups.get(name) {
+                Some(scope) => scope.set(servers),
+                None => {
+                    groups.insert(name.clone(), Scope::of(servers));
+                }
+            }
+        }
+        drop(groups);
+        self.look_again();
     }
 
     fn set(self: &Arc<Self>, servers: &Servers) {
@@ -198,7 +302,7 @@ impl Inner {
                 }
                 Some(member) if member.config().reach == config.reach => new.push((name, config)),
                 Some(member) => {
-                    self.catalog().listings.remove(&member.name);
+                    self.catalog().known.remove(&member.name);
                     new.push((name, config));
                 }
                 None => new.push((name, config)),
@@ -206,7 +310,7 @@ impl Inner {
         }
         for name in old {
             self.write_members().remove(&name);
-            self.catalog().listings.remove(&name);
+            self.catalog().known.remove(&name);
         }
         for (name, config) in new {
             self.start(name, config.clone());
@@ -215,10 +319,8 @@ impl Inner {
     }
 
     fn start(self: &Arc<Self>, name: &str, config: ServerConfig) {
-        let kept = self
-            .store
-            .as_ref()
-            .and_then(|store| store.read(name, &config));
+        let store = self.store.as_ref();
+        let memory = store.map_or(Memory::Nothing, |store| store.read(name, &config));
         let made = config.clone();
         let make = Box::new(move || {
             let (route, idle_stop) = (made.route()?, made.idle_stop);
@@ -236,10 +338,13 @@ impl Inner {
             })
         });
         let member = Member::new(name, config, false, make);
-        if let Some(listing) = kept {
-            let listings = &mut self.catalog().listings;
-            listings.insert(Arc::clone(&member.name), listing);
-            member.is_tried.store(true, Ordering::Release);
+        let was_tried = !matches!(memory, Memory::Nothing);
+        member.is_tried.store(was_tried, Ordering::Release);
+        if let Memory::Listing(listing) = memory {
+            let is_pinned = self.is_pinned(&member);
+            let review = Review::of(&self.approvals, name, &listing, is_pinned);
+            let known = Known { listing, review };
+            self.catalog().known.insert(Arc::clone(&member.name), known);
         }
         self.add(member);
     }
@@ -257,102 +362,29 @@ impl Inner {
         self.write_members().insert(name, Kept { member, keeper });
     }
 
-    /// Keeps what a server offers for the next run. It comes before anybody is told, so that all that a client saw is kept.
-    pub(crate) fn keep(
-        &self,
-        member: &Arc<Member>,
-        listing: &Listing,
-    ) -> impl Future<Output = ()> + use<> {
-        let store = self.store.clone().filter(|_| !member.is_mounted);
-        let (member, listing) = (Arc::clone(member), listing.clone());
-        async move {
-            let Some(store) = store else {
-                return;
-            };
-            let write = move || store.write(&member.name, &member.config(), &listing);
-            // Whatever cannot be kept is asked for again, and a disk that hangs holds up nobody.
-            let _ = timeout(KEEP_WAIT, tokio::task::spawn_blocking(write)).await;
-        }
-    }
-
-    /// A server has said what it offers.
-    pub(crate) fn learn(&self, member: &Arc<Member>, listing: Listing) {
-        let is_its = self
-            .member(&member.name)
-            .is_some_and(|now| Arc::ptr_eq(&now, member));
-        if !is_its {
-            return;
-        }
-        self.catalog()
-            .listings
-            .insert(Arc::clone(&member.name), listing);
-        self.look_again();
-    }
-
-    pub(crate) fn knows(&self, name: &str) -> bool {
-        self.catalog().listings.contains_key(name)
-    }
-
     /// Makes what clients see, and tells them if that is another list than before.
-    fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         let members = self.members();
         let mut catalog = self.catalog();
-        let Catalog { listings, names } = &mut *catalog;
-        let known: Vec<_> = members
-            .iter()
-            .filter(|member| !member.is_disabled())
-            .filter_map(|member| Some((member, member.config(), listings.get(&member.name)?)))
+        let Catalog { known, names } = &mut *catalog;
+        let used = members.iter().filter(|member| !member.is_disabled());
+        let shown: Vec<_> = used
+            .filter_map(|member| Some((member, member.config(), known.get(&member.name)?)))
             .collect();
-        let parts: Vec<_> = known
+        let parts: Vec<_> = shown
             .iter()
-            .map(|(member, config, listing)| Part {
+            .map(|(member, config, known)| Part {
                 name: &member.name,
                 prefix: &member.prefix,
                 slug: &member.slug,
                 config: (!member.is_mounted).then_some(&**config),
-                listing,
+                listing: &known.listing,
+                review: self.is_pinned(member).then_some(&known.review),
             })
             .collect();
-        let mut now = View::new(&parts, names);
-        // Each is needed by one of the two ways to offer tools: whoever calls through another tool repeats nothing in headers.
-        match self.is_lazy() {
-            true => now.mirrored.clear(),
-            false => now.items = Vec::new(),
+        for scope in self.scopes() {
+            scope.look_again(&parts, names, self.is_lazy());
         }
-        let now = Arc::new(now);
-        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *view, Arc::clone(&now));
-        drop(view);
-        drop(catalog);
-        let (before, now) = (&before.lists, &now.lists);
-        self.changes.send_modify(|versions| {
-            // Lazily offered tools are three, and always the same.
-            let is_other = before.tools.sum != now.tools.sum && !self.is_lazy();
-            versions.tools += u64::from(is_other);
-            versions.prompts += u64::from(before.prompts.sum != now.prompts.sum);
-            let is_other = before.resources.sum != now.resources.sum
-                || before.templates.sum != now.templates.sum;
-            versions.resources += u64::from(is_other);
-        });
-    }
-
-    pub(crate) fn status(&self) -> Vec<ServerStatus> {
-        let view = self.view();
-        let members = self.members();
-        let all = members.iter().map(|member| {
-            let mut status = member.status();
-            let its = |place: &&Place| place.server == member.name;
-            status.tools = view.tools.values().filter(its).count();
-            let notes = view.notes.iter().filter(|(name, _)| *name == member.name);
-            status.notes = notes.map(|(_, words)| words.clone()).collect();
-            status
-        });
-        all.collect()
-    }
-
-    /// Where a URI or the id of a task leads.
-    pub(crate) fn place(&self, marked: &str) -> Option<Place> {
-        led_back(marked, &|slug| self.by_slug(slug))
     }
 
     pub(crate) fn by_slug(&self, slug: &str) -> Option<Arc<str>> {
@@ -368,7 +400,7 @@ impl Inner {
         members.get(name).map(|kept| Arc::clone(&kept.member))
     }
 
-    fn members(&self) -> Vec<Arc<Member>> {
+    pub(crate) fn members(&self) -> Vec<Arc<Member>> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members
             .values()
@@ -380,18 +412,19 @@ impl Inner {
         self.members.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn view(&self) -> Arc<View> {
-        let view = self.view.read();
-        Arc::clone(&view.unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+    pub(crate) fn catalog(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn apart(servers: PerClient) -> Made {
     Made::once(Arc::new(servers))
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Group").field(&self.name).finish()
+    }
 }
 
 impl fmt::Debug for Hub {

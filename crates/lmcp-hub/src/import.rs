@@ -124,6 +124,9 @@ fn table(name: &str, config: &ServerConfig) -> String {
         let time = config.idle_stop.unwrap_or_default();
         line("idle_stop", time.as_secs_f64().to_string());
     }
+    if let Some(pin) = config.pin {
+        line("pin", pin.to_string());
+    }
     if config.disabled {
         line("disabled", "true".to_owned());
     }

@@ -2,7 +2,7 @@
 //! nobody needs it.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     ask::{self, Offer},
     hub::Inner,
-    limits::{LIST_WAIT, PROBE, SETTLE},
+    limits::{HEARING, LIST_WAIT, PROBE, SETTLE},
     member::{Live, Member, Purpose, is_of_transport},
 };
 
@@ -37,9 +37,12 @@ pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
         let Some((live, offer)) = member.open_now() else {
             continue;
         };
+        // The server is listened to before it is asked: a change in between would never be heard of.
+        let mut changes = listen(&live, &offer);
+        let _ = timeout(HEARING, heard(&mut changes)).await;
         learn(&member, &live, &offer, &hub).await;
         tried(&hub, &member);
-        follow(&member, &live, &offer, &hub).await;
+        follow(&member, &live, &offer, &hub, changes).await;
     }
 }
 
@@ -60,10 +63,9 @@ fn knows(hub: &Weak<Inner>, member: &Member) -> bool {
     hub.upgrade().is_none_or(|hub| hub.knows(&member.name))
 }
 
-fn tried(hub: &Weak<Inner>, member: &Member) {
-    member.is_tried.store(true, Ordering::Release);
+fn tried(hub: &Weak<Inner>, member: &Arc<Member>) {
     if let Some(hub) = hub.upgrade() {
-        hub.changes.send_modify(|_| {});
+        hub.was_tried(member);
     }
 }
 
@@ -81,9 +83,9 @@ async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inne
             let Some(kept) = hub.upgrade().map(|hub| hub.keep(member, &listing)) else {
                 return;
             };
-            kept.await;
+            let review = kept.await;
             if let Some(hub) = hub.upgrade() {
-                hub.learn(member, listing);
+                hub.learn(member, listing, review);
             }
         }
         Err(error) => member.complained(&error),
@@ -91,8 +93,13 @@ async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inne
 }
 
 /// Stays with a server for as long as it is there.
-async fn follow(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inner>) {
-    let mut changes = listen(live, offer);
+async fn follow(
+    member: &Arc<Member>,
+    live: &Live,
+    offer: &Offer,
+    hub: &Weak<Inner>,
+    mut changes: Option<Messages>,
+) {
     let mut since_probe = Duration::ZERO;
     let mut opened = live.times_opened();
     loop {
@@ -155,6 +162,19 @@ fn listen(live: &Live, offer: &Offer) -> Option<Messages> {
     }});
     let request = ask::request(request::LISTEN, wishes).ok()?;
     Some(live.endpoint.start(request))
+}
+
+/// Waits until the server has said that it will tell of changes.
+async fn heard(changes: &mut Option<Messages>) {
+    while let Some(messages) = changes {
+        let Some(message) = messages.next().await else {
+            *changes = None;
+            return;
+        };
+        if matches!(message.parse(), Incoming::Notification { .. }) {
+            return;
+        }
+    }
 }
 
 /// Waits for something that may be a change of a list; for ever where nothing is told any more.

@@ -15,6 +15,7 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `hub` | the service, its servers and what is known of them |
+//! | `scope` | what one endpoint shows: all servers, or those of a group |
 //! | `route` | lists come from the catalogue, all else goes to the server it is for |
 //! | `config`, `jsonc` | what a configuration says of servers |
 //! | `import` | the same out of the files of clients, and written as ours. No I/O |
@@ -26,10 +27,13 @@
 //! | `keep`, `ask` | the task beside every server; what the hub asks servers for itself |
 //! | `lazy` | three tools in the place of hundreds. No I/O |
 //! | `listen` | what clients are told outside of any call |
-//! | `store` | what servers offer, kept on disk |
+//! | `store` | what servers offer and what was seen of it, kept on disk |
+//! | `pins` | how a server differs from what was first seen of it. No I/O |
+//! | `approvals`, `review` | who has seen what; what a server offers on its way into the catalogue |
 //! | `status` | how servers are |
 //! | `limits` | every bound, and what happens at it |
 
+mod approvals;
 mod ask;
 mod catalog;
 mod config;
@@ -43,12 +47,18 @@ mod listen;
 mod member;
 mod names;
 mod pass;
+mod pins;
+mod review;
 mod rewrite;
 mod route;
+mod scope;
 mod status;
 mod store;
 
+pub use approvals::Approvals;
 pub use config::{Isolate, Reach, ServerConfig, Servers, from_json, is_json};
-pub use hub::Hub;
+pub use hub::{Group, Hub};
 pub use import::{add, import, to_toml};
-pub use status::{STATUS, ServerState, ServerStatus};
+pub use pins::{Change, PartChange};
+pub use scope::Groups;
+pub use status::{STATUS, ServerState, ServerStatus, ToolChange};

@@ -28,6 +28,9 @@ pub(crate) const PROBE: Duration = Duration::from_secs(15);
 /// How long all lists of a server may take. Then it counts as failed.
 pub(crate) const LIST_WAIT: Duration = Duration::from_secs(30);
 
+/// How long a server may take to say that it will tell of changes. Then it is asked for its lists all the same.
+pub(crate) const HEARING: Duration = Duration::from_secs(1);
+
 /// How long after a change the lists of a server are asked for: changes come in groups.
 pub(crate) const SETTLE: Duration = Duration::from_millis(20);
 

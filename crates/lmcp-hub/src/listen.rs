@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     ask,
-    hub::{Inner, Versions},
     limits::{LISTEN_RETRY, WATCHED},
     member::{Lease, Member, Purpose},
     rewrite,
+    scope::{Desk, Versions},
 };
 
 /// The resources that sessions watch, by the URIs that they know.
@@ -69,11 +69,7 @@ impl Watched {
 }
 
 /// Tells a client what it wants to hear, until the hub closes.
-pub(crate) async fn listen(
-    hub: Arc<Inner>,
-    request: Request,
-    say: Say,
-) -> Result<Outcome, RpcError> {
+pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Outcome, RpcError> {
     let ListenParams {
         notifications: mut filter,
         ..
@@ -82,14 +78,14 @@ pub(crate) async fn listen(
         Some(session) => Some(Arc::downgrade(&session.live()?)),
         None => None,
     };
-    let mut changes = hub.changes.subscribe();
+    let mut changes = desk.scope.changes.subscribe();
     let mut told = *changes.borrow_and_update();
     let mut streams = Streams::default();
     if session.is_none() {
-        streams.set(&hub, &request, &filter);
+        streams.set(&desk, &request, &filter);
         let known = |uris: &mut Option<Vec<String>>| {
             if let Some(uris) = uris {
-                uris.retain(|uri| hub.place(uri).is_some());
+                uris.retain(|uri| desk.place(uri).is_some());
             }
         };
         known(&mut filter.resource_subscriptions);
@@ -100,8 +96,8 @@ pub(crate) async fn listen(
     }
     loop {
         if let Some(live) = &session {
-            filter.resource_subscriptions = Some(hub.watched.of(live).into_iter().collect());
-            streams.set(&hub, &request, &filter);
+            filter.resource_subscriptions = Some(desk.hub.watched.of(live).into_iter().collect());
+            streams.set(&desk, &request, &filter);
         }
         let retry_at = streams.retry_at;
         tokio::select! {
@@ -118,7 +114,7 @@ pub(crate) async fn listen(
             reply = streams.next() => if let Some(reply) = reply {
                 say.say(reply).await;
             },
-            () = at(retry_at) => streams.set(&hub, &request, &filter),
+            () = at(retry_at) => streams.set(&desk, &request, &filter),
         }
     }
 }
@@ -169,19 +165,19 @@ struct Stream {
 
 impl Streams {
     /// Listens to exactly these servers, about exactly this.
-    fn set(&mut self, hub: &Arc<Inner>, request: &Request, filter: &SubscriptionFilter) {
+    fn set(&mut self, desk: &Desk, request: &Request, filter: &SubscriptionFilter) {
         self.retry_at = None;
         let mut wanted: BTreeMap<Arc<str>, Wishes> = BTreeMap::new();
         let uris = filter.resource_subscriptions.iter().flatten();
-        for place in uris.filter_map(|uri| hub.place(uri)) {
+        for place in uris.filter_map(|uri| desk.place(uri)) {
             wanted.entry(place.server).or_default().0.push(place.own);
         }
         let tasks = filter.task_ids.iter().flatten();
-        for place in tasks.filter_map(|id| hub.place(id)) {
+        for place in tasks.filter_map(|id| desk.place(id)) {
             wanted.entry(place.server).or_default().1.push(place.own);
         }
         self.all.retain(|name, stream| {
-            let is_same = hub
+            let is_same = desk
                 .member(name)
                 .is_some_and(|now| Arc::ptr_eq(&now, &stream.member));
             is_same && wanted.get(name) == Some(&stream.wishes)
@@ -190,7 +186,7 @@ impl Streams {
             if self.all.contains_key(&name) {
                 continue;
             }
-            let Some(member) = hub.member(&name) else {
+            let Some(member) = desk.member(&name) else {
                 continue;
             };
             match stream(&member, request, &wishes) {

@@ -29,6 +29,9 @@ pub(crate) fn out(
         request::TOOLS_CALL => {
             let name = request.target()?;
             let place = view.tools.get(&*name).cloned();
+            if let Some((held, why)) = view.held.get(&*name) {
+                return Err(not_approved(&name, held, why));
+            }
             if let Some(schema) = view.mirrored.get(&*name) {
                 request.check_headers(schema)?;
             }
@@ -112,6 +115,15 @@ fn complete(
 
 fn unknown(what: &str, name: &str) -> RpcError {
     RpcError::invalid_params(format!("unknown {what}: `{name}`"))
+}
+
+/// What a client is told that calls a tool which nobody has approved of: why, and the way out.
+fn not_approved(name: &str, place: &Place, why: &str) -> RpcError {
+    let (server, own) = (&place.server, &place.own);
+    RpcError::invalid_request(format!(
+        "tool `{name}` waits for approval: {why}; `lmcp hub approve {server}/{own}` approves of it"
+    ))
+    .with_data(serde_json::json!({ "retriable": false, "server": &**server, "tool": own, "approval": why }))
 }
 
 fn no_resource(uri: &str) -> RpcError {

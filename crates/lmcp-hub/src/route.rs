@@ -16,17 +16,24 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     catalog::{List, View},
-    hub::Inner,
     lazy,
     limits::FIRST_LIST,
     listen::listen,
     pass::pass,
     rewrite::out,
+    scope::Desk,
     status::STATUS,
 };
 
-impl Inner {
-    pub(crate) fn answer(self: &Arc<Self>, request: Request) -> Result<Replies, RpcError> {
+impl Desk {
+    pub(crate) fn call(&self, request: Request) -> Replies {
+        match self.answer(request) {
+            Ok(replies) => replies,
+            Err(error) => Replies::error(error),
+        }
+    }
+
+    fn answer(&self, request: Request) -> Result<Replies, RpcError> {
         let list = |pick: fn(&View) -> &List| {
             let params: PaginatedParams = request.params()?;
             match params.cursor {
@@ -37,14 +44,14 @@ impl Inner {
         match request.method() {
             request::INITIALIZE | request::DISCOVER => Ok(Replies::done(self.discovery())),
             request::PING => Ok(Replies::done(Payload::Acknowledged)),
-            request::TOOLS_LIST if self.is_lazy() => {
+            request::TOOLS_LIST if self.hub.is_lazy() => {
                 let page = Payload::List(lazy::page(), CacheHint::private(0));
                 Ok(Replies::done(
-                    Outcome::new(page).from_server(Arc::clone(&self.info)),
+                    Outcome::new(page).from_server(Arc::clone(&self.hub.info)),
                 ))
             }
-            request::TOOLS_CALL if self.is_lazy() => Ok(self.in_time(|hub| {
-                let called = hub.call_lazily(request);
+            request::TOOLS_CALL if self.hub.is_lazy() => Ok(self.in_time(|desk| {
+                let called = desk.call_lazily(request);
                 called.unwrap_or_else(Replies::error)
             })),
             request::TOOLS_LIST => list(|view| &view.lists.tools),
@@ -60,8 +67,8 @@ impl Inner {
                 Ok(Replies::done(Payload::Acknowledged))
             }
             request::LISTEN => {
-                let hub = Arc::clone(self);
-                Ok(Replies::speaking(|say| listen(hub, request, say)))
+                let desk = self.clone();
+                Ok(Replies::speaking(|say| listen(desk, request, say)))
             }
             request::SUBSCRIBE | request::UNSUBSCRIBE => {
                 let uri = request.target()?.into_owned();
@@ -69,8 +76,8 @@ impl Inner {
                     let words = format!("no such resource: `{uri}`");
                     return Err(RpcError::invalid_params(words));
                 }
-                self.watched.change(&request, &uri)?;
-                self.changes.send_modify(|_| {});
+                self.hub.watched.change(&request, &uri)?;
+                self.hub.nudge();
                 Ok(Replies::done(Payload::Acknowledged))
             }
             STATUS => {
@@ -96,9 +103,8 @@ impl Inner {
         let unknown = RpcError::method_not_found(request.method());
         let routed = out(request, &self.view(), &|slug| self.by_slug(slug))?;
         let (server, request) = routed.ok_or(unknown)?;
-        let member = self.member(&server).filter(|member| !member.is_disabled());
         let gone = || RpcError::invalid_params(format!("server `{server}` is gone"));
-        Ok(pass(&member.ok_or_else(gone)?, request))
+        Ok(pass(&self.member(&server).ok_or_else(gone)?, request))
     }
 
     /// What a model has to know to do better the next time is a result that it reads.
@@ -121,7 +127,7 @@ impl Inner {
             }
         };
         Ok(Replies::done(
-            Outcome::from(result).from_server(Arc::clone(&self.info)),
+            Outcome::from(result).from_server(Arc::clone(&self.hub.info)),
         ))
     }
 
@@ -137,33 +143,36 @@ impl Inner {
         let mut discovery = Discovery::new(capabilities);
         discovery.instructions.clone_from(&self.view().instructions);
         let payload = Payload::Discover(Box::new(discovery), CacheHint::private(0));
-        Outcome::new(payload).from_server(Arc::clone(&self.info))
+        Outcome::new(payload).from_server(Arc::clone(&self.hub.info))
     }
 
     /// A list, at once.
-    fn list(self: &Arc<Self>, pick: fn(&View) -> &List) -> Replies {
-        self.in_time(move |hub| {
-            let page = pick(&hub.view()).page.clone();
+    fn list(&self, pick: fn(&View) -> &List) -> Replies {
+        self.in_time(move |desk| {
+            let page = pick(&desk.view()).page.clone();
             let outcome = Outcome::new(Payload::List(page, CacheHint::private(0)));
-            Replies::done(outcome.from_server(Arc::clone(&hub.info)))
+            Replies::done(outcome.from_server(Arc::clone(&desk.hub.info)))
         })
     }
 
-    /// Answers at once. Only in its first moments a hub waits for servers of which nothing is known: many clients ask once.
-    fn in_time(
-        self: &Arc<Self>,
-        answer: impl FnOnce(&Self) -> Replies + Send + 'static,
-    ) -> Replies {
-        let until = self.began + FIRST_LIST;
+    /// Answers at once. Only a hub that has just started waits, for servers that were never tried: many clients ask once.
+    fn in_time(&self, answer: impl FnOnce(&Self) -> Replies + Send + 'static) -> Replies {
+        let until = self.hub.began + FIRST_LIST;
         if self.is_complete() || Instant::now() >= until {
             return answer(self);
         }
-        let hub = Arc::clone(self);
+        let desk = self.clone();
         Replies::later(async move {
-            let mut changes = hub.changes.subscribe();
-            let complete = async { while !hub.is_complete() && changes.changed().await.is_ok() {} };
-            let _ = timeout_at(until, complete).await;
-            answer(&hub)
+            let mut changes = desk.scope.changes.subscribe();
+            let complete =
+                async { while !desk.is_complete() && changes.changed().await.is_ok() {} };
+            if timeout_at(until, complete).await.is_err() {
+                // The next start does not wait for them again.
+                for member in desk.untried() {
+                    desk.hub.was_tried(&member);
+                }
+            }
+            answer(&desk)
         })
     }
 }

@@ -41,6 +41,22 @@ pub struct ServerStatus {
     /// What is wrong with what it offers: tools that were left out, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// How it differs from what was first seen of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<ToolChange>,
+}
+
+/// Something of a server that is not as it was first seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToolChange {
+    /// The tool, by the name that the server has for it. None: the instructions of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The parts that differ: `description`, `inputSchema` and so on; none of a tool that is new.
+    pub parts: Vec<String>,
+    /// It is not shown before somebody approves of it.
+    pub held: bool,
 }
 
 /// Whether a server runs.

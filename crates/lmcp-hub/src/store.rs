@@ -1,21 +1,22 @@
-//! What servers offer, kept on disk: a hub that starts serves it at once, and starts no server for it.
+//! What servers offer and what was seen of it, kept on disk: a hub that starts serves it at once, and starts no server for it.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
-    path::PathBuf,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     catalog::Listing,
     config::ServerConfig,
     names::{fnv, slug},
+    pins::Pins,
 };
 
-/// A folder with a file for every server.
+/// A folder with two files for every server: `SLUG.json` is what it offers, `SLUG.seen` what was first seen of that.
 #[derive(Clone, Debug)]
 pub(crate) struct Store(pub(crate) PathBuf);
 
@@ -23,31 +24,102 @@ pub(crate) struct Store(pub(crate) PathBuf);
 struct Kept<L> {
     /// Of how the server is reached: another one offers other things.
     reach: String,
-    listing: L,
+    /// None: the server was tried, and never said what it offers.
+    listing: Option<L>,
 }
 
+/// What is remembered of a server.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// It was never tried.
+    Nothing,
+    /// It was tried, and did not say what it offers.
+    Tried,
+    Listing(Listing),
+}
+
+/// A file as it was when it was last looked at. `None`: there is none.
+pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
+
 impl Store {
-    /// What was kept of a server.
-    pub(crate) fn read(&self, name: &str, config: &ServerConfig) -> Option<Listing> {
-        let text = fs::read_to_string(self.path(name)).ok()?;
-        let kept: Kept<Listing> = serde_json::from_str(&text).ok()?;
-        (kept.reach == reach(config)).then_some(kept.listing)
+    /// What was kept of a server that is reached so.
+    pub(crate) fn read(&self, name: &str, config: &ServerConfig) -> Memory {
+        let kept: Option<Kept<Listing>> = read(&self.catalogue(name)).unwrap_or_default();
+        match kept.filter(|kept| kept.reach == reach(config)) {
+            None => Memory::Nothing,
+            Some(Kept { listing: None, .. }) => Memory::Tried,
+            Some(Kept {
+                listing: Some(listing),
+                ..
+            }) => Memory::Listing(listing),
+        }
     }
 
-    /// Keeps it, whole or not at all.
+    /// What was last kept of a server, however it is reached.
+    pub(crate) fn listing(&self, name: &str) -> io::Result<Option<Listing>> {
+        let kept: Option<Kept<Listing>> = read(&self.catalogue(name))?;
+        Ok(kept.and_then(|kept| kept.listing))
+    }
+
+    /// Keeps what a server offers; `None`: that it was tried.
     pub(crate) fn write(
         &self,
         name: &str,
         config: &ServerConfig,
-        listing: &Listing,
+        listing: Option<&Listing>,
     ) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.0)?;
         let reach = reach(config);
-        let text = serde_json::to_vec(&Kept { reach, listing })?;
-        let path = self.path(name);
+        self.replace(&self.catalogue(name), &Kept { reach, listing })
+    }
+
+    /// What was first seen of a server, or approved since. `None`: nobody has seen anything.
+    pub(crate) fn pins(&self, name: &str) -> io::Result<Option<Pins>> {
+        read(&self.seen(name))
+    }
+
+    /// The servers of which something was seen.
+    pub(crate) fn known(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == SEEN)
+                && let Some(pins) = read::<Pins>(&path)?
+            {
+                names.push(pins.server);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Changes what was seen of a server. Others who do the same wait.
+    pub(crate) fn change_pins(
+        &self,
+        name: &str,
+        change: impl FnOnce(Option<Pins>) -> Pins,
+    ) -> io::Result<Pins> {
+        let _alone = self.lock()?;
+        let before = self.pins(name)?;
+        let now = change(before.clone());
+        if before.as_ref() != Some(&now) {
+            self.replace(&self.seen(name), &now)?;
+        }
+        Ok(now)
+    }
+
+    /// Tells whether what was seen of a server has been written again.
+    pub(crate) fn stamp(&self, name: &str) -> Stamp {
+        let found = fs::metadata(self.seen(name)).ok()?;
+        Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+    }
+
+    /// Writes a file whole or not at all.
+    fn replace(&self, path: &Path, content: &impl Serialize) -> io::Result<()> {
+        self.make()?;
+        let text = serde_json::to_vec(content)?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         let draft = path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&draft);
         let mut options = OpenOptions::new();
@@ -65,15 +137,55 @@ impl Store {
         written
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn make(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.0)
+    }
+
+    /// Held until it is dropped, by everybody only while a small file is read and written.
+    fn lock(&self) -> io::Result<File> {
+        self.make()?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let file = options.open(self.0.join("lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn catalogue(&self, name: &str) -> PathBuf {
         self.0.join(format!("{}.json", slug(name)))
     }
+
+    fn seen(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{}.{SEEN}", slug(name)))
+    }
+}
+
+/// What a file says; `None` where there is none.
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    let file = match File::open(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut text = String::new();
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    // The words of the decoder may show what a server said.
+    let broken = |_| {
+        let words = format!("{} is broken; remove it to begin anew", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, words)
+    };
+    serde_json::from_str(&text).map(Some).map_err(broken)
 }
 
 fn reach(config: &ServerConfig) -> String {
     let text = serde_json::to_string(&config.reach).unwrap_or_default();
     format!("{:016x}", fnv(&text))
 }
+
+const SEEN: &str = "seen";
+
+/// Longest file.
+const MOST_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -90,12 +202,16 @@ mod tests {
             tools: vec![tool.unwrap()],
             ..Listing::default()
         };
-        assert!(store.read("a/b", &config).is_none());
-        store.write("a/b", &config, &listing).unwrap();
-        store.write("a/b", &config, &listing).unwrap();
-        assert_eq!(store.read("a/b", &config).unwrap().tools.len(), 1);
+        assert!(matches!(store.read("a/b", &config), Memory::Nothing));
+        store.write("a/b", &config, None).unwrap();
+        assert!(matches!(store.read("a/b", &config), Memory::Tried));
+        store.write("a/b", &config, Some(&listing)).unwrap();
+        let Memory::Listing(kept) = store.read("a/b", &config) else {
+            panic!("it was kept");
+        };
+        assert_eq!(kept.tools.len(), 1);
         let other = ServerConfig::new(Reach::Socket("/y".into()));
-        assert!(store.read("a/b", &other).is_none());
+        assert!(matches!(store.read("a/b", &other), Memory::Nothing));
         assert_eq!(fs::read_dir(&store.0).unwrap().count(), 1);
     }
 }

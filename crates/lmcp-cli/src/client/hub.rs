@@ -1,16 +1,61 @@
 //! How the servers of a hub are, for people.
 
 use std::{
+    convert::Infallible,
     fmt::Write as _,
-    time::{SystemTime, UNIX_EPOCH},
+    io::{IsTerminal as _, stdout},
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use lmcp::hub::{ServerState, ServerStatus};
+use lmcp::{
+    Client,
+    hub::{STATUS, ServerState, ServerStatus, ToolChange},
+    wire::error::METHOD_NOT_FOUND,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{FAILED, Output, no_answer};
+use crate::report::Failure;
+
+/// What a hub says of its servers.
+pub(super) async fn servers(client: &Client) -> Result<Value, Failure> {
+    let status = client.request(STATUS, json!({})).await;
+    let mut status = status.map_err(|err| match err.code {
+        METHOD_NOT_FOUND => Failure::of("the server is no hub").code(FAILED),
+        _ => no_answer(err),
+    })?;
+    Ok(status["servers"].take())
+}
+
+/// Shows it again and again, until something ends that.
+pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCode, Failure> {
+    let is_drawn = output == Output::Text && stdout().is_terminal();
+    let mut shown = Value::Null;
+    let watched: Result<Infallible, Failure> = async {
+        loop {
+            let now = servers(client).await?;
+            match output {
+                Output::Text if is_drawn => output.screen(&table(&now)?)?,
+                _ if now == shown => {}
+                Output::Text => output.line(&table(&now)?)?,
+                Output::Json => output.json_line(&json!({ "servers": now }))?,
+            }
+            shown = now;
+            sleep(EVERY).await;
+        }
+    }
+    .await;
+    watched.map(|never| match never {})
+}
 
 /// A line for each server, and below it what is wrong with it.
-pub(super) fn table(servers: &[ServerStatus]) -> String {
+pub(super) fn table(servers: &Value) -> Result<String, Failure> {
+    let servers: Vec<ServerStatus> = serde_json::from_value(servers.clone())
+        .map_err(|err| Failure::new("the hub's answer cannot be read", err))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    lines(servers, now.map_or(0, |now| now.as_secs()))
+    Ok(lines(&servers, now.map_or(0, |now| now.as_secs())))
 }
 
 fn lines(servers: &[ServerStatus], now: u64) -> String {
@@ -27,6 +72,7 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
             state(server.state).to_owned(),
             ago(now.saturating_sub(server.since)),
             server.tools.to_string(),
+            server.changed.len().to_string(),
             server.calls.to_string(),
             time(server.p50_ms),
             time(server.p99_ms),
@@ -34,10 +80,10 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
         ]
     });
     let head = [
-        "SERVER", "STATE", "FOR", "TOOLS", "CALLS", "P50", "P99", "RESTARTS",
+        "SERVER", "STATE", "FOR", "TOOLS", "CHANGED", "CALLS", "P50", "P99", "RESTARTS",
     ];
     let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
-    let widths: [usize; 8] = std::array::from_fn(|column| {
+    let widths: [usize; 9] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or_default()
     });
@@ -58,8 +104,27 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
         for note in &server.notes {
             let _ = writeln!(text, "  {note}");
         }
+        if !server.changed.is_empty() {
+            let _ = writeln!(text, "  {}", changed(server));
+        }
     }
     text
+}
+
+/// What has changed since it was first seen, and the way to approve of it.
+fn changed(server: &ServerStatus) -> String {
+    let one = |change: &ToolChange| match (&change.tool, &change.parts[..]) {
+        (None, _) => "instructions".to_owned(),
+        (Some(tool), []) => format!("{tool} (new)"),
+        (Some(tool), parts) => format!("{tool} ({})", parts.join(", ")),
+    };
+    let all: Vec<_> = server.changed.iter().map(one).collect();
+    let held = match server.changed.iter().any(|change| change.held) {
+        true => "held back, for it has changed",
+        false => "changed",
+    };
+    let (all, name) = (all.join(", "), &server.name);
+    format!("{held} since it was first seen: {all}; `lmcp hub approve {name}` approves")
 }
 
 fn state(state: ServerState) -> &'static str {
@@ -82,24 +147,32 @@ fn ago(seconds: u64) -> String {
     }
 }
 
+/// How often a hub is asked while it is watched.
+const EVERY: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_server_has_a_line_and_its_troubles_below() {
-        let servers = serde_json::from_value(serde_json::json!([
+        let servers = serde_json::from_value(json!([
             { "name": "files", "state": "ready", "since": 1000, "calls": 12, "running": 0,
-              "p50Ms": 1.25, "p99Ms": 80.0, "restarts": 0, "tools": 3 },
+              "p50Ms": 1.25, "p99Ms": 80.0, "restarts": 0, "tools": 3,
+              "notes": ["`x` is left out: its schema is none of an object"],
+              "changed": [{ "tool": "read", "parts": ["description", "title"], "held": true },
+                  { "tool": "new", "parts": [], "held": true }, { "parts": ["instructions"], "held": true }] },
             { "name": "db", "state": "failed", "since": 1990, "calls": 0, "running": 0,
               "restarts": 2, "tools": 0, "lastError": "it ended with exit status 3", "lastErrorAt": 1990 },
         ]));
         let servers: Vec<ServerStatus> = servers.unwrap();
         let text = lines(&servers, 2000);
         let expected = "\
-SERVER  STATE   FOR     TOOLS  CALLS  P50     P99      RESTARTS
-files   ready   16 min  3      12     1.2 ms  80.0 ms  0
-db      failed  10 s    0      0      -       -        2
+SERVER  STATE   FOR     TOOLS  CHANGED  CALLS  P50     P99      RESTARTS
+files   ready   16 min  3      3        12     1.2 ms  80.0 ms  0
+  `x` is left out: its schema is none of an object
+  held back, for it has changed since it was first seen: read (description, title), new (new), instructions; `lmcp hub approve files` approves
+db      failed  10 s    0      0        0      -       -        2
   last error, 10 s ago: it ended with exit status 3
 ";
         assert_eq!(text, expected);

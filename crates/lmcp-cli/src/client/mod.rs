@@ -25,7 +25,6 @@ use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 use lmcp::{
     Client,
     client::{Error, Fault},
-    hub::STATUS,
     wire::{error::METHOD_NOT_FOUND, prompt::Prompt},
 };
 use serde_json::json;
@@ -40,6 +39,7 @@ pub(crate) use options::{
     ReadOptions, ToolsOptions,
 };
 use show::Output;
+pub(crate) use show::visible;
 pub(crate) use target::Target;
 
 /// The exit code where no answer came from the server.
@@ -154,19 +154,13 @@ pub(crate) async fn ping(options: PingOptions) -> Result<ExitCode, Failure> {
 
 pub(crate) async fn hub_status(options: HubStatusOptions) -> Result<ExitCode, Failure> {
     with_server(&options.connection, async |client, mut output| {
-        let status = client.request(STATUS, json!({})).await;
-        let status = status.map_err(|err| match err.code {
-            METHOD_NOT_FOUND => Failure::of("the server is no hub").code(FAILED),
-            _ => no_answer(err),
-        })?;
+        if options.watch {
+            return hub::watch(client, output).await;
+        }
+        let servers = hub::servers(client).await?;
         match output {
-            Output::Json => output.json(&json!({ "servers": status["servers"] }))?,
-            Output::Text => {
-                let servers = serde_json::from_value(status["servers"].clone());
-                let servers: Vec<_> =
-                    servers.map_err(|err| Failure::new("the hub's answer cannot be read", err))?;
-                output.line(&hub::table(&servers))?;
-            }
+            Output::Json => output.json(&json!({ "servers": servers }))?,
+            Output::Text => output.line(&hub::table(&servers)?)?,
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -218,9 +212,9 @@ fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_answer(err: Error) -> Failure {
     if err.fault() == Fault::Transport {
-        return Failure::of(show::visible(&err.message)).code(UNREACHABLE);
+        return Failure::of(visible(&err.message)).code(UNREACHABLE);
     }
-    let failure = Failure::of(show::visible(&lmcp::error::chain(&err))).code(FAILED);
+    let failure = Failure::of(visible(&lmcp::error::chain(&err))).code(FAILED);
     match err.is_retriable() {
         true => failure.hint("the server says that trying again may help"),
         false => failure,

@@ -32,6 +32,18 @@ impl Output {
         print(format!("{text}\n").as_bytes())
     }
 
+    /// The same in one line, for programs that read several.
+    pub(super) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value);
+        let text = text.map_err(|err| Failure::new("cannot write the result", err))?;
+        print(format!("{text}\n").as_bytes())
+    }
+
+    /// Text in the place of all that a terminal shows.
+    pub(super) fn screen(&mut self, text: &str) -> Result<(), Failure> {
+        print(format!("\x1b[H\x1b[J{}", visible(text)).as_bytes())
+    }
+
     pub(super) fn line(&mut self, text: &str) -> Result<(), Failure> {
         let text = if stdout().is_terminal() {
             visible(text)
@@ -127,7 +139,7 @@ pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, 
 }
 
 /// Text without what would move a cursor, change a colour or name a window.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let shown = |char: char| match char {
         '\n' | '\t' => char,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',

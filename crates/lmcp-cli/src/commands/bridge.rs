@@ -8,7 +8,7 @@ use lmcp::{
     upstream::{PerClient, Upstream},
 };
 
-use super::listen::{self, Basis};
+use super::listen::{self, Basis, Made};
 use crate::{
     client::Target,
     options::{Address, Options as Serving},
@@ -109,7 +109,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
             true => Endpoint::on_terms(PerClient::built(upstream), terms),
             false => Endpoint::on_terms(upstream.build(), terms),
         };
-        Ok((endpoint, vec![words]))
+        Ok(Made::new(endpoint, vec![words]))
     };
     listen::run(&serving, asked, signals, make).await
 }

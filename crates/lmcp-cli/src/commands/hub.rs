@@ -1,20 +1,26 @@
 //! `lmcp hub`: many servers behind one endpoint.
 
 use std::{
-    convert::Infallible, fs, os::unix::fs::MetadataExt as _, path::Path, sync::OnceLock,
+    collections::BTreeSet,
+    convert::Infallible,
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use clap::{Args, Subcommand};
 use lmcp::{
     Endpoint, Hub, Service as _, Terms,
-    hub::{Isolate, Servers},
+    hub::{Groups, Isolate, Servers},
 };
 use tokio::time::sleep;
 
 use super::{
+    approve::{self, ApproveOptions},
     import::ImportOptions,
-    listen::{self, Basis},
+    listen::{self, Basis, Made},
 };
 use crate::{
     client::HubStatusOptions,
@@ -36,28 +42,117 @@ pub(crate) struct HubOptions {
     #[arg(long, verbatim_doc_comment)]
     lazy: bool,
 
-    /// Of the servers in the file, use only these: NAME,NAME.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// Of the servers in the file, use only these, and those of these
+    /// groups: NAME,NAME.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        verbatim_doc_comment
+    )]
     only: Vec<String>,
+
+    /// Leave out tools that have changed since they were first seen, and
+    /// those that are new at a known server, until `lmcp hub approve`.
+    #[arg(long, verbatim_doc_comment)]
+    pin: bool,
 
     #[command(flatten)]
     pub(crate) serving: Serving,
 }
 
+/// What a hub is to have, by its file and its options.
+struct Plan {
+    servers: Servers,
+    groups: Groups,
+    pin: bool,
+}
+
 impl HubOptions {
-    /// The servers that are to be used.
-    fn pick(&self, mut servers: Servers) -> Servers {
+    /// Takes what the file says, as far as the options want it.
+    fn plan(&self, file: &mut Serving) -> Result<Plan, String> {
+        let mut plan = Plan {
+            servers: std::mem::take(&mut file.servers),
+            groups: std::mem::take(&mut file.groups),
+            pin: self.pin || file.pin == Some(true),
+        };
+        expect_sound(&plan)?;
         if !self.only.is_empty() {
-            servers.retain(|name, _| self.only.contains(name));
+            let of_groups = self.only.iter().filter_map(|name| plan.groups.get(name));
+            let picked: BTreeSet<_> = self
+                .only
+                .iter()
+                .chain(of_groups.flatten())
+                .cloned()
+                .collect();
+            plan.servers.retain(|name, _| picked.contains(name));
         }
-        servers
+        plan.groups.retain(|_, servers| {
+            servers.retain(|name| plan.servers.contains_key(name));
+            !servers.is_empty()
+        });
+        expect_told_apart(&plan.servers, file)?;
+        Ok(plan)
     }
+
+    /// Refuses names that stand for nothing.
+    fn expect_known(&self, file: &Serving, path: &Path) -> Result<(), Failure> {
+        let mut only = self.only.iter();
+        let is_known =
+            |name: &str| file.servers.contains_key(name) || file.groups.contains_key(name);
+        let Some(name) = only.find(|name| !is_known(name)) else {
+            return Ok(());
+        };
+        let words = format!("--only names `{name}`, and {} does not", path.display());
+        Err(Failure::misuse(words))
+    }
+}
+
+impl Plan {
+    fn pins(&self) -> bool {
+        let mut servers = self.servers.values();
+        servers.any(|config| config.pin.unwrap_or(self.pin))
+    }
+
+    fn set(&self, hub: &Hub) -> Result<(), String> {
+        // Before there are servers, for what is kept of them is shown at once.
+        hub.pin(self.pin);
+        hub.set(&self.servers)?;
+        hub.set_groups(&self.groups);
+        Ok(())
+    }
+}
+
+/// Refuses groups that no path leads to, and servers of groups that are not there.
+fn expect_sound(plan: &Plan) -> Result<(), String> {
+    for (group, servers) in &plan.groups {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if group.is_empty() || !group.chars().all(is_plain) {
+            return Err(format!(
+                "group `{group}` cannot be part of a path: letters, digits, `-` and `_` can"
+            ));
+        }
+        if let Some(name) = servers
+            .iter()
+            .find(|name| !plan.servers.contains_key(*name))
+        {
+            return Err(format!(
+                "group `{group}` names `{name}`, and there is no such server"
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Tell how the servers of a running hub are.
     Status(HubStatusOptions),
+
+    /// Show which tools have changed since they were first seen, or approve
+    /// of them.
+    #[command(after_help = approve::AFTER, verbatim_doc_comment)]
+    Approve(ApproveOptions),
 
     /// Write a configuration with the servers that your clients have.
     Import(ImportOptions),
@@ -74,6 +169,9 @@ change of it starts and stops exactly what changed.
   [servers.tickets]
   url = \"https://tickets.example/mcp\"
   token_file = \"tickets.token\"
+
+  [groups]                # over HTTP, /mcp/work shows only these
+  work = [\"tickets\"]
 
 It may also be the JSON that a client has its mcpServers in; `lmcp hub import`
 writes one with the servers of all your clients.";
@@ -101,43 +199,41 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         let failure = Failure::misuse("no file names the servers");
         return Err(failure.hint("--config FILE; `lmcp hub --help` shows what it looks like"));
     };
-    let servers = std::mem::take(&mut serving.servers);
-    if let Some(name) = options
-        .only
-        .iter()
-        .find(|name| !servers.contains_key(*name))
-    {
-        let words = format!("--only names `{name}`, and {} does not", path.display());
-        return Err(Failure::misuse(words));
-    }
-    let servers = options.pick(servers);
-    if servers.is_empty() {
+    options.expect_known(&serving, &path)?;
+    let wrong = |why: String| Failure::misuse(format!("{}: {why}", path.display()));
+    let plan = options.plan(&mut serving).map_err(wrong)?;
+    if plan.servers.is_empty() {
         let words = format!("{} names no servers", path.display());
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
     }
-    expect_told_apart(&servers, &serving)?;
     let seen = Seen::of(&path);
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
     let hub = OnceLock::new();
     let make = |basis: Basis| {
+        expect_memory(&plan, basis.directory.is_some()).map_err(wrong)?;
         let mut terms = Terms::default().limits(basis.limits);
         if let Some(key) = basis.key {
             terms = terms.key(key);
         }
         let (name, version) = (serving.name(), env!("CARGO_PKG_VERSION"));
         let hub = hub.get_or_init(|| match basis.directory {
-            Some(folder) => Hub::kept_in(name, version, folder.join("hub")),
+            Some(folder) => Hub::kept_in(name, version, folder.join(FOLDER)),
             None => Hub::new(name, version),
         });
         if options.lazy {
             hub.offer_lazily();
         }
-        let set = hub.set(&servers);
-        set.map_err(|why| Failure::misuse(format!("{}: {why}", path.display())))?;
-        let words = format!("it stands for {} servers", servers.len());
+        plan.set(hub).map_err(wrong)?;
         let terms = lmcp_tools::outside_of_fences(terms);
-        Ok((Endpoint::on_terms(hub.clone(), terms), vec![words]))
+        let endpoint = Endpoint::on_terms(hub.clone(), terms);
+        let mut made = Made::new(endpoint, described(&plan));
+        let whole = hub.clone();
+        made.below = Some(Box::new(move |name| match whole.group(name) {
+            Some(group) => Ok(Arc::new(group)),
+            None => Err(format!("this hub has no group `{name}`")),
+        }));
+        Ok(made)
     };
     let served = tokio::select! {
         served = listen::run(&serving, asked, signals, make) => served,
@@ -149,8 +245,32 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     served
 }
 
+fn described(plan: &Plan) -> Vec<String> {
+    let mut words = vec![format!("it stands for {} servers", plan.servers.len())];
+    if !plan.groups.is_empty() {
+        let paths = plan.groups.keys().map(|name| format!("/mcp/{name}"));
+        let paths: Vec<_> = paths.collect();
+        words.push(format!(
+            "over HTTP, groups of them are at {}",
+            paths.join(", ")
+        ));
+    }
+    if plan.pins() {
+        words.push("tools that are new or have changed wait for `lmcp hub approve`".to_owned());
+    }
+    words
+}
+
+/// Refuses to pin where nothing is kept: nobody could approve of anything, and every start would take all as it is.
+fn expect_memory(plan: &Plan, keeps: bool) -> Result<(), String> {
+    match plan.pins() && !keeps {
+        true => Err("`pin` needs a folder that keeps what was approved: --state-dir".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// Refuses servers for single callers where callers cannot be told apart: people would share one who were promised not to.
-fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), Failure> {
+fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), String> {
     let mut servers = servers.iter();
     let Some((name, _)) = servers.find(|(_, config)| config.isolate == Isolate::Caller) else {
         return Ok(());
@@ -163,13 +283,13 @@ fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), Failure
     if serving.stdio || serving.has_token() {
         return Ok(());
     }
-    let words = format!(
-        "server `{name}` is for one caller each, and with {option} nobody knows who calls over HTTP"
-    );
-    Err(Failure::misuse(words).hint("give everybody a token: [[token]] in the file"))
+    Err(format!(
+        "server `{name}` is for one caller each, and with {option} nobody knows who calls over HTTP; \
+         give everybody a token: [[token]] in the file"
+    ))
 }
 
-/// Looks at the file again and again. One that is broken leaves the servers as they are.
+/// Looks at the file, and at what was approved, again and again. A file that is broken leaves the servers as they are.
 async fn watch(
     options: &HubOptions,
     serving: &Serving,
@@ -179,19 +299,16 @@ async fn watch(
 ) -> Infallible {
     loop {
         sleep(LOOK).await;
-        let now = Seen::of(path);
-        let Some(hub) = hub.get().filter(|_| now != seen) else {
+        let Some(hub) = hub.get() else {
             continue;
         };
+        hub.heed_approvals();
+        let now = Seen::of(path);
+        if now == seen {
+            continue;
+        }
         seen = now;
-        let read = read_servers(path).map_err(|failure| failure.to_string());
-        let set = read.and_then(|read| {
-            let servers = options.pick(read.servers);
-            expect_told_apart(&servers, serving).map_err(|failure| failure.to_string())?;
-            hub.set(&servers)?;
-            Ok(servers.len())
-        });
-        match set {
+        match read_again(options, serving, hub, path) {
             Ok(count) => {
                 report::note(&format!(
                     "{} has changed: {count} servers now",
@@ -205,6 +322,25 @@ async fn watch(
     }
 }
 
+/// Has the hub have what the file says now. Gives the number of servers.
+fn read_again(
+    options: &HubOptions,
+    serving: &Serving,
+    hub: &Hub,
+    path: &Path,
+) -> Result<usize, String> {
+    let mut file = read_servers(path).map_err(|failure| failure.to_string())?;
+    let plan = options.plan(&mut Serving {
+        servers: std::mem::take(&mut file.servers),
+        groups: std::mem::take(&mut file.groups),
+        pin: file.pin,
+        ..serving.clone()
+    })?;
+    expect_memory(&plan, !serving.keeps_nothing())?;
+    plan.set(hub)?;
+    Ok(plan.servers.len())
+}
+
 /// A file as it was when it was last looked at.
 #[derive(PartialEq)]
 struct Seen(Option<(u64, u64, i64, i64)>);
@@ -216,5 +352,8 @@ impl Seen {
     }
 }
 
-/// How often the file is looked at: one call of the system each time.
+/// The folder of a hub among what is kept.
+pub(super) const FOLDER: &str = "hub";
+
+/// How often the file and what was approved are looked at: a call of the system for each.
 const LOOK: Duration = Duration::from_secs(1);

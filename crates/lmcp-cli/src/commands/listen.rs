@@ -4,10 +4,11 @@ use std::{
     io::{self, IsTerminal as _},
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use lmcp::{
-    Endpoint, Limits,
+    Endpoint, Limits, Service,
     http::{self, Http},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -32,12 +33,34 @@ pub(crate) struct Basis {
     pub(crate) directory: Option<PathBuf>,
 }
 
-/// Makes the service, and says in words what is enforced about it.
+/// A service that is ready to be served.
+pub(crate) struct Made {
+    pub(crate) endpoint: Endpoint,
+    /// What is enforced about it, in words.
+    pub(crate) enforced: Vec<String>,
+    /// Over HTTP, the services below its path.
+    pub(crate) below: Option<Find>,
+}
+
+/// A service by its name, or the words that say that there is none.
+type Find = Box<dyn Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync>;
+
+impl Made {
+    pub(crate) fn new(endpoint: Endpoint, enforced: Vec<String>) -> Self {
+        Self {
+            endpoint,
+            enforced,
+            below: None,
+        }
+    }
+}
+
+/// Makes the service, and serves it.
 pub(crate) async fn run(
     options: &Options,
     asked: Asked,
     signals: Signals,
-    make: impl FnOnce(Basis) -> Result<(Endpoint, Vec<String>), Failure>,
+    make: impl FnOnce(Basis) -> Result<Made, Failure>,
 ) -> Result<(), Failure> {
     match (options.stdio, options.http, &asked) {
         (true, None, Asked::Nowhere) => on_stdio(options, signals, make).await,
@@ -56,13 +79,15 @@ pub(crate) async fn run(
 async fn on_stdio(
     options: &Options,
     mut signals: Signals,
-    make: impl FnOnce(Basis) -> Result<(Endpoint, Vec<String>), Failure>,
+    make: impl FnOnce(Basis) -> Result<Made, Failure>,
 ) -> Result<(), Failure> {
     let directory = match options.demo {
         Some(true) => None,
         _ => state::directory(options)?,
     };
-    let (endpoint, enforced) = make(Basis {
+    let Made {
+        endpoint, enforced, ..
+    } = make(Basis {
         limits: limits(options)?,
         key: None,
         directory,
@@ -85,7 +110,7 @@ async fn listen(
     address: Option<Address>,
     asked: Asked,
     mut signals: Signals,
-    make: impl FnOnce(Basis) -> Result<(Endpoint, Vec<String>), Failure>,
+    make: impl FnOnce(Basis) -> Result<Made, Failure>,
 ) -> Result<(), Failure> {
     let directory = state::directory(options)?;
     // Whoever says that nothing is to be kept needs no warning that nothing is.
@@ -93,18 +118,25 @@ async fn listen(
         true => None,
         false => session_key(directory.as_deref())?,
     };
-    let (endpoint, enforced) = make(Basis {
+    let Made {
+        endpoint,
+        enforced,
+        below,
+    } = make(Basis {
         limits: limits(options)?,
         key,
         directory,
     })?;
     let (ask, asked_to_end) = watch::channel(());
     let http = match address {
-        Some(Address(address)) => Some(
-            bind(address, options)
-                .await?
-                .until(end(asked_to_end.clone())),
-        ),
+        Some(Address(address)) => {
+            let http = bind(address, options).await?;
+            let http = match below {
+                Some(find) => http.below(find),
+                None => http,
+            };
+            Some(http.until(end(asked_to_end.clone())))
+        }
         None => None,
     };
     let (unix, _lock) = socket::listen(asked, options)?.unzip();

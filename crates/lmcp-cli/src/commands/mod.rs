@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod approve;
 pub(crate) mod bridge;
 pub(crate) mod hub;
 mod import;
@@ -39,6 +40,10 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
         }
         Command::Hub(mut options) => match options.command.take() {
             Some(hub::Command::Status(options)) => on_one_thread(client::hub_status(options)),
+            Some(hub::Command::Approve(options)) => {
+                approve::run(options)?;
+                Ok(ExitCode::SUCCESS)
+            }
             Some(hub::Command::Import(options)) => {
                 import::run(&options)?;
                 Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lmcp::{Handle, Server};
 use lmcp_tools::Helper;
 
-use super::listen::{self, Basis};
+use super::listen::{self, Basis, Made};
 use crate::{demo, host, options::Options, report::Failure, signals::Signals, socket};
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
@@ -22,7 +22,7 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
         if let Some(key) = basis.key {
             server = server.key(key);
         }
-        Ok((start(server, &options)?.endpoint(), enforced))
+        Ok(Made::new(start(server, &options)?.endpoint(), enforced))
     };
     listen::run(&options, asked, signals, ready).await
 }

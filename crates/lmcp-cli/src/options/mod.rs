@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::Args;
-use lmcp::hub::Servers;
+use lmcp::hub::{Groups, Servers};
 use serde::Deserialize;
 
 pub(crate) use file::{parse_file, read_servers};
@@ -177,6 +177,14 @@ pub(crate) struct Options {
     /// `[servers.NAME]` of the file, for `hub`.
     #[arg(skip)]
     pub(crate) servers: Servers,
+
+    /// `[groups]` of the file, for `hub`.
+    #[arg(skip)]
+    pub(crate) groups: Groups,
+
+    /// `pin` of the file, for `hub`.
+    #[arg(skip)]
+    pub(crate) pin: Option<bool>,
 
     /// `LMCP_TOKEN`.
     #[arg(skip)]
@@ -430,6 +438,8 @@ impl Options {
             // Only a file has any.
             presets: below.presets,
             servers: below.servers,
+            groups: below.groups,
+            pin: below.pin,
             conf: knowing.conf,
             allow_host: or_list(self.allow_host, below.allow_host),
             allow_origin: or_list(self.allow_origin, below.allow_origin),

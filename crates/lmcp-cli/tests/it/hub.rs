@@ -1,6 +1,9 @@
 //! `lmcp hub`: real servers behind it, some of which are dead or hang.
 
 mod callers;
+mod groups;
+mod pins;
+mod watching;
 
 use std::{
     fs,

@@ -302,7 +302,7 @@ fn nothing_of_ours_is_kept_where_every_confined_command_can_read() {
         assert!(words.contains("is below what commands may read"), "{words}");
     }
     // Without a root commands read everything anyway: the file is looked for, and is not there.
-    let (_, words) = support::said(
+    let (_, words) = said(
         &lmcp(&["serve", "--http", ":0", "--token-file", "/usr/lmcp-token"])
             .output()
             .unwrap(),

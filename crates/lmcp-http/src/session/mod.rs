@@ -66,12 +66,23 @@ pub(crate) enum Stranger {
 
 impl Sessions {
     pub(crate) fn new(server: &Endpoint) -> Arc<Self> {
+        let places = Budget::new(server.limits().session_calls);
+        Self::make(server, server.session_key().clone(), places)
+    }
+
+    /// Those of another service at a path of its own: what is opened there is unknown here, and the other way round.
+    pub(crate) fn beside(&self, server: &Endpoint, path: &str) -> Arc<Self> {
+        let key = server.session_key().for_purpose(&format!("path {path}"));
+        Self::make(server, key, self.places.clone())
+    }
+
+    fn make(server: &Endpoint, key: SessionKey, places: Budget) -> Arc<Self> {
         // Begins anywhere, so that a stream of an earlier life is not taken for one of this.
         let start = RandomState::new().build_hasher().finish() >> 24;
         Arc::new(Self {
-            key: server.session_key().clone(),
+            key,
             limits: server.limits().clone(),
-            places: Budget::new(server.limits().session_calls),
+            places,
             table: Mutex::new(Table::new(server.budget())),
             server: server.clone(),
             next_stream: AtomicU64::new(start),

@@ -2,6 +2,8 @@
 
 mod changes;
 mod eras;
+mod groups;
+mod pins;
 #[path = "../../../lmcp-upstream/tests/probe/server.rs"]
 mod probe;
 mod routing;

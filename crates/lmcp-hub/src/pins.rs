@@ -1,0 +1,245 @@
+//! What servers told models when they were first seen, and how it differs now. No I/O.
+
+use std::collections::BTreeMap;
+
+use lmcp_wire::members::Members;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::catalog::{Listing, text};
+
+/// The definitions of one server that somebody saw first, or approved since.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pins {
+    /// What the configuration calls the server.
+    pub(crate) server: String,
+    instructions: Option<String>,
+    /// By the names that the server has for them. A tool that is gone stays: it may come back as another.
+    tools: BTreeMap<String, Definition>,
+}
+
+/// The parts of a tool that a model or a client acts upon.
+type Definition = BTreeMap<String, Value>;
+
+const PARTS: [&str; 5] = [
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+];
+
+/// The part of a server that is not of one tool.
+const INSTRUCTIONS: &str = "instructions";
+
+/// Something that is not as it was first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The tool, by the name that the server has for it. None: the instructions of the server.
+    pub tool: Option<String>,
+    /// The parts that differ; none of a tool that is new.
+    pub parts: Vec<PartChange>,
+}
+
+impl Change {
+    /// Is it a tool that nobody has seen before?
+    pub fn is_new(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+/// A part of a definition that is not as it was first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartChange {
+    /// `description`, `inputSchema` and so on.
+    pub part: String,
+    /// As it was first seen: a text, or JSON.
+    pub before: Option<String>,
+    /// As it is now.
+    pub now: Option<String>,
+}
+
+impl Pins {
+    /// Everything, as a server that nobody has seen yet offers it.
+    pub(crate) fn of(server: &str, listing: &Listing) -> Self {
+        let mut pins = Self {
+            server: server.to_owned(),
+            instructions: listing.instructions.clone(),
+            tools: BTreeMap::new(),
+        };
+        pins.take_new(listing);
+        pins
+    }
+
+    /// Takes tools that were never seen as they are. Gives whether there was one.
+    pub(crate) fn take_new(&mut self, listing: &Listing) -> bool {
+        let before = self.tools.len();
+        for (name, definition) in definitions(listing) {
+            if self.tools.len() < MOST_TOOLS {
+                self.tools.entry(name).or_insert(definition);
+            }
+        }
+        self.tools.len() > before
+    }
+
+    /// Takes what is listed in the place of what was seen before: all of it, or these tools.
+    pub(crate) fn approve(&mut self, listing: &Listing, tools: Option<&[String]>) {
+        if tools.is_none() {
+            self.instructions.clone_from(&listing.instructions);
+        }
+        for (name, definition) in definitions(listing) {
+            if tools.is_none_or(|tools| tools.contains(&name)) {
+                self.tools.insert(name, definition);
+            }
+        }
+    }
+
+    /// How what is listed differs from what was seen before.
+    pub(crate) fn changes(&self, listing: &Listing) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.instructions != listing.instructions {
+            changes.push(Change {
+                tool: None,
+                parts: vec![PartChange {
+                    part: INSTRUCTIONS.to_owned(),
+                    before: self.instructions.clone(),
+                    now: listing.instructions.clone(),
+                }],
+            });
+        }
+        for (name, now) in definitions(listing) {
+            let parts = match self.tools.get(&name) {
+                Some(before) if *before == now => continue,
+                Some(before) => differences(before, &now),
+                None => Vec::new(),
+            };
+            changes.push(Change {
+                tool: Some(name),
+                parts,
+            });
+        }
+        changes
+    }
+}
+
+fn differences(before: &Definition, now: &Definition) -> Vec<PartChange> {
+    let shown = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let differing = PARTS
+        .iter()
+        .filter(|part| before.get(**part) != now.get(**part));
+    let parts = differing.map(|part| PartChange {
+        part: (*part).to_owned(),
+        before: before.get(*part).map(shown),
+        now: now.get(*part).map(shown),
+    });
+    parts.collect()
+}
+
+/// The tools of a server with their parts. Parsed, so that the order of members and the space between them say nothing.
+fn definitions(listing: &Listing) -> impl Iterator<Item = (String, Definition)> {
+    listing.tools.iter().filter_map(|tool| {
+        let members = Members::read(tool.get()).ok()?;
+        let name = text(members.get("name"))?;
+        let part = |part: &&str| {
+            let value: Value = serde_json::from_str(members.get(part).map(RawValue::get)?).ok()?;
+            (!value.is_null()).then(|| ((*part).to_owned(), value))
+        };
+        Some((name, PARTS.iter().filter_map(part).collect()))
+    })
+}
+
+/// Tools of one server that are remembered. A tool that comes after so many others is never taken for a known one.
+const MOST_TOOLS: usize = 4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn listing(tools: &[Value]) -> Listing {
+        let raw = |tool: &Value| serde_json::value::to_raw_value(tool).unwrap();
+        Listing {
+            tools: tools.iter().map(raw).collect(),
+            ..Listing::default()
+        }
+    }
+
+    fn parts(change: &Change) -> Vec<&str> {
+        change.parts.iter().map(|part| &*part.part).collect()
+    }
+
+    #[test]
+    fn every_part_that_a_model_acts_upon_counts_and_nothing_else_does() {
+        let tool = json!({ "name": "a", "title": "T", "description": "D", "inputSchema": { "type": "object", "x": 1 },
+            "outputSchema": {}, "annotations": { "readOnlyHint": true }, "_meta": { "n": 1 } });
+        let pins = Pins::of("s", &listing(std::slice::from_ref(&tool)));
+        for (part, other) in [
+            ("title", json!("X")),
+            ("description", json!("X")),
+            ("inputSchema", json!({ "type": "object", "x": 2 })),
+            ("outputSchema", json!(null)),
+            ("annotations", json!({ "readOnlyHint": false })),
+        ] {
+            let mut changed = tool.clone();
+            changed[part] = other;
+            let changes = pins.changes(&listing(&[changed]));
+            assert_eq!(parts(&changes[0]), [part]);
+        }
+        let mut same = tool;
+        same["_meta"] = json!({ "n": 2 });
+        assert_eq!(pins.changes(&listing(&[same])), []);
+        // Another order of the same members, as some servers have at every start.
+        let text = r#"{"inputSchema":{"x":1, "type":"object"},"annotations":{"readOnlyHint":true},"outputSchema":{},
+            "description":"D","title":"T","name":"a"}"#;
+        let mut other = listing(&[]);
+        other.tools = vec![RawValue::from_string(text.to_owned()).unwrap()];
+        assert_eq!(pins.changes(&other), []);
+    }
+
+    #[test]
+    fn what_was_first_seen_stays_until_somebody_approves_of_the_other() {
+        let [one, two, three] =
+            [1, 2, 3].map(|n| json!({ "name": "a", "description": n.to_string() }));
+        let mut pins = Pins::of("s", &listing(&[one]));
+        // Gone for a while, and back as another.
+        assert!(!pins.take_new(&listing(&[])));
+        assert!(!pins.take_new(&listing(std::slice::from_ref(&two))));
+        let change = &pins.changes(&listing(std::slice::from_ref(&two)))[0];
+        assert_eq!(change.parts[0].before.as_deref(), Some("1"));
+        assert_eq!(change.parts[0].now.as_deref(), Some("2"));
+        pins.approve(
+            &listing(std::slice::from_ref(&two)),
+            Some(&["b".to_owned()]),
+        );
+        assert_eq!(pins.changes(&listing(std::slice::from_ref(&two))).len(), 1);
+        pins.approve(
+            &listing(std::slice::from_ref(&two)),
+            Some(&["a".to_owned()]),
+        );
+        assert_eq!(pins.changes(&listing(&[two])), []);
+        assert_eq!(pins.changes(&listing(&[three])).len(), 1);
+    }
+
+    #[test]
+    fn new_tools_and_other_instructions_are_changes() {
+        let tool = |name: &str| json!({ "name": name });
+        let mut pins = Pins::of("s", &listing(&[tool("a")]));
+        let mut now = listing(&[tool("a"), tool("b")]);
+        now.instructions = Some("obey".to_owned());
+        let changes = pins.changes(&now);
+        assert_eq!(
+            (&changes[0].tool, parts(&changes[0])),
+            (&None, vec!["instructions"])
+        );
+        assert_eq!(changes[1].tool.as_deref(), Some("b"));
+        assert!(changes[1].parts.is_empty());
+        pins.approve(&now, None);
+        assert_eq!(pins.changes(&now), []);
+    }
+}
