@@ -1,4 +1,4 @@
-//! What a configuration says of servers: ours, or the `mcpServers` that clients have. Nothing is started here.
+//! What our configuration says of servers. Nothing is started here; what clients write is in `foreign`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    jsonc,
     limits::{IDLE_STOP, START_TIMEOUT, TIMEOUT},
     names::slug,
 };
@@ -97,24 +96,24 @@ pub enum Reach {
 /// A table as it is written.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Table {
-    command: Option<String>,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    cwd: Option<PathBuf>,
-    url: Option<String>,
-    headers: BTreeMap<String, String>,
-    token_file: Option<PathBuf>,
-    socket: Option<PathBuf>,
-    prefix: Option<String>,
-    tools: Vec<String>,
-    rename: BTreeMap<String, String>,
-    isolate: Isolate,
-    timeout: Option<f64>,
-    start_timeout: Option<f64>,
-    idle_stop: Option<f64>,
-    pin: Option<bool>,
-    disabled: bool,
+pub(crate) struct Table {
+    pub(crate) command: Option<String>,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) url: Option<String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) tools: Vec<String>,
+    pub(crate) rename: BTreeMap<String, String>,
+    pub(crate) isolate: Isolate,
+    pub(crate) timeout: Option<f64>,
+    pub(crate) start_timeout: Option<f64>,
+    pub(crate) idle_stop: Option<f64>,
+    pub(crate) pin: Option<bool>,
+    pub(crate) disabled: bool,
 }
 
 impl TryFrom<Table> for ServerConfig {
@@ -322,112 +321,6 @@ pub(crate) fn expect_apart(servers: &Servers) -> Result<(), String> {
     Ok(())
 }
 
-/// Is this the JSON of some client, and not TOML?
-pub fn is_json(text: &str) -> bool {
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    text.starts_with('{') || text.starts_with("//") || text.starts_with("/*")
-}
-
-/// The servers in the JSON of a client: those below `mcpServers` or `servers`. Comments and a comma too many are taken, and
-/// members that nobody knows here are passed over.
-///
-/// # Errors
-/// Which line makes no sense, and why; or which server. A value is never shown: there may be a token in it.
-pub fn from_json(text: &str) -> Result<Servers, String> {
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(alias = "servers", rename = "mcpServers")]
-        servers: BTreeMap<String, Entry>,
-    }
-    let plain = jsonc::plain(text);
-    // Lines of the plain text are those of the file but for comments; errors of JSON name a line of it.
-    let file: File = serde_json::from_slice(&plain).map_err(|err| {
-        let kind = match err.classify() {
-            serde_json::error::Category::Data => {
-                "it has no `mcpServers` with servers as they should be"
-            }
-            _ => "it is no JSON",
-        };
-        format!("line {}: {kind}", err.line())
-    })?;
-    let servers = file.servers.into_iter();
-    let read = servers.map(|(name, entry)| {
-        let config = entry.config();
-        let config = config.map_err(|why| format!("server `{name}`: {why}"))?;
-        Ok((name, config))
-    });
-    read.collect()
-}
-
-/// A server in the configuration of a client.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Entry {
-    command: Words,
-    args: Vec<String>,
-    #[serde(alias = "environment")]
-    env: BTreeMap<String, String>,
-    cwd: Option<PathBuf>,
-    #[serde(alias = "serverUrl", alias = "httpUrl")]
-    url: Option<String>,
-    #[serde(alias = "http_headers")]
-    headers: BTreeMap<String, String>,
-    bearer_token_env_var: Option<String>,
-    /// Seconds for some clients, milliseconds for others.
-    timeout: Option<f64>,
-    disabled: bool,
-    enabled: Option<bool>,
-}
-
-/// A program, for some clients with all that it is told.
-#[derive(Default, Deserialize)]
-#[serde(untagged)]
-enum Words {
-    #[default]
-    None,
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Entry {
-    pub(crate) fn config(self) -> Result<ServerConfig, String> {
-        let timeout = self.timeout.filter(|timeout| *timeout > 0.0);
-        let (command, first) = match self.command {
-            Words::None => (None, Vec::new()),
-            Words::One(command) => (Some(command), Vec::new()),
-            Words::Many(words) => {
-                let mut words = words.into_iter();
-                (words.next(), words.collect())
-            }
-        };
-        let mut headers = self.headers;
-        if let Some(name) = self.bearer_token_env_var {
-            headers.insert("Authorization".to_owned(), format!("Bearer ${{{name}}}"));
-        }
-        let is_program = command.is_some();
-        let is_remote = self.url.is_some() && !is_program;
-        // Some write all members, whatever a server has; a program comes first.
-        ServerConfig::try_from(Table {
-            args: match is_program {
-                true => [first, self.args].concat(),
-                false => Vec::new(),
-            },
-            env: if is_program {
-                self.env
-            } else {
-                BTreeMap::new()
-            },
-            cwd: self.cwd.filter(|_| is_program),
-            headers: if is_remote { headers } else { BTreeMap::new() },
-            command,
-            url: self.url.filter(|_| is_remote),
-            timeout: timeout.map(|time| if time >= 1000.0 { time / 1000.0 } else { time }),
-            disabled: self.disabled || self.enabled == Some(false),
-            ..Table::default()
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -476,40 +369,6 @@ mod tests {
         assert_eq!((config.label("a"), config.label("c")), ("b", "c"));
         let config = table("command = 'x'\ntools = ['-a']").unwrap();
         assert!(!config.offers("a") && config.offers("c"));
-    }
-
-    #[test]
-    fn the_files_of_clients_are_read_as_they_are() {
-        let text = r#"{
-            // a comment
-            "mcpServers": {
-                "files": { "type": "stdio", "command": "npx", "args": ["-y", "x"], "autoApprove": [], },
-                "remote": { "url": "https://x/mcp", "headers": { "A": "b" }, "timeout": 60000 },
-                "off": { "command": "x", "disabled": true },
-            }
-        }"#;
-        assert!(is_json(text) && !is_json("[servers.x]\ncommand = 'y'"));
-        let servers = from_json(text).unwrap();
-        assert_eq!(servers.len(), 3);
-        assert_eq!(servers["remote"].timeout, Duration::from_secs(60));
-        assert!(servers["off"].disabled);
-    }
-
-    #[test]
-    fn a_broken_file_says_where_and_shows_no_value() {
-        for (text, words) in [
-            ("{\n\"mcpServers\": {\n\"a\": hush }}", "line 3"),
-            ("{}", "line 1"),
-            (
-                "{\"mcpServers\": {\n\"a\": {\n\"command\": 12345 }}}",
-                "line 3",
-            ),
-            ("{\"mcpServers\": {\"a\": {}}}", "server `a`"),
-        ] {
-            let said = from_json(text).unwrap_err();
-            assert!(said.contains(words), "{text}: {said}");
-            assert!(!said.contains("hush") && !said.contains("12345"), "{said}");
-        }
     }
 
     #[test]

@@ -1,32 +1,250 @@
 //! Servers out of the configurations of clients, and our own configuration of them. No I/O.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::config::{Entry, Isolate, Reach, ServerConfig, Servers};
+use crate::{
+    config::{Isolate, Reach, ServerConfig, Servers},
+    foreign::Entry,
+};
 
 /// The servers in the configuration of a client, as JSON or TOML that was read already: below `mcpServers`, `servers`, `mcp` or
-/// `mcp_servers`, also of single projects. What makes no sense is left out, and said in the list behind.
-pub fn import(configuration: &Value) -> (Servers, Vec<String>) {
-    let (mut servers, mut notes) = (Servers::new(), Vec::new());
-    let projects = configuration["projects"].as_object();
-    let projects = projects.into_iter().flat_map(serde_json::Map::values);
-    for place in [configuration].into_iter().chain(projects) {
-        for member in ["mcpServers", "servers", "mcp", "mcp_servers"] {
-            let Some(entries) = place[member].as_object() else {
-                continue;
-            };
-            for (name, entry) in entries {
-                match read(entry) {
-                    Ok(config) => add(&mut servers, name, config),
-                    Err(why) => notes.push(format!("server `{name}` is left out: {why}")),
-                }
+/// `mcp_servers`, also of single projects. What is meant relative to a project is relative to `folder`, or to the project that
+/// the configuration names. What makes no sense is left out, and said in the list behind, as is what somebody has to do.
+pub fn import(configuration: &Value, folder: Option<&Path>) -> (Servers, Vec<String>) {
+    let mut found = Found::default();
+    found.place(configuration, folder);
+    for (path, project) in configuration["projects"].as_object().into_iter().flatten() {
+        found.place(project, Some(Path::new(path)));
+    }
+    (found.servers, found.notes)
+}
+
+#[derive(Default)]
+struct Found {
+    servers: Servers,
+    notes: Vec<String>,
+}
+
+impl Found {
+    /// A configuration, or the part of it that is about one project.
+    fn place(&mut self, place: &Value, folder: Option<&Path>) {
+        let off = names(&place["disabledMcpServers"]);
+        // Gemini has settings of all servers at the place where OpenCode has servers.
+        let allowed = place["mcp"]["allowed"]
+            .is_array()
+            .then(|| names(&place["mcp"]["allowed"]));
+        let excluded = names(&place["mcp"]["excluded"]);
+        let is_off = |name: &str| {
+            let is_allowed = allowed
+                .as_ref()
+                .is_none_or(|allowed| allowed.contains(name));
+            off.contains(name) || excluded.contains(name) || !is_allowed
+        };
+        for member in ["mcpServers", "servers", "mcp_servers"] {
+            let entries = place[member].as_object();
+            self.entries(entries, folder, &is_off);
+        }
+        // VS Code once had its servers among all other settings, one level deeper.
+        match place["mcp"]["servers"].as_object() {
+            Some(servers) if servers.values().all(Value::is_object) && !is_server(servers) => {
+                self.entries(Some(servers), folder, &is_off);
+            }
+            _ => {
+                let mut servers = place["mcp"].as_object().cloned().unwrap_or_default();
+                servers.retain(|_, entry| entry.is_object());
+                self.entries(Some(&servers), folder, &is_off);
             }
         }
     }
-    (servers, notes)
+
+    fn entries(
+        &mut self,
+        entries: Option<&Map<String, Value>>,
+        folder: Option<&Path>,
+        is_off: &dyn Fn(&str) -> bool,
+    ) {
+        for (name, entry) in entries.into_iter().flatten() {
+            match read(entry) {
+                Ok(mut config) => {
+                    config.disabled |= is_off(name);
+                    self.settle(name, &mut config, folder);
+                    self.note_what_is_lost(name, entry);
+                    add(&mut self.servers, name, config);
+                }
+                Err(why) => self
+                    .notes
+                    .push(format!("server `{name}` is left out: {why}")),
+            }
+        }
+    }
+
+    /// Has all texts say the same here as in the client.
+    fn settle(&mut self, name: &str, config: &mut ServerConfig, folder: Option<&Path>) {
+        let mut wanted = BTreeSet::new();
+        let mut change = |text: &mut String| *text = translated(text, folder, &mut wanted);
+        match &mut config.reach {
+            Reach::Command {
+                command,
+                args,
+                env,
+                cwd,
+            } => {
+                change(command);
+                args.iter_mut().for_each(&mut change);
+                env.values_mut().for_each(&mut change);
+                if let Some(path) = cwd {
+                    let mut text = path.to_string_lossy().into_owned();
+                    change(&mut text);
+                    *path =
+                        folder.map_or_else(|| PathBuf::from(&text), |folder| folder.join(&text));
+                }
+                let is_relative =
+                    |text: &str| text == "." || text.starts_with("./") || text.starts_with("../");
+                let mut texts = [&*command].into_iter().chain(&*args);
+                if cwd.is_none() && texts.any(|text| is_relative(text)) {
+                    *cwd = folder.map(Path::to_owned);
+                }
+            }
+            Reach::Url {
+                url,
+                headers,
+                token_file,
+            } => {
+                let file = headers.get("Authorization").and_then(|value| {
+                    let path = value.strip_prefix("Bearer {file:")?.strip_suffix('}')?;
+                    Some(PathBuf::from(path))
+                });
+                if let Some(path) = file.filter(|path| path.is_absolute()) {
+                    headers.remove("Authorization");
+                    *token_file = Some(path);
+                }
+                change(url);
+                headers.values_mut().for_each(&mut change);
+            }
+            Reach::Socket(_) => {}
+        }
+        for what in wanted {
+            self.notes.push(format!("server `{name}`: {what}"));
+        }
+    }
+
+    /// What a client would do for a server, and a hub does not.
+    fn note_what_is_lost(&mut self, name: &str, entry: &Value) {
+        for (member, words) in [
+            (
+                "envFile",
+                "set the variables of its `envFile` where the hub is started",
+            ),
+            ("headersHelper", "its `headersHelper` is not run"),
+            ("oauth", "the hub does not log in with `oauth`"),
+        ] {
+            if entry
+                .get(member)
+                .is_some_and(|value| !value.is_null() && *value != false)
+            {
+                self.notes.push(format!("server `{name}`: {words}"));
+            }
+        }
+    }
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    let all = list.as_array().into_iter().flatten();
+    all.filter_map(|name| name.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Is this one server, and no list of them?
+fn is_server(members: &Map<String, Value>) -> bool {
+    ["command", "url", "type"]
+        .iter()
+        .any(|member| members.contains_key(*member))
+}
+
+/// A text with our words for what clients fill in. What somebody has to do about it is added to `wanted`.
+fn translated(text: &str, folder: Option<&Path>, wanted: &mut BTreeSet<String>) -> String {
+    if let Some(name) = text
+        .strip_prefix("Bearer $")
+        .or_else(|| text.strip_prefix('$'))
+        && is_variable(name)
+    {
+        // Gemini writes variables without braces.
+        return text.replace(&format!("${name}"), &format!("${{{name}}}"));
+    }
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['$', '{']) {
+        let (before, here) = rest.split_at(at);
+        done += before;
+        let Some(end) = here
+            .find('}')
+            .filter(|_| here.starts_with("${") || here.starts_with('{'))
+        else {
+            done.push_str(here.get(..1).unwrap_or_default());
+            rest = here.get(1..).unwrap_or_default();
+            continue;
+        };
+        let whole = here.get(..=end).unwrap_or_default();
+        let is_dollar = whole.starts_with('$');
+        let inner = whole
+            .trim_start_matches('$')
+            .trim_start_matches('{')
+            .trim_end_matches('}');
+        match (is_dollar, inner.split_once(':').unwrap_or((inner, ""))) {
+            (true, ("workspaceFolder" | "workspaceRoot", _)) => match folder {
+                Some(folder) => done += &folder.to_string_lossy(),
+                None => {
+                    wanted.insert(format!("put a folder in the place of `{whole}`"));
+                    done += whole;
+                }
+            },
+            (true, ("userHome", _)) => done += "${HOME}",
+            (true, ("pathSeparator" | "/", _)) => done.push('/'),
+            (true, ("input", id)) => {
+                let name = variable_of(id);
+                wanted.insert(format!(
+                    "set the variable {name}, for which the client asks you (`{id}`)"
+                ));
+                done += &format!("${{{name}}}");
+            }
+            // OpenCode.
+            (false, ("env", name)) => done += &format!("${{{name}}}"),
+            (false, ("file", path)) => {
+                let name = variable_of(path.rsplit('/').next().unwrap_or(path));
+                wanted.insert(format!("set the variable {name} to what is in {path}"));
+                done += &format!("${{{name}}}");
+            }
+            _ => done += whole,
+        }
+        rest = here.get(end + 1..).unwrap_or_default();
+    }
+    done + rest
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    name.starts_with(is_letter)
+        && name
+            .chars()
+            .all(|letter| is_letter(letter) || letter.is_ascii_digit())
+}
+
+/// A name that a variable may have.
+fn variable_of(id: &str) -> String {
+    let letters = id
+        .chars()
+        .map(|letter| match letter.is_ascii_alphanumeric() {
+            true => letter.to_ascii_uppercase(),
+            false => '_',
+        });
+    letters.collect::<String>().trim_matches('_').to_owned()
 }
 
 fn read(entry: &Value) -> Result<ServerConfig, String> {
@@ -172,15 +390,15 @@ mod tests {
     fn the_files_of_clients_are_understood() {
         let claude = json!({ "mcpServers": { "a": { "type": "stdio", "command": "x", "args": [], "env": {} } },
             "projects": { "/p": { "mcpServers": { "b": { "type": "http", "url": "https://b" } }, "history": [] } } });
-        assert_eq!(names(&import(&claude).0), ["a", "b"]);
+        assert_eq!(names(&import(&claude, None).0), ["a", "b"]);
         let code = json!({ "servers": { "a": { "type": "stdio", "command": "x", "env": { "K": "${env:K}" } } }, "inputs": [] });
-        assert_eq!(names(&import(&code).0), ["a"]);
+        assert_eq!(names(&import(&code, None).0), ["a"]);
         let gemini = json!({ "mcpServers": { "a": { "httpUrl": "https://a", "timeout": 5000, "trust": true } } });
-        assert_eq!(import(&gemini).0["a"].timeout.as_secs(), 5);
+        assert_eq!(import(&gemini, None).0["a"].timeout.as_secs(), 5);
         let opencode = json!({ "mcp": {
             "a": { "type": "local", "command": ["npx", "-y", "x"], "environment": { "K": "v" }, "enabled": false },
             "b": { "type": "remote", "url": "https://b", "headers": { "H": "v" } } } });
-        let (servers, notes) = import(&opencode);
+        let (servers, notes) = import(&opencode, None);
         assert!(notes.is_empty() && servers["a"].disabled, "{notes:?}");
         let Reach::Command {
             command, args, env, ..
@@ -190,7 +408,7 @@ mod tests {
         };
         assert_eq!((&**command, args.len(), &*env["K"]), ("npx", 2, "v"));
         let codex = "[mcp_servers.a]\ncommand = 'x'\nstartup_timeout_sec = 20\n[mcp_servers.b]\nurl = 'https://b'\nbearer_token_env_var = 'TOKEN'\n";
-        let (servers, _) = import(&toml::from_str(codex).unwrap());
+        let (servers, _) = import(&toml::from_str(codex).unwrap(), None);
         let Reach::Url { headers, .. } = &servers["b"].reach else {
             panic!("{servers:?}");
         };
@@ -200,7 +418,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_left_out_and_shown_without_its_values() {
         let broken = json!({ "mcpServers": { "a": { "command": 12345 }, "b": "hush", "c": {}, "d": { "command": "x" } } });
-        let (servers, notes) = import(&broken);
+        let (servers, notes) = import(&broken, None);
         assert_eq!(names(&servers), ["d"]);
         assert_eq!(notes.len(), 3);
         let notes = notes.join(" ");
@@ -214,7 +432,7 @@ mod tests {
             json!({ "mcpServers": [] }),
             json!({ "projects": 1 }),
         ] {
-            assert!(import(&nothing).0.is_empty());
+            assert!(import(&nothing, None).0.is_empty());
         }
     }
 
@@ -233,7 +451,7 @@ mod tests {
         let all = json!({ "mcpServers": {
             "plain": { "command": "x", "args": ["a b", "\"\\\u{7f}\n", "ä"], "env": { "A.B": "c" }, "cwd": "/" },
             "with space": { "url": "https://x", "headers": { "H": "v" }, "timeout": 1.5, "disabled": true } } });
-        let (mut servers, notes) = import(&all);
+        let (mut servers, notes) = import(&all, None);
         assert!(notes.is_empty(), "{notes:?}");
         let plain = servers.get_mut("plain").unwrap();
         plain.prefix = Some(String::new());

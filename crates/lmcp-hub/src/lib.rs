@@ -17,7 +17,8 @@
 //! | `hub` | the service, its servers and what is known of them |
 //! | `scope` | what one endpoint shows: all servers, or those of a group |
 //! | `route` | lists come from the catalogue, all else goes to the server it is for |
-//! | `config`, `jsonc` | what a configuration says of servers |
+//! | `config` | what our configuration says of servers |
+//! | `foreign`, `jsonc` | what those of clients say. No I/O |
 //! | `import` | the same out of the files of clients, and written as ours. No I/O |
 //! | `names` | what tools and prompts are called; how URIs lead back. No I/O |
 //! | `catalog` | what every server offers, and what clients see of it. No I/O |
@@ -37,6 +38,7 @@ mod approvals;
 mod ask;
 mod catalog;
 mod config;
+mod foreign;
 mod hub;
 mod import;
 pub mod jsonc;
@@ -56,7 +58,8 @@ mod status;
 mod store;
 
 pub use approvals::Approvals;
-pub use config::{Isolate, Reach, ServerConfig, Servers, from_json, is_json};
+pub use config::{Isolate, Reach, ServerConfig, Servers};
+pub use foreign::{from_json, is_json};
 pub use hub::{Group, Hub};
 pub use import::{add, import, to_toml};
 pub use pins::{Change, PartChange};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use lmcp::hub::{Servers, add, import, jsonc, to_toml};
+use lmcp::hub::{Reach, ServerConfig, Servers, add, import, jsonc, to_toml};
 use serde_json::Value;
 
 use crate::report::{self, Failure};
@@ -40,8 +40,11 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
                 continue;
             }
         };
-        let (found, notes) = import(&read);
-        report::note(&format!("{}: {} servers", path.display(), found.len()));
+        let (found, notes) = import(&read, project(path).as_deref());
+        // Files of clients without servers are of no interest, unless somebody asks.
+        if is_asked || !found.is_empty() || !notes.is_empty() {
+            report::note(&format!("{}: {} servers", path.display(), found.len()));
+        }
         for note in notes {
             report::note(&format!("{}: {note}", path.display()));
         }
@@ -52,8 +55,39 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
     if servers.is_empty() {
         return Err(Failure::of("no servers were found"));
     }
+    if servers.values().any(may_have_secrets) {
+        report::note(
+            "what clients have in `env` and `headers` is now in this file: keep it to yourself (chmod 600)",
+        );
+    }
     let written = stdout().write_all(to_toml(&servers).as_bytes());
     written.map_err(|err| Failure::new("cannot write the configuration", err))
+}
+
+/// The folder that a file of a project is about. `None`: the file is about all projects.
+fn project(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let folder = path.parent()?;
+    let is_hidden = folder.file_name().is_some_and(|name| {
+        [".cursor", ".vscode", ".gemini", ".codex", ".opencode"]
+            .iter()
+            .any(|known| name == *known)
+    });
+    let folder = if is_hidden { folder.parent()? } else { folder };
+    // The usual place of OpenCode is in a folder of its name.
+    let is_of_all = folder.file_name().is_some_and(|name| name == "opencode");
+    let is_of_project =
+        is_hidden || !is_of_all && IN_PROJECTS.iter().any(|name| path.ends_with(name));
+    (is_of_project && home.as_deref() != Some(folder)).then(|| folder.to_owned())
+}
+
+fn may_have_secrets(config: &ServerConfig) -> bool {
+    match &config.reach {
+        Reach::Command { env, .. } => !env.is_empty(),
+        Reach::Url { headers, .. } => !headers.is_empty(),
+        _ => false,
+    }
 }
 
 enum Unread {
@@ -71,8 +105,12 @@ fn read(path: &Path) -> Result<Value, Unread> {
     let mut text = String::new();
     file.take(MOST).read_to_string(&mut text).map_err(broken)?;
     if path.extension().is_some_and(|kind| kind == "toml") {
-        let none = |_| Unread::Broken("it is no TOML".to_owned());
-        return toml::from_str(&text).map_err(none);
+        return toml::from_str(&text).map_err(|err: toml::de::Error| {
+            let start = err.span().map_or(0, |span| span.start);
+            let before = text.get(..start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            Unread::Broken(format!("line {line}: it is no TOML"))
+        });
     }
     serde_json::from_slice(&jsonc::plain(&text))
         .map_err(|err| Unread::Broken(format!("line {}: it is no JSON", err.line())))
@@ -81,32 +119,52 @@ fn read(path: &Path) -> Result<Value, Unread> {
 /// Where clients have their servers: in the home, and in the folder that somebody works in.
 fn places() -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
-    let at_home = home
-        .iter()
-        .flat_map(|home| AT_HOME.map(|path| home.join(path)));
-    at_home.chain(HERE.map(PathBuf::from)).collect()
+    let set = |name: &str| env::var_os(name).map(PathBuf::from);
+    let config = set("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+    let mut all = Vec::new();
+    for (folder, files) in [
+        (&set("CLAUDE_CONFIG_DIR"), &[".claude.json"][..]),
+        (&home, &AT_HOME),
+        (&config, &IN_CONFIG),
+        (&set("CODEX_HOME"), &["config.toml"]),
+        (&Some(PathBuf::new()), &HERE),
+    ] {
+        let folder = folder.iter();
+        all.extend(folder.flat_map(|folder| files.iter().map(|file| folder.join(file))));
+    }
+    all
 }
 
-const AT_HOME: [&str; 10] = [
+const AT_HOME: [&str; 7] = [
     ".claude.json",
-    ".config/Claude/claude_desktop_config.json",
     "Library/Application Support/Claude/claude_desktop_config.json",
     ".cursor/mcp.json",
-    ".config/Code/User/mcp.json",
     "Library/Application Support/Code/User/mcp.json",
+    "Library/Application Support/Code/User/settings.json",
     ".codex/config.toml",
     ".gemini/settings.json",
-    ".config/opencode/opencode.json",
-    ".config/opencode/opencode.jsonc",
 ];
 
-const HERE: [&str; 5] = [
+const IN_CONFIG: [&str; 5] = [
+    "Claude/claude_desktop_config.json",
+    "Code/User/mcp.json",
+    "Code/User/settings.json",
+    "opencode/opencode.json",
+    "opencode/opencode.jsonc",
+];
+
+const HERE: [&str; 7] = [
     ".mcp.json",
     ".cursor/mcp.json",
     ".vscode/mcp.json",
+    ".codex/config.toml",
     ".gemini/settings.json",
     "opencode.json",
+    "opencode.jsonc",
 ];
+
+/// Files that stand in the folder of a project itself.
+const IN_PROJECTS: [&str; 3] = [".mcp.json", "opencode.json", "opencode.jsonc"];
 
 /// Some clients keep their history beside their servers.
 const MOST: u64 = 64 << 20;

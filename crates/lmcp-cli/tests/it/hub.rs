@@ -2,6 +2,7 @@
 
 mod callers;
 mod groups;
+mod import;
 mod pins;
 mod watching;
 

@@ -3,11 +3,13 @@
 mod changes;
 mod eras;
 mod groups;
+mod import;
 mod pins;
 #[path = "../../../lmcp-upstream/tests/probe/server.rs"]
 mod probe;
 mod routing;
 mod sessions;
+mod start;
 mod trouble;
 
 use std::{sync::Arc, time::Duration};

@@ -15,7 +15,7 @@ async fn hello(_: NoArgs, _: Cx) -> &'static str {
     "hello"
 }
 
-fn say(about: &str) -> Tool {
+pub(crate) fn say(about: &str) -> Tool {
     Tool::new("say", hello).about(about).read_only()
 }
 

@@ -1,0 +1,63 @@
+//! The first list of a hub, before its servers have said anything. Time is not the machine's here.
+
+use std::{os::unix::net::UnixListener, path::Path, time::Duration};
+
+use lmcp_core::{Endpoint, Server, Tasks, unix};
+use lmcp_hub::{Hub, Reach, ServerConfig, Servers};
+use tokio::time::Instant;
+
+fn at(path: impl AsRef<Path>) -> ServerConfig {
+    ServerConfig::new(Reach::Socket(path.as_ref().to_owned()))
+}
+
+/// A new hub, how long its first list takes, and how many tools that has.
+async fn first_list(folder: &Path, servers: &Servers) -> (Hub, Duration, usize) {
+    let hub = Hub::kept_in("hub", "1", folder.join("hub"));
+    hub.set(servers).expect("all have names of their own");
+    let began = Instant::now();
+    let client = Endpoint::new(hub.clone()).client();
+    let tools = client
+        .list_tools()
+        .await
+        .expect("a list is always answered");
+    (hub, began.elapsed(), tools.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_fail_at_once_hold_up_no_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = (0..5).map(|number| format!("dead-{number}"));
+    let servers: Servers = names
+        .map(|name| (name.clone(), at(folder.path().join(name))))
+        .collect();
+    let (_hub, time, tools) = first_list(folder.path(), &servers).await;
+    assert_eq!((time.as_secs(), tools), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_holds_up_the_first_list_of_the_first_hub_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    // It takes connections, and never says a word.
+    let _hangs = UnixListener::bind(folder.path().join("hangs")).unwrap();
+    let path = folder.path().join("good");
+    let good = Server::new("good", "1").tool(crate::pins::say("Says hello."));
+    let (endpoint, socket) = (good.start().unwrap().endpoint(), unix(&path).unwrap());
+    let serving = Tasks::default();
+    serving.spawn(async move {
+        let _ = endpoint.serve(socket).await;
+    });
+    let servers: Servers = [
+        ("hangs", at(folder.path().join("hangs"))),
+        ("good", at(path)),
+    ]
+    .map(|(name, config)| (name.to_owned(), config))
+    .into();
+    let (_hub, time, tools) = first_list(folder.path(), &servers).await;
+    assert_eq!((time.as_secs(), tools), (5, 1));
+    let known = folder.path().join("hub/hangs.json");
+    while !known.exists() {
+        tokio::task::yield_now().await;
+    }
+    let (_hub, time, tools) = first_list(folder.path(), &servers).await;
+    assert_eq!((time.as_secs(), tools), (0, 1));
+}
