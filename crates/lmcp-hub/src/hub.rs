@@ -159,7 +159,7 @@ impl Hub {
     /// which was seen before, is not there until it is approved. A server whose configuration says otherwise is left out.
     pub fn pin(&self, is_pinned: bool) {
         self.0.pins_all.store(is_pinned, Ordering::Release);
-        self.0.look_again();
+        self.0.review_again(|_| true);
     }
 
     /// Approves of a server as it is listed now: of all of it, or of these tools, by the names that the server has for them.
@@ -290,6 +290,7 @@ impl Inner {
 
     fn set(self: &Arc<Self>, servers: &Servers) {
         let (mut new, mut old) = (Vec::new(), Vec::new());
+        let mut pins_have_changed = false;
         for member in self.members() {
             if !member.is_mounted && !servers.contains_key(&*member.name) {
                 old.push(Arc::clone(&member.name));
@@ -298,6 +299,7 @@ impl Inner {
         for (name, config) in servers {
             match self.member(name).filter(|member| !member.is_mounted) {
                 Some(member) if member.config().runs_as(config) => {
+                    pins_have_changed |= member.config().pin != config.pin;
                     member.reconfigure(config.clone());
                 }
                 Some(member) if member.config().reach == config.reach => new.push((name, config)),
@@ -315,6 +317,7 @@ impl Inner {
         for (name, config) in new {
             self.start(name, config.clone());
         }
+        self.review_again(|_| pins_have_changed);
         self.look_again();
     }
 

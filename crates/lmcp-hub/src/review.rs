@@ -149,6 +149,13 @@ impl Inner {
 
     /// Looks whether somebody has approved of something.
     pub(crate) fn heed_approvals(&self) {
+        self.review_again(|(name, review)| {
+            review.trouble.is_some() || self.approvals.stamp(name) != review.stamp
+        });
+    }
+
+    /// Compares servers with what was first seen of them once more, where that is due.
+    pub(crate) fn review_again(&self, is_due: impl Fn((&str, &Review)) -> bool) {
         let members = self.members();
         let mut catalog = self.catalog();
         let mut has_changed = false;
@@ -156,13 +163,11 @@ impl Inner {
             let Some(known) = catalog.known.get_mut(&member.name) else {
                 continue;
             };
-            let is_as_before = self.approvals.stamp(&member.name) == known.review.stamp;
-            if is_as_before && known.review.trouble.is_none() {
-                continue;
+            if is_due((&member.name, &known.review)) {
+                let is_pinned = self.is_pinned(member);
+                known.review = Review::of(&self.approvals, &member.name, &known.listing, is_pinned);
+                has_changed = true;
             }
-            let is_pinned = self.is_pinned(member);
-            known.review = Review::of(&self.approvals, &member.name, &known.listing, is_pinned);
-            has_changed = true;
         }
         drop(catalog);
         if has_changed {

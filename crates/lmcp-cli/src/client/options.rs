@@ -121,8 +121,8 @@ pub(crate) struct PingOptions {
 /// The options of `hub status`.
 #[derive(Debug, Args)]
 pub(crate) struct HubStatusOptions {
-    /// Go on until Ctrl-C: on a terminal the table is drawn anew every second,
-    /// elsewhere a table, or a line of JSON, is printed at each change.
+    /// Go on until Ctrl-C: on a terminal the table is drawn anew every
+    /// second, elsewhere a table, or a line of JSON, tells of each change.
     #[arg(long, verbatim_doc_comment)]
     pub(super) watch: bool,
 

@@ -235,6 +235,7 @@ fn the_help_fits_a_terminal() {
         &["hub", "--help"],
         &["hub", "status", "--help"],
         &["hub", "import", "--help"],
+        &["hub", "approve", "--help"],
     ] {
         let output = lmcp(arguments).output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();

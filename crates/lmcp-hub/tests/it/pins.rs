@@ -201,6 +201,16 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
     assert_eq!(said.get("instructions"), None, "{said}");
     hub.approve("one", None).unwrap();
     until(&client, &mut changes, &["one__more", "one__say"]).await;
+    // Whoever pins no longer takes what is new as it is.
+    let last = Tool::new("last", hello).read_only();
+    other.server.add_tool(last).unwrap();
+    while changed(&hub).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(changed(&hub), [tool("last", "", true)]);
+    hub.pin(false);
+    assert_eq!(changed(&hub), []);
+    assert_eq!(names(&client).await, ["one__last", "one__more", "one__say"]);
 }
 
 #[tokio::test]
