@@ -4,7 +4,10 @@ import contextlib
 import os
 import struct
 import subprocess
+import time
 
+from driver import processes
+from harness import machine
 from harness.bystander import Bystander
 from harness.case import Skip, case, check
 
@@ -209,3 +212,103 @@ def a_fenced_flood_on_a_socket_holds_nobody_up(cx):
     cx.note(f"{watch.summary()}, worst {watch.worst():.2f} s")
     check(not complaint, f"a caller is told: {complaint}")
     check(watch.worst() < 1, f"a command waits {watch.worst():.1f} s")
+
+
+# Many processes, each of which connects twenty times and is gone: nothing is known of any of them.
+SHORT_LIVED_FLOOD = """
+import os, socket, sys, time
+path, leaves, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+print("flooding", flush=True)
+until = time.monotonic() + seconds
+for _ in range(leaves):
+    if os.fork() == 0:
+        while time.monotonic() < until:
+            child = os.fork()
+            if child:
+                os.waitpid(child, 0)
+                continue
+            connections = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+            for connection in connections:
+                connection.setblocking(False)
+                connection.connect_ex(path)
+            time.sleep(0.01)
+            os._exit(0)
+        os._exit(0)
+for _ in range(leaves):
+    os.wait()
+"""
+
+
+@case("D29", "connections that come quicker than they are looked at must not use up the files of the server", alone=True)
+def a_flood_from_short_lived_processes_leaves_files_for_others(cx):
+    server = cx.serve(http=False, unix=True, wrap=("prlimit", "--nofile=1500:1500"))
+    fenced_server, job = flood(cx, SHORT_LIVED_FLOOD, server.socket, 8, 8)
+    most, answers = 0, 0
+    echo = echo_over(lambda: server.lines())
+    until = time.monotonic() + 6
+    while time.monotonic() < until:
+        complaint = echo()
+        check(not complaint, f"a caller is told: {complaint}")
+        most, answers = max(most, machine.descriptors(server.pid)), answers + 1
+    fenced_server.call("job_stop", id=job, signal="KILL")
+    cx.note(f"{answers} answers, at most {most} of 1,500 files open")
+    check(most < 1000, f"the server has {most} of 1,500 files open, of which connections may take a third")
+
+
+@case("D30", "a folder that a fenced command closes to its own user stops nobody", needs=["user"])
+def folders_that_a_fenced_command_closes_are_opened_again(cx):
+    wide = cx.stdio()
+    note = cx.home / "note"
+    wide.call("write_file", path=str(note), content="one")
+    closed = [cx.state / "history", cx.runtime]
+    for mode in ("000", "400", "600"):
+        server = cx.stdio("--root", cx.root, state=cx.make("fenced-state", 0o700))
+        said = server.call("shell", command=f"chmod {mode} {' '.join(map(str, closed))}; stat -c %a {cx.runtime}").text
+        check(f"{int(mode)}\n" in said + "\n", f"the modes were not changed: {said}")
+        kept = wide.call("file_history").text
+        check("write_file" in kept, f"after chmod {mode} the history says: {kept[:200]}")
+        listening = cx.serve(http=False, unix=True)
+        check("alive" in cx.keep(listening.lines()).call("shell", command="echo alive").text, "the socket serves nobody")
+        listening.close()
+
+
+# Runs in a fenced command: takes all processes that its user may have.
+TAKE_PROCESSES = """
+import os, time
+for _ in range(200):
+    try:
+        if os.fork() == 0:
+            time.sleep(40)
+            os._exit(0)
+    except OSError:
+        break
+print("word " * 20000, "all taken", flush=True)
+time.sleep(40)
+"""
+
+
+def threads_of(uid):
+    """How many threads run for a user."""
+    count = 0
+    for pid in processes.all_pids():
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                count += len(os.listdir(f"/proc/{pid}/task"))
+    return count
+
+
+@case("D31", "a server that gets no thread more says so and goes on", needs=["user"], alone=True)
+def a_command_that_takes_all_processes_ends_no_server(cx):
+    path = cx.root / "take.py"
+    path.write_text(TAKE_PROCESSES)
+    room = threads_of(os.getuid()) + 60
+    server = cx.stdio("--root", cx.root, wrap=("prlimit", f"--nproc={room}:{room}"))
+    job = server.call("shell_bg", argv=[cx.python(), str(path)]).data["id"]
+    spool = cx.state / "jobs" / job
+    cx.until(lambda: any(b"all taken" in file.read_bytes() for file in spool.iterdir() if file.is_file()), "the job runs")
+    # An answer that is too long to be written at once needs a thread.
+    waited = server.call("job_output", id=job, wait_for="never said", wait=1)
+    cx.note(f"it says: {waited.text[:80]!r}")
+    stopped = server.call("job_stop", id=job, signal="KILL")
+    check(not stopped.refused, f"the job cannot be stopped: {stopped.text[:150]}")
+    check("alive" in server.call("shell", command="echo alive").text, "the server runs no commands any more")
