@@ -137,7 +137,9 @@ def word(text, names, uris, key):
 
 def untimed(text):
     text = re.sub(r"\d{1,2}:\d\d:\d\d [AP]M", "TIME", text)
-    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
+    # On stdio the server has no name for its session.
+    return text.replace("session undefined", "session UUID")
 
 
 def environment(text):
@@ -152,4 +154,4 @@ def environment(text):
 # Members that 2026-07-28 does not have any more, and members of results that revisions before it do not have.
 OLDER = ("execution", "elicitationId")
 NEWER = ("resultType", "ttlMs", "cacheScope", "_meta")
-SIMULATED = re.compile(r"\w+[- ]level[- ]message( - SessionId undefined)?")
+SIMULATED = re.compile(r"\w+[- ]level[- ]message( - SessionId \S+)?")
