@@ -187,10 +187,9 @@ impl Walk {
             }
         };
         let touch = async {
-            // The subscription reaches the server a moment after it is acknowledged.
+            // The subscription reaches the server a moment after it is acknowledged, so once may be too early.
             loop {
                 self.text("grow", json!({})).await;
-                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         tokio::select! {
