@@ -149,8 +149,11 @@ fn outgoing(output: OwnedFd, enough: usize, account: Account, written: Written) 
     })
 }
 
-/// What the thread that writes needs, until it runs.
-struct Writer(Arc<Mutex<Option<(Written, Arc<File>, Arc<Outgoing>)>>>);
+/// The thread that writes, before it runs.
+struct Writer(Arc<Mutex<Option<Needed>>>);
+
+/// Whom to tell how it ended, where to write, and what.
+type Needed = (Written, Arc<File>, Arc<Outgoing>);
 
 impl Writer {
     /// Whether the thread could be started.

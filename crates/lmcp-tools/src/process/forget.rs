@@ -27,7 +27,8 @@ struct Ended {
 /// What is to be removed of the folders of commands that have ended.
 ///
 /// Of too much, what goes is the oldest of the caller that has most: one caller's jobs erase nothing of another that keeps
-/// less. Scratch files that are still there were left by a guard that was killed.
+/// less. A caller on two servers with other rights counts as two: a confined server erases nothing that it may not see.
+/// Scratch files that are still there were left by a guard that was killed.
 pub(super) fn doomed(folders: impl Iterator<Item = PathBuf>, limits: &Kept) -> Vec<PathBuf> {
     let (mut doomed, mut kept) = (Vec::new(), Vec::new());
     for dir in folders {
@@ -54,11 +55,12 @@ fn too_many(kept: Vec<Ended>, limits: &Kept) -> Vec<PathBuf> {
     if count <= limits.jobs && bytes <= limits.bytes {
         return doomed;
     }
-    let mut shares: BTreeMap<String, Vec<Ended>> = BTreeMap::new();
+    let mut shares: BTreeMap<_, Vec<Ended>> = BTreeMap::new();
     for ended in kept {
         // What cannot be read is nobody's.
-        let owner = About::read(&ended.dir).map_or(String::new(), |about| about.owner);
-        shares.entry(owner).or_default().push(ended);
+        let about = About::read(&ended.dir).ok();
+        let whose = about.map(|about| (about.owner, about.rights.words()));
+        shares.entry(whose).or_default().push(ended);
     }
     for share in shares.values_mut() {
         share.sort_by_key(|ended| ended.age);

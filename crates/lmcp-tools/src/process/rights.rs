@@ -81,6 +81,11 @@ impl Rights {
         })
     }
 
+    /// Equal rights have equal words.
+    pub(crate) fn words(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
     /// For the command line of a guard, which everybody can read: folders without their names. These can cover others, and
     /// say nothing about being covered.
     pub(super) fn for_command_line(&self) -> String {
@@ -89,7 +94,7 @@ impl Rights {
         for folder in fence.flat_map(|fence| fence.write.iter_mut().chain(&mut fence.read)) {
             folder.path.clear();
         }
-        serde_json::to_string(&rights).unwrap_or_default()
+        rights.words()
     }
 
     /// May somebody with these rights do everything that somebody with the others may?

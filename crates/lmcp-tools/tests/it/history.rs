@@ -294,6 +294,36 @@ async fn a_server_that_may_do_less_sees_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_may_do_less_erases_nothing_of_it() {
+    let wide = Bench::with(|settings, folder| {
+        settings.state_dir = Some(folder.join("outside"));
+        settings.changes_kept = 10;
+        settings.change_bytes_kept = 40_000;
+    });
+    let path = wide.file("file", "old");
+    wide.replace(&path, "old", "new").await;
+    let kept = wide.changes().await;
+    let (state, root) = (wide.outside(""), wide.path("root"));
+    fs::create_dir(&root).unwrap();
+    let narrow = Bench::with(|settings, _| {
+        settings.state_dir = Some(state.clone());
+        settings.roots = vec![root.clone()];
+        settings.changes_kept = 10;
+        settings.change_bytes_kept = 40_000;
+    });
+    for size in [1, 9000] {
+        for n in 0..40 {
+            let content = format!("{n}").repeat(size);
+            narrow.write(&root.join("flood"), &content, json!({})).await;
+        }
+        assert!(wide.changes().await.contains(&kept[0]), "{size}");
+        assert!(!narrow.changes().await.is_empty());
+    }
+    wide.undo(&kept[0]).await.ok();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+}
+
+#[tokio::test]
 async fn changes_outside_of_the_roots_are_not_shown() {
     let before = bench();
     let (state, root) = (before.outside(""), before.path("root"));

@@ -4,6 +4,7 @@
 //! and nothing waits for the disk: a crash may cost a change its undo, never its content.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -177,7 +178,7 @@ impl History {
         entry.owner == owner && is_open()
     }
 
-    /// Removes the logs that are not needed, because there are enough younger changes, or all in them are too old. The
+    /// Removes the logs that are not needed, because there are enough changes without them, or all in them are too old. The
     /// changes that are left, the newest first.
     fn prune(&self) -> Vec<Kept> {
         let oldest = millis().saturating_sub(self.most_age.as_millis());
@@ -186,34 +187,59 @@ impl History {
         for found in &mut logs {
             found.records.retain(is_young);
         }
-        logs.sort_unstable_by(|one, other| other.newest().cmp(one.newest()));
-        let oldest = self.oldest_kept(&logs);
-        let (mut kept, mut bytes) = (Vec::new(), 0);
-        for found in logs {
-            bytes += found.size;
-            let is_needed = !found.records.is_empty()
-                && found.newest() >= oldest.as_str()
-                && bytes <= self.most_bytes;
-            if is_needed || !log::remove(&found.path, found.size) {
-                let path = found.path;
-                kept.extend(found.records.into_iter().map(|record| Kept {
-                    record,
-                    path: path.clone(),
-                }));
-            }
+        let (mut kept, old): (Vec<_>, Vec<_>) = logs
+            .into_iter()
+            .partition(|found| !found.records.is_empty());
+        let mut doomed = old;
+        while let Some(at) = self.too_many(&kept) {
+            doomed.push(kept.swap_remove(at));
         }
-        kept.sort_unstable_by(|one, other| other.record.id.cmp(&one.record.id));
-        kept.truncate(self.most);
+        // Some stay, because their server adds to them now.
+        kept.extend(
+            doomed
+                .into_iter()
+                .filter(|found| !log::remove(&found.path, found.size)),
+        );
+        let mut of_rights: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for found in kept {
+            let path = found.path;
+            let records = found.records.into_iter().map(|record| Kept {
+                record,
+                path: path.clone(),
+            });
+            of_rights.entry(found.rights).or_default().extend(records);
+        }
+        let newest_first = |one: &Kept, other: &Kept| other.record.id.cmp(&one.record.id);
+        // Logs are removed whole, so there may be more.
+        for kept in of_rights.values_mut() {
+            kept.sort_unstable_by(newest_first);
+            kept.truncate(self.most);
+        }
+        let mut kept: Vec<_> = of_rights.into_values().flatten().collect();
+        kept.sort_unstable_by(newest_first);
         kept
     }
 
-    /// The id of the last change that is kept, because there are enough younger ones.
-    fn oldest_kept(&self, logs: &[LogFile]) -> String {
-        let records = logs.iter().flat_map(|found| &found.records);
-        let mut ids: Vec<_> = records.map(|record| &record.id).collect();
-        ids.sort_unstable_by(|one, other| other.cmp(one));
-        let last = ids.get(self.most.saturating_sub(1));
-        last.map_or_else(String::new, |id| (*id).clone())
+    /// The log to remove next, if they hold too much: the oldest of those servers whose rights have most. A confined server
+    /// erases nothing that it may not see.
+    fn too_many(&self, logs: &[LogFile]) -> Option<usize> {
+        let records: usize = logs.iter().map(|found| found.records.len()).sum();
+        let bytes: u64 = logs.iter().map(|found| found.size).sum();
+        let is_large = bytes > self.most_bytes;
+        let mut shares: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+        for (at, found) in logs.iter().enumerate() {
+            let (size, oldest) = shares.entry(&found.rights).or_insert((0, at));
+            *size += match is_large {
+                true => found.size,
+                false => found.records.len() as u64,
+            };
+            if found.newest() < logs[*oldest].newest() {
+                *oldest = at;
+            }
+        }
+        let (_, oldest) = shares.into_values().max_by_key(|(size, _)| *size)?;
+        let are_enough = records - logs[oldest].records.len() >= self.most;
+        (is_large || are_enough).then_some(oldest)
     }
 
     fn logs(&self) -> Vec<LogFile> {
@@ -227,10 +253,12 @@ impl History {
             .filter_map(|entry| {
                 let (size, path) = (entry.metadata().ok()?.size(), entry.path());
                 let records = log::records(&path).unwrap_or_default();
+                let first = records.first().and_then(|record| record.entry().ok());
                 Some(LogFile {
                     path,
                     size,
                     records,
+                    rights: first.map_or_else(String::new, |entry| entry.rights.words()),
                 })
             })
             .collect()
@@ -260,6 +288,8 @@ struct LogFile {
     path: PathBuf,
     size: u64,
     records: Vec<Record>,
+    /// Those of the server that added to it.
+    rights: String,
 }
 
 impl LogFile {
