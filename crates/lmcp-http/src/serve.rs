@@ -57,8 +57,6 @@ impl Transport for Http {
                     }
                 },
             };
-            // Else more are taken in than served, and those that were pushed out keep their files until their turn comes.
-            tokio::task::yield_now().await;
             // An answer is one write; without this it may wait for the peer's acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
             let place = match open.enter() {
@@ -74,6 +72,8 @@ impl Transport for Http {
             let serving = serve(stream, service, entry, place, closing.clone());
             let task = connections.spawn(serving);
             open.abort_with(number, task);
+            // Else more are taken in than served, and those that were pushed out keep their files until their turn comes.
+            tokio::task::yield_now().await;
         }
         drop(self.listener);
         server.transport_stops();
