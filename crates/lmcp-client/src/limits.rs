@@ -19,6 +19,13 @@ pub(crate) const MOST_BYTES: usize = 64 << 20;
 /// Longest line of a server on a pipe or socket, in bytes. A server that sends a longer one is left.
 pub(crate) const LINE_BYTES: usize = 16 << 20;
 
+/// What a server may write without any message in it, in bytes: lines that are no messages, or blank ones. A server that
+/// writes more is left.
+pub const RUBBISH_BYTES: usize = 16 << 20;
+
+/// What a short line of rubbish counts for, in bytes: reading it takes time, too.
+pub(crate) const SHORT_LINE: usize = 64;
+
 /// Messages in one line of a server. A line with more is not heard.
 pub(crate) const BATCH: usize = 4096;
 

@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lmcp_client::{Channel, Error, Event, conversation::PROBE_WAIT};
+use lmcp_client::{
+    Channel, Error, Event,
+    conversation::{PROBE_WAIT, RUBBISH_BYTES},
+};
 use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{
@@ -156,13 +159,27 @@ async fn converse(
             }
         };
         match event {
-            Event::Line(line) => shared.lock().conversation.line(&line),
+            Event::Line(line) => {
+                if shared.hear_line(&line) {
+                    continue;
+                }
+                channel.close().await;
+                return lost(shared, rubbish(shared), true);
+            }
             Event::Unsent(line) => shared.lock().conversation.unsent(&line),
             Event::Lost(why) => return lost(shared, why, true),
             Event::Refused(why) => return lost(shared, why, false),
             _ => {}
         }
     }
+}
+
+/// Says why a server is left that writes no messages.
+fn rubbish(shared: &Shared) -> String {
+    format!(
+        "`{}` sent only lines that are no messages, more than {RUBBISH_BYTES} bytes of them, and was left",
+        shared.route
+    )
 }
 
 fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {

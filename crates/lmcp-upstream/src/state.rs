@@ -249,6 +249,13 @@ impl Shared {
         self.wanting.load(Ordering::Acquire) > 0 || self.lock().conversation.wants_server()
     }
 
+    /// Takes in a line of the server. `false`: the server writes nothing but rubbish.
+    pub(crate) fn hear_line(&self, line: &bytes::Bytes) -> bool {
+        let conversation = &mut self.lock().conversation;
+        conversation.line(line);
+        !conversation.is_rubbish()
+    }
+
     /// Does what the conversation says, and returns the lines that are to be sent.
     pub(crate) fn settle(self: &Arc<Self>) -> Settled {
         let mut settled = Settled::default();

@@ -1,4 +1,4 @@
-//! What the server says, one message at a time. What makes no sense is passed over: no line ends a conversation.
+//! What the server says, one message at a time. What makes no sense is passed over, and counted.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use lmcp_wire::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::limits::{BATCH, QUESTIONS};
+use crate::limits::{BATCH, QUESTIONS, SHORT_LINE};
 
 use super::{Conversation, Output, Stage};
 
@@ -29,7 +29,12 @@ impl Conversation {
     }
 
     fn message(&mut self, message: &[u8]) {
-        match Incoming::parse(message) {
+        let parsed = Incoming::parse(message);
+        self.rubbish = match parsed {
+            Ok(_) => 0,
+            Err(_) => self.rubbish.saturating_add(message.len().max(SHORT_LINE)),
+        };
+        match parsed {
             Ok(Incoming::Response { id, outcome }) => self.response(id, outcome),
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),

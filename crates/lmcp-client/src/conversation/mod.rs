@@ -29,7 +29,7 @@ use lmcp_wire::{
 };
 use serde_json::value::RawValue;
 
-pub use crate::limits::PROBE_WAIT;
+pub use crate::limits::{PROBE_WAIT, RUBBISH_BYTES};
 use opening::Stage;
 pub use wishes::Wishes;
 
@@ -166,6 +166,8 @@ pub struct Conversation {
     /// Questions of the server by our number.
     questions: HashMap<u64, RequestId>,
     next_question: u64,
+    /// What the server wrote since its last message, in bytes.
+    rubbish: usize,
     out: VecDeque<Output>,
 }
 
@@ -185,6 +187,7 @@ impl Conversation {
             unconfirmed: BTreeSet::new(),
             questions: HashMap::new(),
             next_question: 0,
+            rubbish: 0,
             out: VecDeque::new(),
         }
     }
@@ -286,7 +289,13 @@ impl Conversation {
             .for_each(|id| self.fail(id, error.clone()));
     }
 
+    /// Has the server written more than [`RUBBISH_BYTES`] without a message in it?
+    pub fn is_rubbish(&self) -> bool {
+        self.rubbish > RUBBISH_BYTES
+    }
+
     fn close(&mut self) {
+        self.rubbish = 0;
         let was = std::mem::replace(&mut self.stage, Stage::Closed);
         self.note_how_it_ended(&was);
         self.told = Wishes::default();

@@ -12,10 +12,11 @@ use bytes::{Bytes, BytesMut};
 use lmcp_wire::framing::{Framer, join_lines};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::consume_budget,
     time::timeout,
 };
 
-use crate::limits::{ENOUGH_BYTES, FLUSHING, LINE_BYTES};
+use crate::limits::{ENOUGH_BYTES, FLUSHING, LINE_BYTES, RUBBISH_BYTES};
 
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
@@ -28,6 +29,8 @@ pub(super) struct Lines {
     writer: Option<Writer>,
     /// Read, and not yet a line.
     input: Framer,
+    /// Read since the last line, in bytes.
+    lineless: usize,
     /// To be written, each with its end; of the first some may be written.
     queue: VecDeque<Bytes>,
     queue_bytes: usize,
@@ -54,6 +57,7 @@ impl Lines {
             reader: Some(Box::pin(reader)),
             writer: Some(Box::pin(writer)),
             input: Framer::new(LINE_BYTES),
+            lineless: 0,
             queue: VecDeque::new(),
             queue_bytes: 0,
             written: 0,
@@ -76,7 +80,10 @@ impl Lines {
         self.queue_bytes < ENOUGH_BYTES
     }
 
+    /// A server that writes faster than its lines are read must not keep the thread for itself: other tasks get their turns
+    /// between its lines.
     pub(super) async fn next(&mut self) -> Output {
+        consume_budget().await;
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
@@ -103,11 +110,16 @@ impl Lines {
             self.was_full = false;
             return Poll::Ready(Output::Room);
         }
-        loop {
+        for _ in 0..READS {
             match self.input.next_frame() {
                 Some(Ok(line)) => {
+                    self.lineless = 0;
                     let line = Bytes::from(line);
                     return Poll::Ready(Output::Line(line.slice_ref(line.trim_ascii())));
+                }
+                // A line of that length would have been past the limit.
+                None if self.lineless > LINE_BYTES + RUBBISH_BYTES => {
+                    self.end(format!("sent {RUBBISH_BYTES} bytes of blank lines"));
                 }
                 None if !self.input.is_past_limit() => {}
                 _ => self.end(format!("sent a line of more than {LINE_BYTES} bytes")),
@@ -122,10 +134,15 @@ impl Lines {
                 Poll::Ready(Ok(())) if read.filled().is_empty() => {
                     self.end("hung up".to_owned());
                 }
-                Poll::Ready(Ok(())) => self.input.buffer().extend_from_slice(read.filled()),
+                Poll::Ready(Ok(())) => {
+                    self.lineless += read.filled().len();
+                    self.input.buffer().extend_from_slice(read.filled());
+                }
                 Poll::Ready(Err(err)) => self.end(format!("cannot be read: {err}")),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn end(&mut self, why: String) {
@@ -173,3 +190,59 @@ impl Lines {
 
 /// What is read at once.
 const READ: usize = 16 << 10;
+
+/// How often is read before other tasks get a turn.
+const READS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that writes the same for ever, as fast as it is read.
+    struct Flood(&'static [u8]);
+
+    impl AsyncRead for Flood {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            space: &mut ReadBuf<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            let count = space.remaining() / self.0.len();
+            space.put_slice(&self.0.repeat(count));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    const BLANK: &[u8] = concat!(
+        "                                                                ",
+        "                                                               \n"
+    )
+    .as_bytes();
+
+    #[tokio::test]
+    async fn a_flood_of_lines_leaves_turns_to_other_tasks() {
+        for said in [&b"x\n"[..], b"\n"] {
+            let mut tasks = tokio::task::JoinSet::new();
+            tasks.spawn(async move {
+                let mut lines = Lines::new(Flood(said), tokio::io::sink());
+                for _ in 0..100_000 {
+                    if let Output::Ended(_) = lines.next().await {
+                        return;
+                    }
+                }
+            });
+            tokio::task::yield_now().await;
+            let has_ended = tasks.try_join_next().is_some();
+            assert!(!has_ended, "other tasks had to wait for all of it");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_writes_nothing_but_blank_lines_is_left() {
+        let mut lines = Lines::new(Flood(BLANK), tokio::io::sink());
+        match lines.next().await {
+            Output::Ended(why) => assert!(why.contains("blank lines"), "{why}"),
+            _ => panic!("a blank line is no line"),
+        }
+    }
+}

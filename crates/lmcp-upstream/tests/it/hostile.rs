@@ -93,6 +93,22 @@ async fn a_line_without_an_end_is_not_read_for_ever() {
 }
 
 #[tokio::test]
+async fn a_server_that_writes_nothing_but_rubbish_is_left() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        while True: sys.stdout.write("x\n" * 65536)
+"#,
+    );
+    let client = soon(builder(ProtocolVersion::V2025_06_18).connect(target))
+        .await
+        .unwrap();
+    let error = soon(client.call_tool("any", json!({}))).await.unwrap_err();
+    assert!(error.message.contains("no messages"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_given_up_where_a_time_is_set() {
     let target = scripted(
         r#"
