@@ -18,6 +18,7 @@ use serde_json::{
 };
 
 use crate::{
+    callers::Client,
     cross::{self, Answers},
     limits::{ROUNDS, TOOL_PAGES},
     mirrored,
@@ -107,9 +108,8 @@ impl Turn {
             request.method(),
             request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
         );
-        let client = may_ask.then(|| request.conversation());
         let is_askable = may_ask && request.asks() != Asks::Never;
-        let slot = shared.begin(call, is_askable, client.unwrap_or_default())?;
+        let slot = shared.begin(call, is_askable, Client::of(request))?;
         let shared = Arc::clone(shared);
         Ok(Call { id, slot, shared })
     }
@@ -186,7 +186,7 @@ impl Turn {
             }
             let text = params.to_string();
             let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
-            let slot = self.shared.begin(call, false, "")?;
+            let slot = self.shared.begin(call, false, None)?;
             let shared = Arc::clone(&self.shared);
             let page = self.end(&Call { id, slot, shared }).await?;
             self.shared.learn(&page);

@@ -23,6 +23,7 @@
 //! | `pump` | the task: opens the way, carries lines, opens it again |
 //! | `state`, `slot` | what goes on, and what waits for each caller |
 //! | `call`, `held` | one call from its beginning to its end; calls that wait for their caller to come back |
+//! | `callers` | who has made use of a server, and so who may be asked |
 //! | `cross` | from the revision of a caller to that of the server, and back |
 //! | `listen` | who wants to hear of what |
 //! | `mirrored` | which arguments of which tools callers over HTTP repeat in headers |
@@ -30,6 +31,7 @@
 //! | `limits` | every bound, and what happens at it |
 
 mod call;
+mod callers;
 mod cross;
 mod held;
 mod limits;

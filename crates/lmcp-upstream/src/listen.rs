@@ -142,7 +142,11 @@ impl Shared {
             // Nothing is promised before the server is there.
             None => Some(self.peer().await?),
         };
-        let listening = self.add(wishes(&params.notifications), session);
+        let wishes = wishes(&params.notifications);
+        if !wishes.watched.is_empty() || !wishes.tasks.is_empty() {
+            self.lock().callers.subscribed(&request.caller().owner());
+        }
+        let listening = self.add(wishes, session);
         if let Some(peer) = peer {
             self.granted().await?;
             let filter = accepted(&peer.capabilities, &params.notifications);
@@ -169,6 +173,7 @@ impl Shared {
             return Err(RpcError::method_not_found(request.method()));
         };
         self.peer().await?;
+        self.lock().callers.subscribed(&request.caller().owner());
         let live = Arc::downgrade(&session.live()?);
         let is_begun = request.method() == request::SUBSCRIBE;
         self.change(|listeners| {

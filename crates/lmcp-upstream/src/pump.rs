@@ -132,7 +132,7 @@ async fn converse(
     mut channel: Channel,
     closing: &mut watch::Receiver<bool>,
 ) -> Ended {
-    shared.lock().conversation.opened();
+    shared.opened();
     let deadline = Instant::now() + PROBE_WAIT;
     loop {
         let settled = shared.settle();

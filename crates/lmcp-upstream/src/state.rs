@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use crate::{
+    callers::{Callers, Client},
     held::HeldCalls,
     limits::{CALLS, GRANT_WAIT},
     listen::Listeners,
@@ -76,6 +77,7 @@ pub(crate) struct State {
     /// Who was asked what.
     asked: HashMap<u64, i64>,
     pub(crate) listeners: Listeners,
+    pub(crate) callers: Callers,
     is_closed: bool,
 }
 
@@ -84,8 +86,8 @@ pub(crate) struct Taker {
     pub(crate) slot: Arc<Slot>,
     /// Can it be asked something?
     pub(crate) is_askable: bool,
-    /// The client that it belongs to; empty if nothing can be asked because of it.
-    client: Box<str>,
+    /// The client that it belongs to; `None` if this process asks for itself.
+    client: Option<Client>,
 }
 
 impl Shared {
@@ -102,6 +104,7 @@ impl Shared {
             slots: BTreeMap::new(),
             asked: HashMap::new(),
             listeners: Listeners::default(),
+            callers: Callers::default(),
             is_closed: false,
         };
         Self {
@@ -129,7 +132,7 @@ impl Shared {
         &self,
         call: Call,
         is_askable: bool,
-        client: impl Into<Box<str>>,
+        client: Option<Client>,
     ) -> Result<Arc<Slot>, RpcError> {
         let mut state = self.lock();
         if state.is_closed {
@@ -140,11 +143,14 @@ impl Shared {
             let data = json!({ "retriable": true, "limit": "upstream_calls", "value": CALLS });
             return Err(RpcError::internal(words).with_data(data));
         }
+        if let Some(client) = &client {
+            state.callers.called(client);
+        }
         let slot = Arc::<Slot>::default();
         let taker = Taker {
             slot: Arc::clone(&slot),
             is_askable,
-            client: client.into(),
+            client,
         };
         state.slots.insert(call.id, taker);
         state.conversation.call(call);
@@ -249,6 +255,14 @@ impl Shared {
         self.wanting.load(Ordering::Acquire) > 0 || self.lock().conversation.wants_server()
     }
 
+    /// The way to a server is open: it has heard of nobody.
+    pub(crate) fn opened(&self) {
+        let mut state = self.lock();
+        state.conversation.opened();
+        let State { slots, callers, .. } = &mut *state;
+        callers.begin_again(slots.values().filter_map(|taker| taker.client.as_ref()));
+    }
+
     /// Takes in a line of the server. `false`: the server writes nothing but rubbish.
     pub(crate) fn hear_line(&self, line: &bytes::Bytes) -> bool {
         let conversation = &mut self.lock().conversation;
@@ -315,23 +329,28 @@ impl Shared {
         {
             return hear(&params);
         }
-        // Where several calls run nobody can tell which one it is about, and it may be for one caller alone.
+        // Where several call, or called before, nobody can tell whose call it is about, and it may be for one of them alone.
         let mut slots = state.slots.values();
-        if let (Some(only), None) = (slots.next(), slots.next()) {
+        if let (Some(only), None) = (slots.next(), slots.next())
+            && let Some(client) = &only.client
+            && state.callers.are_only(&client.owner)
+        {
             only.slot.notice(method, params);
         }
     }
 
     /// Hands a question to whoever answers it: one for all, or the call that began last, for servers ask at once. A question
-    /// does not say which call it is about, and one client must not answer for another: where several call, nobody is asked.
+    /// does not say which call it is about, and one client must not answer for another. So nobody is asked where several
+    /// clients call, nor where the server has ever heard of another owner: it may ask about a call that has ended.
     fn asked(self: &Arc<Self>, state: &mut State, question: Question) {
         if let Some(answer) = &self.answer {
             return self.answer_with(Arc::clone(answer), &question);
         }
-        let clients = state.slots.values().map(|taker| &taker.client);
-        let mut clients = clients.filter(|client| !client.is_empty());
-        let first = clients.next();
-        let is_one = first.is_none_or(|first| clients.all(|client| client == first));
+        let takers = state.slots.values();
+        let mut clients = takers.filter_map(|taker| taker.client.as_ref());
+        let is_one = clients.next().is_none_or(|first| {
+            state.callers.are_only(&first.owner) && clients.all(|client| client == first)
+        });
         let mut takers = state.slots.iter().rev();
         let taker = takers.find(|(_, taker)| taker.is_askable && is_one);
         if let Some((id, taker)) = taker {
@@ -342,7 +361,8 @@ impl Shared {
         let words = match is_one {
             true => "no call goes on whose client could be asked",
             false => {
-                "calls of several clients go on, and nobody can tell whose call the question is about"
+                "several clients use this server, and nobody can tell whose call the question is about; `lmcp bridge \
+                 --per-client`, or `isolate = \"session\"` in a hub, gives every client a server of its own"
             }
         };
         let error = RpcError::invalid_request(words);

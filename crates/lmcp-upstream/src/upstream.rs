@@ -222,7 +222,7 @@ async fn ping(shared: Arc<Shared>) -> Replies {
             (request::DISCOVER, json!({ "_meta": head }))
         };
         let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
-        let slot = shared.begin(call, false, "")?;
+        let slot = shared.begin(call, false, None)?;
         loop {
             if let crate::slot::Said::Done(result) = slot.next().await {
                 return result.map(drop);

@@ -11,12 +11,13 @@ use crate::support::{By, Place, begun, builder, soon, text};
 async fn every_revision_is_served_by_a_server_of_every_other() {
     let far = Place::new().await;
     for behind in ProtocolVersion::ALL {
-        let upstream = Upstream::builder(socket(far.path()).route())
-            .version(behind)
-            .build();
-        let near = Place::serving(Endpoint::new(upstream)).await;
-        for version in ProtocolVersion::ALL {
-            for by in [By::Socket, By::Url] {
+        for by in [By::Socket, By::Url] {
+            // Callers on a socket and over HTTP have different owners, and questions go to one owner alone.
+            let upstream = Upstream::builder(socket(far.path()).route())
+                .version(behind)
+                .build();
+            let near = Place::serving(Endpoint::new(upstream)).await;
+            for version in ProtocolVersion::ALL {
                 let at = format!("{version} to {behind} by {by:?}");
                 let client = near.connect(by, builder(version)).await;
                 assert_eq!(

@@ -1,5 +1,6 @@
 //! A client and an upstream against servers of every kind, over every link.
 
+mod asking;
 mod client;
 mod crossing;
 mod headers;

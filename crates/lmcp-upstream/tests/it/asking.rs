@@ -1,0 +1,113 @@
+//! Questions and log messages of servers with sessions, which do not say which call they are about.
+
+use bytes::Bytes;
+use lmcp_core::{Caller, CallerTransport, Endpoint, Messages, admit};
+use lmcp_upstream::Upstream;
+use lmcp_wire::{Incoming, ProtocolVersion, meta};
+use serde_json::{Value, json};
+
+use crate::{hostile::scripted, support::soon};
+
+/// Asks as soon as the tool `ask` is called, and answers that call when it has an answer. What is called `leave` is begun and
+/// never answered.
+const ASKS: &str = r#"
+    name = (message.get("params") or {}).get("name")
+    if method == "initialize": hello(id)
+    elif method == "server/discover": say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "?"}})
+    elif name == "leave":
+        say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1}})
+    elif name == "ask":
+        asking = id
+        say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": "a secret"}})
+        say({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": {"message": "really?", "requestedSchema": {"type": "object", "properties": {}}}})
+    elif id == 77: ok(asking, content(message["error"]["message"] if "error" in message else message["result"]["action"]))
+    elif method in ("tools/call", "completion/complete", "resources/subscribe", "tools/list"): ok(id, content("done"))
+"#;
+
+fn server() -> Endpoint {
+    Endpoint::new(Upstream::new(scripted(ASKS).route()))
+}
+
+/// A request of somebody who can be asked.
+fn request(server: &Endpoint, who: &str, method: &str, mut params: Value) -> Messages {
+    params["_meta"] = json!({
+        meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
+        meta::CLIENT_INFO: { "name": "test", "version": "1" },
+        meta::CLIENT_CAPABILITIES: { "elicitation": { "form": {} } },
+        meta::LOG_LEVEL: "debug",
+        "progressToken": 5,
+    });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let message = Bytes::from(message.to_string());
+    let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
+        panic!("no request: {message:?}");
+    };
+    let caller = Caller::new(CallerTransport::Unix).known_as(who);
+    let request = admit(&message, id, &method, params, caller, None).expect("it is a good request");
+    server.start(request)
+}
+
+fn call(server: &Endpoint, who: &str, tool: &str) -> Messages {
+    let params = json!({ "name": tool, "arguments": {} });
+    request(server, who, "tools/call", params)
+}
+
+/// Everything that comes of a request.
+async fn all(mut messages: Messages) -> Vec<Value> {
+    let mut all = Vec::new();
+    while let Some(message) = soon(messages.next()).await {
+        all.push(serde_json::from_slice(message.json()).expect("a message is JSON"));
+    }
+    all
+}
+
+fn is_asked(messages: &[Value]) -> bool {
+    let last = messages.last().expect("there is an answer");
+    last["result"]["resultType"] == "input_required"
+}
+
+#[tokio::test]
+async fn one_owner_is_asked_whatever_its_other_requests_were() {
+    let server = server();
+    all(call(&server, "ann", "any")).await;
+    let mut left = call(&server, "ann", "leave");
+    soon(left.next()).await;
+    drop(left);
+    let heard = all(call(&server, "ann", "ask")).await;
+    assert!(is_asked(&heard), "{heard:?}");
+    assert!(
+        heard
+            .iter()
+            .any(|message| message["params"]["data"] == "a secret")
+    );
+}
+
+#[tokio::test]
+async fn a_question_that_may_be_about_an_earlier_call_of_somebody_else_is_put_to_nobody() {
+    let complete = json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "" } });
+    for before in ["answered", "cancelled", "completed", "listed"] {
+        let server = server();
+        match before {
+            "answered" => drop(all(call(&server, "ann", "any")).await),
+            "cancelled" => {
+                let mut left = call(&server, "ann", "leave");
+                soon(left.next()).await;
+            }
+            "completed" => {
+                let messages = request(&server, "ann", "completion/complete", complete.clone());
+                drop(all(messages).await);
+            }
+            _ => drop(all(request(&server, "ann", "tools/list", json!({}))).await),
+        }
+        let heard = all(call(&server, "bob", "ask")).await;
+        let [answer] = &*heard else {
+            panic!("{before}: bob hears of more than his call: {heard:?}");
+        };
+        let words = answer["result"]["content"][0]["text"].as_str();
+        let words = words.expect("the server was told");
+        assert!(
+            words.contains("--per-client") && words.contains("isolate"),
+            "{before}: {words}"
+        );
+    }
+}
