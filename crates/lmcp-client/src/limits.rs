@@ -26,6 +26,10 @@ pub const RUBBISH_BYTES: usize = 16 << 20;
 /// What a short line of rubbish counts for, in bytes: reading it takes time, too.
 pub(crate) const SHORT_LINE: usize = 64;
 
+/// How deep the arrays and objects of one message of a server may stand in each other: most parsers read 128 levels, and what
+/// is passed on gets a few more. An answer that is deeper counts as an error, a question is refused, anything else is not heard.
+pub(crate) const DEPTH: usize = 120;
+
 /// Messages in one line of a server. A line with more is not heard.
 pub(crate) const BATCH: usize = 4096;
 

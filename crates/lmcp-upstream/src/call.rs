@@ -8,6 +8,7 @@ use lmcp_wire::{
     RpcError, error,
     input::InputRequest,
     logging::LoggingMessageParams,
+    members::Members,
     method::{notification, request},
     params::Params,
 };
@@ -23,7 +24,7 @@ use crate::{
     limits::{ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
-    state::Shared,
+    state::{Shared, question},
 };
 
 /// A call that the server has, or will have. Dropping it cancels.
@@ -331,20 +332,16 @@ fn hold(
     questions: Vec<(String, Question)>,
     request: &Request,
 ) -> Result<Outcome, RpcError> {
-    let asked: serde_json::Map<_, _> = questions
-        .iter()
-        .map(|(key, question)| {
-            let asked = json!({ "method": question.method, "params": question.params });
-            (key.clone(), asked)
-        })
-        .collect();
+    let mut asked = Members::default();
+    for (key, one) in &questions {
+        asked.set(key.clone(), &question(&one.method, &one.params));
+    }
     let shared = Arc::clone(&call.shared);
     let state = shared.held.hold(call, questions, request)?;
-    let result = json!({
-        "resultType": "input_required",
-        "inputRequests": asked,
-        "requestState": state,
-    });
+    let mut result = Members::default();
+    result.set("resultType", "input_required");
+    result.set("inputRequests", &asked);
+    result.set("requestState", &state);
     let result = to_raw_value(&result).map_err(|err| RpcError::internal(err.to_string()))?;
     Ok(result.into())
 }

@@ -16,7 +16,7 @@ use lmcp_core::{
     Tasks,
     client::{Answerer, Asked},
 };
-use lmcp_wire::{RpcError, input::InputRequest, method::notification};
+use lmcp_wire::{RpcError, input::InputRequest, members::Members, method::notification};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
@@ -407,6 +407,14 @@ pub(crate) struct Settled {
     pub(crate) lines: Vec<bytes::Bytes>,
     /// The server cannot be spoken with.
     pub(crate) is_over: bool,
+}
+
+/// A question as a member of an answer.
+pub(crate) fn question<'a>(method: &str, params: &RawValue) -> Members<'a> {
+    let mut question = Members::default();
+    question.set("method", method);
+    question.set("params", params);
+    question
 }
 
 /// Somebody who waits for a server.

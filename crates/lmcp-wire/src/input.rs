@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{Object, elicit::ElicitParams, method, sampling::CreateMessageParams};
 
@@ -26,12 +26,13 @@ pub enum InputRequest {
 impl InputRequest {
     /// Reads a question. `None`: it is none that is known here.
     pub fn read(method: &str, params: &RawValue) -> Option<Self> {
-        let known = matches!(
-            method,
-            method::input::ELICIT | method::input::SAMPLE | method::input::ROOTS
-        );
-        let whole = json!({ "method": method, "params": params });
-        known.then(|| serde_json::from_value(whole).ok()).flatten()
+        let params = params.get();
+        match method {
+            method::input::ELICIT => serde_json::from_str(params).ok().map(Self::Elicit),
+            method::input::SAMPLE => serde_json::from_str(params).ok().map(Self::Sample),
+            method::input::ROOTS => serde_json::from_str(params).ok().map(Self::Roots),
+            _ => None,
+        }
     }
 
     /// The method's name on the wire.

@@ -10,7 +10,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-pub use crate::batch::batch;
+pub use crate::{batch::batch, depth::is_deeper};
 use crate::{error::RpcError, params::Params};
 
 /// The id of a request: a string or an integer, never null.

@@ -20,6 +20,7 @@ mod batch;
 pub mod capability;
 pub mod completion;
 pub mod content;
+mod depth;
 pub mod discover;
 pub mod elicit;
 pub mod envelope;

@@ -13,7 +13,7 @@ use lmcp_wire::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::limits::{BATCH, QUESTIONS, SHORT_LINE};
+use crate::limits::{BATCH, DEPTH, QUESTIONS, SHORT_LINE};
 
 use super::{Conversation, Output, Stage};
 
@@ -34,8 +34,11 @@ impl Conversation {
             Ok(_) => 0,
             Err(_) => self.rubbish.saturating_add(message.len().max(SHORT_LINE)),
         };
+        let is_deep = jsonrpc::is_deeper(message, DEPTH);
         match parsed {
+            Ok(Incoming::Response { id, .. }) if is_deep => self.response(id, Err(too_deep())),
             Ok(Incoming::Response { id, outcome }) => self.response(id, outcome),
+            Ok(Incoming::Notification { .. }) if is_deep => {}
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),
             Ok(_) | Err(_) => {}
@@ -126,6 +129,10 @@ impl Conversation {
         if !matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS) {
             return self.refuse_or_pong(&id, method);
         }
+        if jsonrpc::is_deeper(message, DEPTH) {
+            let line = jsonrpc::error(Some(&id), &too_deep());
+            return self.out.push_back(Output::Send(line.into()));
+        }
         if self.questions.len() >= QUESTIONS {
             let error = RpcError::internal(format!("{QUESTIONS} questions wait already"));
             let line = jsonrpc::error(Some(&id), &error);
@@ -150,6 +157,12 @@ impl Conversation {
         };
         self.out.push_back(Output::Send(line.into()));
     }
+}
+
+fn too_deep() -> RpcError {
+    let words = format!("the server's message is nested deeper than {DEPTH} levels");
+    RpcError::internal(words)
+        .with_data(serde_json::json!({ "retriable": false, "fault": "server" }))
 }
 
 /// Parameters without the subscription they came by, which is the conversation's own.

@@ -112,8 +112,10 @@ impl Lines {
         }
         for _ in 0..READS {
             match self.input.next_frame() {
-                Some(Ok(line)) => {
+                Some(Ok(mut line)) => {
                     self.lineless = 0;
+                    // A carriage return between two tokens would end a line of an event stream.
+                    join_lines(&mut line);
                     let line = Bytes::from(line);
                     return Poll::Ready(Output::Line(line.slice_ref(line.trim_ascii())));
                 }
@@ -234,6 +236,15 @@ mod tests {
             tokio::task::yield_now().await;
             let has_ended = tasks.try_join_next().is_some();
             assert!(!has_ended, "other tasks had to wait for all of it");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_carriage_return_between_tokens_goes_no_further() {
+        let mut lines = Lines::new(&b"{\"a\":\r1}\r\n"[..], tokio::io::sink());
+        match lines.next().await {
+            Output::Line(line) => assert_eq!(line, r#"{"a": 1}"#),
+            _ => panic!("a line is told"),
         }
     }
 

@@ -109,6 +109,31 @@ async fn a_server_that_writes_nothing_but_rubbish_is_left() {
 }
 
 #[tokio::test]
+async fn messages_that_are_nested_too_deep_are_refused_and_harm_nobody() {
+    let target = scripted(
+        r#"
+    deep = '{"a":' * 130 + '1' + '}' * 130
+    if method == "initialize": hello(id)
+    if method == "tools/call" and message["params"]["name"] == "ask":
+        asking = id
+        print('{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}' % deep, flush=True)
+    elif method == "tools/call":
+        print('{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":%s}}' % (id, deep), flush=True)
+    if id == 7: ok(asking, content(message["error"]["message"]))
+"#,
+    );
+    let client = soon(builder(ProtocolVersion::V2025_06_18).connect(target))
+        .await
+        .unwrap();
+    assert!(text(&client, "ask", json!({})).await.contains("nested"));
+    let error = soon(client.call_tool("answer", json!({})))
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("nested"), "{error}");
+    assert!(text(&client, "ask", json!({})).await.contains("nested"));
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_given_up_where_a_time_is_set() {
     let target = scripted(
         r#"

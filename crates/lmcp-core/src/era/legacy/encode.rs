@@ -195,6 +195,21 @@ mod tests {
     }
 
     #[test]
+    fn a_structured_result_that_is_no_value_of_ours_is_shown_as_it_came() {
+        let theirs = r#"{"content":[{"type":"text","text":"a","_meta":{"b":1e999}}],"structuredContent":[1e999]}"#;
+        let payload = Payload::Raw(serde_json::from_str(theirs).unwrap());
+        let id = RequestId::Number(1);
+        let version = ProtocolVersion::V2025_11_25;
+        let json = result(version, &id, request::TOOLS_CALL, Outcome::new(payload)).unwrap();
+        let json = std::str::from_utf8(&json).unwrap();
+        assert!(
+            json.contains(r#"{"type":"text","text":"a","_meta":{"b":1e999}}"#),
+            "{json}"
+        );
+        assert!(json.contains(r#""text":"[1e999]""#), "{json}");
+    }
+
+    #[test]
     fn results_of_ours_and_of_others_look_alike() {
         for structured in [json!({ "a": 1 }), json!([1]), json!("one"), Value::Null] {
             let value = json!({

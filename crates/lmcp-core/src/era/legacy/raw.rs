@@ -119,11 +119,19 @@ fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
         return;
     }
     // It must not be lost.
-    let value: Value = read(result.take("structuredContent").as_deref());
-    let words = value.to_string();
-    let mut blocks: Vec<Value> = read(result.get("content"));
-    if !blocks.iter().any(|block| block["text"] == *words) {
-        blocks.push(json!({ "type": "text", "text": words }));
+    let Some(value) = result.take("structuredContent") else {
+        return;
+    };
+    // What cannot be read as a value, a number of 400 digits say, is shown as it came.
+    let read_value = serde_json::from_str::<Value>(value.get());
+    let words = read_value.map_or_else(|_| value.get().to_owned(), |value| value.to_string());
+    let mut blocks: Vec<Box<RawValue>> = read(result.get("content"));
+    let says = |block: &RawValue| {
+        let block = Members::read(block.get()).ok();
+        block.and_then(|block| text(&block, "text")) == Some(words.clone())
+    };
+    if !blocks.iter().any(|block| says(block)) {
+        blocks.extend(to_raw_value(&json!({ "type": "text", "text": words })));
         result.set("content", &blocks);
     }
 }
