@@ -36,6 +36,15 @@ pub(crate) const BATCH: usize = 4096;
 /// Questions of a server that wait for an answer. The next one is answered with an error.
 pub(crate) const QUESTIONS: usize = 64;
 
+/// Longest question of a server, in bytes. A longer one is answered with an error.
+pub(crate) const QUESTION_BYTES: usize = 1 << 20;
+
+/// All questions of a server that wait for an answer, in bytes. The next one is answered with an error.
+pub(crate) const QUESTIONS_BYTES: usize = 4 << 20;
+
+/// Longest notification of a server, in bytes: progress, log messages, changes. A longer one is not heard.
+pub(crate) const NOTICE_BYTES: usize = 256 << 10;
+
 /// How long a server may be silent about `server/discover`. Then it is sent a handshake as well, as older servers want one.
 pub const PROBE_WAIT: Duration = Duration::from_secs(5);
 

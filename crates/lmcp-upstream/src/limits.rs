@@ -14,6 +14,13 @@ pub(crate) const HELD_WAIT: Duration = Duration::from_secs(600);
 /// Progress and log messages that wait for one caller. Past it, the oldest is dropped.
 pub(crate) const NOTICES: usize = 64;
 
+/// The same in bytes.
+pub(crate) const NOTICES_BYTES: usize = 1 << 20;
+
+/// The same for all callers of one server, in bytes. Past it, the oldest of the caller is dropped, and what still finds no
+/// room is not passed on.
+pub(crate) const ALL_NOTICES_BYTES: usize = 16 << 20;
+
 /// How often a server may ask before it answers one request. Then the request fails.
 pub(crate) const ROUNDS: usize = 32;
 

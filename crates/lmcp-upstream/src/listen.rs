@@ -189,7 +189,7 @@ impl Shared {
     }
 
     fn add(self: &Arc<Self>, wishes: Wishes, session: Option<Weak<SessionState>>) -> Listening {
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::new(Slot::new(self.room.clone()));
         let number = self.change(|listeners| {
             listeners.last += 1;
             listeners.all.push(Listener {

@@ -3,14 +3,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use lmcp_wire::{RpcError, progress::ProgressParams};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use crate::limits::NOTICES;
+use crate::limits::{ALL_NOTICES_BYTES, NOTICES, NOTICES_BYTES};
 
 /// One thing for a caller.
 #[derive(Debug)]
@@ -29,16 +32,48 @@ pub(crate) struct Question {
     pub(crate) params: Box<RawValue>,
 }
 
-#[derive(Debug, Default)]
+/// What waits for all callers of one server, in bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room(Arc<AtomicUsize>);
+
+/// A part of it, which is given back when it is dropped.
+#[derive(Debug)]
+struct Taken(Room, usize);
+
+impl Room {
+    /// `None`: there is not enough.
+    fn take(&self, bytes: usize) -> Option<Taken> {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let taken = Taken(self.clone(), bytes);
+        (before + bytes <= ALL_NOTICES_BYTES).then_some(taken)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct Slot {
     waiting: Mutex<Waiting>,
+    room: Room,
     changed: Notify,
+}
+
+/// A message that is not the answer.
+#[derive(Debug)]
+struct Waits {
+    method: Box<str>,
+    params: Box<RawValue>,
+    taken: Taken,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    progress: Option<ProgressParams>,
-    notices: VecDeque<(Box<str>, Box<RawValue>)>,
+    progress: Option<(ProgressParams, Taken)>,
+    notices: VecDeque<Waits>,
     questions: VecDeque<Question>,
     /// Questions that were handed out, and are taken back.
     taken_back: Vec<u64>,
@@ -46,16 +81,44 @@ struct Waiting {
 }
 
 impl Slot {
+    pub(crate) fn new(room: Room) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            room,
+            changed: Notify::new(),
+        }
+    }
+
     pub(crate) fn progress(&self, params: ProgressParams) {
-        self.put(|waiting| waiting.progress = Some(params));
+        self.put(|waiting| {
+            waiting.progress = None;
+            let bytes = params.message.as_ref().map_or(0, |message| message.len());
+            let taken = self.room.take(size_of::<ProgressParams>() + bytes);
+            waiting.progress = taken.map(|taken| (params, taken));
+        });
     }
 
     pub(crate) fn notice(&self, method: Box<str>, params: Box<RawValue>) {
+        let bytes = method.len() + params.get().len();
         self.put(|waiting| {
-            if waiting.notices.len() >= NOTICES {
-                waiting.notices.pop_front();
+            while waiting.notices.len() >= NOTICES || waiting.notice_bytes() + bytes > NOTICES_BYTES
+            {
+                if waiting.notices.pop_front().is_none() {
+                    return;
+                }
             }
-            waiting.notices.push_back((method, params));
+            loop {
+                if let Some(taken) = self.room.take(bytes) {
+                    return waiting.notices.push_back(Waits {
+                        method,
+                        params,
+                        taken,
+                    });
+                }
+                if waiting.notices.pop_front().is_none() {
+                    return;
+                }
+            }
         });
     }
 
@@ -116,11 +179,11 @@ impl Slot {
 
     fn take(&self) -> Option<Said> {
         let mut waiting = self.lock();
-        if let Some(params) = waiting.progress.take() {
+        if let Some((params, _)) = waiting.progress.take() {
             return Some(Said::Progress(params));
         }
-        if let Some((method, params)) = waiting.notices.pop_front() {
-            return Some(Said::Notice(method, params));
+        if let Some(notice) = waiting.notices.pop_front() {
+            return Some(Said::Notice(notice.method, notice.params));
         }
         // A call that has ended has no questions.
         if waiting.done.is_none()
@@ -138,5 +201,51 @@ impl Slot {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn notice_bytes(&self) -> usize {
+        self.notices.iter().map(|notice| notice.taken.1).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(slot: &Slot, bytes: usize) {
+        let text = format!("\"{}\"", "x".repeat(bytes));
+        let params = RawValue::from_string(text).expect("a string is JSON");
+        slot.notice("notifications/message".into(), params);
+    }
+
+    fn waiting(slot: &Slot) -> usize {
+        slot.lock().notice_bytes()
+    }
+
+    #[test]
+    fn what_waits_for_a_caller_is_bounded_in_bytes_and_the_newest_stays() {
+        let slot = Slot::new(Room::default());
+        (1..=20).for_each(|part| told(&slot, part * 10_000));
+        assert!(waiting(&slot) <= NOTICES_BYTES, "{}", waiting(&slot));
+        let newest = slot.lock().notices.back().map(|one| one.params.get().len());
+        assert_eq!(newest, Some(200_002));
+    }
+
+    #[test]
+    fn what_waits_for_all_callers_is_bounded_and_room_is_given_back() {
+        let room = Room::default();
+        let slots: Vec<_> = (0..40).map(|_| Slot::new(room.clone())).collect();
+        for slot in slots.iter().cycle().take(400) {
+            told(slot, 200_000);
+        }
+        let all: usize = slots.iter().map(waiting).sum();
+        assert!(
+            all <= ALL_NOTICES_BYTES && all > ALL_NOTICES_BYTES / 2,
+            "{all}"
+        );
+        drop(slots);
+        assert_eq!(room.0.load(Ordering::Relaxed), 0);
     }
 }

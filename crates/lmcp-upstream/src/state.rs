@@ -32,7 +32,7 @@ use crate::{
     limits::{CALLS, GRANT_WAIT},
     listen::Listeners,
     mirrored::Mirrored,
-    slot::{Question, Slot},
+    slot::{Question, Room, Slot},
 };
 
 /// Everything that callers and the task share.
@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     /// `None`: nobody wants headers to be checked.
     pub(crate) mirrored: Option<Mirrored>,
     state: Mutex<State>,
+    /// What waits for all callers.
+    pub(crate) room: Room,
     /// Something is to be sent.
     pub(crate) woken: Notify,
     pub(crate) status: watch::Sender<Status>,
@@ -116,6 +118,7 @@ impl Shared {
             held: HeldCalls::default(),
             mirrored: checks_headers.then(Mirrored::default),
             state: Mutex::new(state),
+            room: Room::default(),
             woken: Notify::new(),
             status: watch::Sender::new(Status::default()),
             wanting: AtomicUsize::new(0),
@@ -146,7 +149,7 @@ impl Shared {
         if let Some(client) = &client {
             state.callers.called(client);
         }
-        let slot = Arc::<Slot>::default();
+        let slot = Arc::new(Slot::new(self.room.clone()));
         let taker = Taker {
             slot: Arc::clone(&slot),
             is_askable,

@@ -13,9 +13,11 @@ use lmcp_wire::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::limits::{BATCH, DEPTH, QUESTIONS, SHORT_LINE};
+use crate::limits::{
+    BATCH, DEPTH, NOTICE_BYTES, QUESTION_BYTES, QUESTIONS, QUESTIONS_BYTES, SHORT_LINE,
+};
 
-use super::{Conversation, Output, Stage};
+use super::{Conversation, Output, Question, Stage};
 
 impl Conversation {
     /// The server said this.
@@ -38,7 +40,7 @@ impl Conversation {
         match parsed {
             Ok(Incoming::Response { id, .. }) if is_deep => self.response(id, Err(too_deep())),
             Ok(Incoming::Response { id, outcome }) => self.response(id, outcome),
-            Ok(Incoming::Notification { .. }) if is_deep => {}
+            Ok(Incoming::Notification { .. }) if is_deep || message.len() > NOTICE_BYTES => {}
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),
             Ok(_) | Err(_) => {}
@@ -110,7 +112,7 @@ impl Conversation {
 
     fn taken_back(&mut self, id: &RequestId) {
         let mut questions = self.questions.iter();
-        let question = questions.find(|(_, theirs)| *theirs == id);
+        let question = questions.find(|(_, theirs)| theirs.id == *id);
         if let Some(question) = question.map(|(question, _)| *question) {
             self.questions.remove(&question);
             self.out.push_back(Output::TakenBack(question));
@@ -129,22 +131,36 @@ impl Conversation {
         if !matches!(method, input::ELICIT | input::SAMPLE | input::ROOTS) {
             return self.refuse_or_pong(&id, method);
         }
-        if jsonrpc::is_deeper(message, DEPTH) {
-            let line = jsonrpc::error(Some(&id), &too_deep());
-            return self.out.push_back(Output::Send(line.into()));
-        }
-        if self.questions.len() >= QUESTIONS {
-            let error = RpcError::internal(format!("{QUESTIONS} questions wait already"));
+        if let Some(error) = self.refusal(message) {
             let line = jsonrpc::error(Some(&id), &error);
             return self.out.push_back(Output::Send(line.into()));
         }
         let text = std::str::from_utf8(message).unwrap_or_default();
         let params = jsonrpc::params::<&RawValue>(text).map(ToOwned::to_owned);
         self.next_question += 1;
-        self.questions.insert(self.next_question, id);
+        let bytes = message.len();
+        self.questions
+            .insert(self.next_question, Question { id, bytes });
         let params = params.unwrap_or_else(|_| RawValue::NULL.to_owned());
         self.out
             .push_back(Output::Asked(self.next_question, method.into(), params));
+    }
+
+    /// Why a question cannot be put to anybody.
+    fn refusal(&self, message: &[u8]) -> Option<RpcError> {
+        let waiting: usize = self.questions.values().map(|one| one.bytes).sum();
+        let words = if jsonrpc::is_deeper(message, DEPTH) {
+            return Some(too_deep());
+        } else if message.len() > QUESTION_BYTES {
+            format!("a question may have {QUESTION_BYTES} bytes")
+        } else if self.questions.len() >= QUESTIONS {
+            format!("{QUESTIONS} questions wait already")
+        } else if waiting + message.len() > QUESTIONS_BYTES {
+            format!("{waiting} bytes of questions wait already")
+        } else {
+            return None;
+        };
+        Some(RpcError::internal(words))
     }
 
     fn refuse_or_pong(&mut self, id: &RequestId, method: &str) {

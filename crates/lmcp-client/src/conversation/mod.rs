@@ -145,6 +145,14 @@ struct Pending {
     losses: u32,
 }
 
+/// A question of the server that has no answer.
+#[derive(Debug)]
+struct Question {
+    id: RequestId,
+    /// How long it is.
+    bytes: usize,
+}
+
 /// A conversation.
 #[derive(Debug)]
 pub struct Conversation {
@@ -164,7 +172,7 @@ pub struct Conversation {
     /// What the server was told of the wishes, and has not confirmed.
     unconfirmed: BTreeSet<i64>,
     /// Questions of the server by our number.
-    questions: HashMap<u64, RequestId>,
+    questions: HashMap<u64, Question>,
     next_question: u64,
     /// What the server wrote since its last message, in bytes.
     rubbish: usize,
@@ -236,7 +244,7 @@ impl Conversation {
 
     /// The answer to a question of the server.
     pub fn answer(&mut self, question: u64, answer: Result<&RawValue, &RpcError>) {
-        let Some(id) = self.questions.remove(&question) else {
+        let Some(Question { id, .. }) = self.questions.remove(&question) else {
             return;
         };
         let line = match answer {

@@ -317,3 +317,36 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
     client.says(json!({ "id": watch["id"], "result": {} }));
     client.granted();
 }
+
+#[test]
+fn long_questions_are_refused_and_long_notifications_are_not_heard() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let ask = |id: usize, bytes: usize| {
+        let params = json!({ "message": "m".repeat(bytes), "requestedSchema": {} });
+        json!({ "id": id, "method": "elicitation/create", "params": params })
+    };
+    client.says(ask(1, 2_000_000));
+    assert_eq!(client.sent()["error"]["code"], error::INTERNAL_ERROR);
+    for id in 2..6 {
+        client.says(ask(id, 1_000_000));
+        let output = client.conversation.output();
+        assert!(matches!(output, Some(Output::Asked(..))), "{output:?}");
+    }
+    client.says(ask(6, 1_000_000));
+    assert!(
+        client.sent()["error"]["message"]
+            .to_string()
+            .contains("wait")
+    );
+    let refused = lmcp_wire::RpcError::internal("no");
+    client.conversation.answer(1, Err(&refused));
+    assert_eq!(client.sent()["id"], 2);
+    client.says(ask(7, 1_000_000));
+    assert!(matches!(
+        client.conversation.output(),
+        Some(Output::Asked(..))
+    ));
+    let long = json!({ "level": "error", "data": "m".repeat(300_000) });
+    client.says(json!({ "method": "notifications/message", "params": long }));
+    client.silent();
+}
