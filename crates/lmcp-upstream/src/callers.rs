@@ -15,16 +15,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// `None`: this process lists something for itself, as a hub does.
+    /// `None`: this process asks for itself, as a hub does to know what a server offers and when that changes.
     pub(crate) fn of(request: &Request) -> Option<Self> {
-        let lists = matches!(
+        let is_housekeeping = matches!(
             request.method(),
-            request::TOOLS_LIST
+            request::LISTEN
+                | request::TOOLS_LIST
                 | request::PROMPTS_LIST
                 | request::RESOURCES_LIST
                 | request::RESOURCE_TEMPLATES_LIST
         );
-        let is_own = lists && request.caller().transport() == CallerTransport::Memory;
+        let is_own = is_housekeeping && request.caller().transport() == CallerTransport::Memory;
         (!is_own).then(|| Self {
             owner: request.caller().owner().into(),
             conversation: request.conversation().into(),
@@ -45,8 +46,8 @@ impl Callers {
         self.called.note(&client.owner);
     }
 
-    pub(crate) fn subscribed(&mut self, owner: &str) {
-        self.subscribed.note(owner);
+    pub(crate) fn subscribed(&mut self, client: &Client) {
+        self.subscribed.note(&client.owner);
     }
 
     /// A new server has heard of nobody but the clients whose calls wait for it.

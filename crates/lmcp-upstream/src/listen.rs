@@ -13,6 +13,7 @@ use lmcp_wire::{
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    callers::Client,
     limits::WATCHED,
     slot::{Said, Slot},
     state::Shared,
@@ -143,8 +144,10 @@ impl Shared {
             None => Some(self.peer().await?),
         };
         let wishes = wishes(&params.notifications);
-        if !wishes.watched.is_empty() || !wishes.tasks.is_empty() {
-            self.lock().callers.subscribed(&request.caller().owner());
+        if let Some(client) = Client::of(&request)
+            && !(wishes.watched.is_empty() && wishes.tasks.is_empty())
+        {
+            self.lock().callers.subscribed(&client);
         }
         let listening = self.add(wishes, session);
         if let Some(peer) = peer {
@@ -173,7 +176,9 @@ impl Shared {
             return Err(RpcError::method_not_found(request.method()));
         };
         self.peer().await?;
-        self.lock().callers.subscribed(&request.caller().owner());
+        if let Some(client) = Client::of(request) {
+            self.lock().callers.subscribed(&client);
+        }
         let live = Arc::downgrade(&session.live()?);
         let is_begun = request.method() == request::SUBSCRIBE;
         self.change(|listeners| {
