@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     catalog::{Listing, text},
-    limits::{LIST_ITEMS, LIST_PAGES},
+    limits::{LIST_BYTES, LIST_ITEMS, LIST_PAGES},
 };
 
 /// A request of the hub's own.
@@ -111,19 +111,28 @@ async fn list(
     member: &str,
 ) -> Result<Vec<Box<RawValue>>, RpcError> {
     let (mut all, mut params) = (Vec::new(), json!({}));
+    let mut room = LIST_BYTES;
     for _ in 0..LIST_PAGES {
         let page = ask(server, method, params).await?;
         let unfit = |_| RpcError::internal(format!("the answer to `{method}` is no list"));
         let members = Members::read(page.get()).map_err(unfit)?;
         let items = members.get(member).map_or("[]", RawValue::get);
         let items: Vec<Box<RawValue>> = serde_json::from_str(items).map_err(unfit)?;
-        all.extend(items);
+        for item in items {
+            let Some(less) = room.checked_sub(item.get().len()) else {
+                return Ok(all);
+            };
+            room = less;
+            all.push(item);
+            if all.len() == LIST_ITEMS {
+                return Ok(all);
+            }
+        }
         let next = text(members.get("nextCursor"));
-        let Some(cursor) = next.filter(|_| all.len() < LIST_ITEMS) else {
+        let Some(cursor) = next else {
             break;
         };
         params = json!({ "cursor": cursor });
     }
-    all.truncate(LIST_ITEMS);
     Ok(all)
 }

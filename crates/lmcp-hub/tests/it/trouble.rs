@@ -32,6 +32,8 @@ enum Fault {
     HangsInCalls,
     /// Its lists are none.
     Lies,
+    /// Its list has pages of a megabyte without end.
+    Endless,
 }
 
 impl Service for Faulty {
@@ -44,12 +46,19 @@ impl Service for Faulty {
                 let text = r#"{"tools":{"not":"a list"}}"#.to_owned();
                 Replies::done(serde_json::value::RawValue::from_string(text).expect("it is JSON"))
             }
+            Fault::Endless if request.method() == "tools/list" => {
+                let page = self.calls.fetch_add(1, Ordering::Relaxed);
+                let name = format!("t{page}");
+                let tool = json!({ "name": name, "description": "d".repeat(1 << 20), "inputSchema": { "type": "object" } });
+                let page = json!({ "tools": [tool], "nextCursor": "more" });
+                Replies::done(serde_json::value::to_raw_value(&page).expect("it is JSON"))
+            }
             Fault::Dead => {
                 self.calls.fetch_add(1, Ordering::Relaxed);
                 let data = json!({ "retriable": true, "fault": "transport" });
                 Replies::error(RpcError::internal("it ended with exit status 3").with_data(data))
             }
-            Fault::HangsInCalls | Fault::Lies => self.inner.call(request),
+            Fault::HangsInCalls | Fault::Lies | Fault::Endless => self.inner.call(request),
         }
     }
 }
@@ -62,6 +71,18 @@ fn faulty(fault: Fault) -> (Faulty, Arc<AtomicUsize>) {
         calls: Arc::clone(&calls),
     };
     (service, calls)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_end_is_read_up_to_a_number_of_bytes() {
+    let (hub, client) = hub(&[("good", notes())]);
+    let (endless, pages) = faulty(Fault::Endless);
+    hub.mount("endless", endless);
+    let tools = client.list_tools().await.unwrap();
+    let pages = pages.load(Ordering::Relaxed);
+    assert!(pages <= 8, "{pages} pages of 1 MiB were read");
+    let has = |start: &str| tools.iter().any(|tool| tool.name.starts_with(start));
+    assert!(has("endless__t0") && has("good__"));
 }
 
 #[tokio::test(start_paused = true)]
