@@ -53,11 +53,14 @@ impl Endpoint {
         let target = PathAndQuery::try_from(&*url.target())
             .map_err(|err| refuse(&format!("cannot be asked for: {err}")))?;
         let headers = headers_of(&settings, &url)?;
-        let has_secret = SECRET.iter().any(|name| headers.contains_key(name));
+        // Nobody can tell by its name whether a header is secret: `X-Api-Key` is, and is one of many.
+        let has_secret = settings.bearer.is_some() || !settings.headers.is_empty();
         let stays_here = url.host().is_loopback() && !settings.outbound.proxies.apply_to(&url);
         let is_safe = url.scheme() == Scheme::Https || stays_here;
         if has_secret && !is_safe && !settings.plain_secrets {
-            return Err(refuse("would get the token unprotected; use `https`"));
+            return Err(refuse(
+                "would get the token or the headers unprotected; use `https`",
+            ));
         }
         let is_plain = url.scheme() == Scheme::Http;
         let audience = if has_secret && is_plain && !settings.plain_secrets {
@@ -186,7 +189,10 @@ impl Server {
 
     /// Somebody else is where our server should be. A server that was there before may come back.
     fn turned_away(&self, why: &str) -> Error {
-        let words = format!("`{}` does not get the token: {why}", self.name);
+        let words = format!(
+            "`{}` does not get the token or the headers: {why}",
+            self.name
+        );
         if self.is_proven() {
             Error::Unreachable(words)
         } else {
@@ -253,13 +259,6 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// Headers that hold secrets.
-const SECRET: [HeaderName; 3] = [
-    header::AUTHORIZATION,
-    header::COOKIE,
-    header::PROXY_AUTHORIZATION,
-];
-
 const USER_AGENT: &str = concat!("lmcp/", env!("CARGO_PKG_VERSION"));
 
 #[cfg(test)]
@@ -319,17 +318,34 @@ mod tests {
         ] {
             assert_eq!(refused(token, url).is_none(), fits, "{url}");
         }
-        let cookie = |settings: &mut Settings| {
-            settings
-                .headers
-                .insert(header::COOKIE, HeaderValue::from_static("a=b"));
-        };
-        assert!(refused(cookie, "http://box.example/mcp").is_some());
+        for name in ["cookie", "x-api-key"] {
+            let given = |settings: &mut Settings| {
+                let value = HeaderValue::from_static("a=b");
+                settings.headers.insert(name, value);
+            };
+            assert!(refused(given, "http://box.example/mcp").is_some(), "{name}");
+        }
         let told = |settings: &mut Settings| {
             token(settings);
             settings.plain_secrets = true;
         };
         assert_eq!(refused(told, "http://box.example/mcp"), None);
+    }
+
+    #[test]
+    fn any_header_that_was_set_is_kept_from_other_users_on_this_machine() {
+        let audience = |name: Option<&'static str>| {
+            let mut settings = Settings::new("http://127.0.0.1:1/mcp");
+            if let Some(name) = name {
+                let value = HeaderValue::from_static("s3cret");
+                settings.headers.insert(name, value);
+            }
+            Endpoint::new(settings).unwrap().0.audience
+        };
+        assert_eq!(audience(None), Audience::Anybody);
+        for name in ["authorization", "cookie", "x-api-key", "anything"] {
+            assert_eq!(audience(Some(name)), Audience::OwnServer, "{name}");
+        }
     }
 
     #[test]

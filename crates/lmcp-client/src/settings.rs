@@ -12,7 +12,7 @@ pub struct Settings {
     pub url: String,
     /// Sent as `Authorization: Bearer …` with every request.
     pub bearer: Option<Secret>,
-    /// Sent with every request. Not those that the protocol uses itself.
+    /// Sent with every request. Not those that the protocol uses itself. Each counts as a secret.
     pub headers: HeaderMap,
     /// Sends secrets over plain `http` to other machines, where everybody on the way can read them, and to servers of other
     /// users on this one.

@@ -24,13 +24,14 @@ use crate::{
     limits::{GRACE, LAST_WORDS, STDERR_LINE_BYTES, STDERR_LINES},
 };
 
-/// Variables with secrets of ours, and one about this very process. They are nobody else's business.
-const OWN_SECRETS: [&str; 5] = [
+/// Variables with secrets of ours or where they are, and one about this very process. They are nobody else's business.
+const OWN_SECRETS: [&str; 6] = [
     "LMCP_ALLOCATOR",
     "LMCP_BRAVE_KEY",
     "LMCP_IDENTITY_FD",
     "LMCP_TAVILY_KEY",
     "LMCP_TOKEN",
+    "LMCP_TOKEN_FILE",
 ];
 
 /// A program and what it is started with. It gets the environment of this one, but for secrets of ours.
