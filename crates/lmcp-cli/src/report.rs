@@ -56,6 +56,13 @@ impl Failure {
         !self.words.is_empty() && self.code != MISUSED
     }
 
+    /// The same in other words, which are made from each text that is shown.
+    pub(crate) fn reworded(mut self, words: impl Fn(&str) -> String) -> Self {
+        self.words = words(&self.words);
+        self.hint = self.hint.map(|hint| words(&hint).into());
+        self
+    }
+
     /// Ends with its code, and says nothing.
     pub(crate) fn silent(mut self) -> Self {
         self.words.clear();

@@ -212,9 +212,9 @@ fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_answer(err: Error) -> Failure {
     if err.fault() == Fault::Transport {
-        return Failure::of(visible(&err.message)).code(UNREACHABLE);
+        return Failure::of(err.message.clone()).code(UNREACHABLE);
     }
-    let failure = Failure::of(visible(&lmcp::error::chain(&err))).code(FAILED);
+    let failure = Failure::of(lmcp::error::chain(&err)).code(FAILED);
     match err.is_retriable() {
         true => failure.hint("the server says that trying again may help"),
         false => failure,

@@ -1,6 +1,7 @@
 //! Results on stdout: one JSON document for programs, or what people read.
 
 use std::{
+    borrow::Cow,
     fs::OpenOptions,
     io::{self, IsTerminal as _, Write as _, stdout},
     os::unix::fs::OpenOptionsExt as _,
@@ -29,6 +30,7 @@ impl Output {
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value);
         let text = text.map_err(|err| Failure::new("cannot write the result", err))?;
+        let text = escaped(&text);
         print(format!("{text}\n").as_bytes())
     }
 
@@ -131,7 +133,9 @@ impl Output {
 }
 
 /// How a command failed. Programs are told on stdout, where they look; people on stderr.
+/// Names and messages of the server may be among the words, so nothing in them drives the terminal.
 pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, Failure> {
+    let failure = failure.reworded(visible);
     if output == Output::Json && failure.is_answer() {
         output.json(&json!({ "error": failure.to_string() }))?;
     }
@@ -140,13 +144,33 @@ pub(super) fn failure(mut output: Output, failure: Failure) -> Result<ExitCode, 
 
 /// Text without what would move a cursor, change a colour or name a window.
 pub(crate) fn visible(text: &str) -> String {
-    let shown = |char: char| match char {
+    let text = text.replace("\r\n", "\n");
+    text.chars().map(visible_char).collect()
+}
+
+fn visible_char(char: char) -> char {
+    match char {
         '\n' | '\t' => char,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         _ if char.is_control() => '\u{fffd}',
         _ => char,
-    };
-    text.replace("\r\n", "\n").chars().map(shown).collect()
+    }
+}
+
+/// JSON that says the same in characters which every terminal takes for text. All others stand in strings.
+fn escaped(json: &str) -> Cow<'_, str> {
+    let is_hidden = |char: char| char != '\n' && visible_char(char) != char;
+    if !json.contains(is_hidden) {
+        return json.into();
+    }
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        match is_hidden(char) {
+            true => text.extend([format!("\\u{:04x}", u32::from(char))]),
+            false => text.push(char),
+        }
+    }
+    text.into()
 }
 
 fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
@@ -162,6 +186,7 @@ fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
     let kind: String = kind
         .chars()
         .take_while(char::is_ascii_alphanumeric)
+        .take(LONGEST_ENDING)
         .collect();
     let kind = if kind.is_empty() { "bin" } else { &kind };
     let folder = std::env::temp_dir();
@@ -183,6 +208,9 @@ fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
     Err(failed(io::ErrorKind::AlreadyExists.into()))
 }
 
+/// Characters of a type that a file name ends with. File names have an end, and types of servers need not.
+const LONGEST_ENDING: usize = 16;
+
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -195,6 +223,19 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_says_in_escapes_what_would_drive_the_terminal() {
+        let json = "{\n  \"a\": \"\u{9b}2J\u{7f}\u{202e}ü\"\n}";
+        assert_eq!(escaped(json), "{\n  \"a\": \"\\u009b2J\\u007f\\u202eü\"\n}");
+    }
+
+    #[test]
+    fn a_type_of_any_length_becomes_the_end_of_a_file_name() {
+        let path = save("YQ==", &format!("image/{}", "x".repeat(300))).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"a");
+        std::fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn what_a_server_says_cannot_drive_the_terminal() {

@@ -163,10 +163,11 @@ fn without_a_server_it_is_the_users_own() {
 
 #[test]
 fn a_program_that_is_started_gets_no_token_of_ours() {
-    let script = "echo \"[$LMCP_TOKEN$LMCP_BRAVE_KEY]\" >&2; exit 9";
+    let script = "echo \"[$LMCP_TOKEN$LMCP_TOKEN_FILE$LMCP_BRAVE_KEY]\" >&2; exit 9";
     let mut command = lmcp(&["ping", "--", "sh", "-c", script]);
     command
         .env("LMCP_TOKEN", "hush")
+        .env("LMCP_TOKEN_FILE", "/hush")
         .env("LMCP_BRAVE_KEY", "hush");
     let (_, text, _) = run(&mut command);
     let error = json_of(&text)["error"].to_string();
@@ -287,4 +288,30 @@ fn resources_and_prompts_are_listed_and_read() {
         (code, &json_of(&text)["server"]["name"]),
         (Some(0), &json!("lmcp"))
     );
+}
+
+/// A server whose names drive terminals.
+const ESCAPES: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}}
+    if message["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"a\x1b]0;b\x07": {"type": "string"}}, "required": ["c\x1b[2J"]}
+        result = {"tools": [{"name": "x", "inputSchema": schema}, {"name": "n\x1b[31m", "inputSchema": {"type": "object"}}]}
+    if message["method"] in ("initialize", "tools/list"):
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    elif "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "?"}}), flush=True)
+"#;
+
+#[test]
+fn names_of_a_server_do_not_drive_the_terminal_in_errors_and_hints() {
+    for tool in ["none", "x"] {
+        let (code, _, words) = run(&mut lmcp(&["call", tool, "--", "python3", "-c", ESCAPES]));
+        assert_eq!(code, Some(2), "{words:?}");
+        assert!(words.contains("hint: "), "{words:?}");
+        let drives = |char: char| char.is_control() && char != '\n';
+        assert!(!words.contains(drives), "{words:?}");
+    }
 }
