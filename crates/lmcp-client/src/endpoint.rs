@@ -15,7 +15,8 @@ use lmcp_outbound::{Connection, Outbound, Scheme, Url};
 use tokio::time::Instant;
 
 use crate::{
-    audience::Audience, error::Error, link::Link, mirror::Mirrors, pair::Pair, settings::Settings,
+    audience::Audience, begun::Begun, error::Error, link::Link, mirror::Mirrors, pair::Pair,
+    settings::Settings,
 };
 
 /// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
@@ -34,6 +35,7 @@ pub(crate) struct Server {
     connect_wait: Duration,
     pub(crate) requests: usize,
     pub(crate) message_bytes: usize,
+    pub(crate) begun: Begun,
     mirrors: Mutex<Mirrors>,
     /// It has spoken MCP to us: what does not look like it is a failure, and not its nature.
     is_proven: AtomicBool,
@@ -78,6 +80,7 @@ impl Endpoint {
             connect_wait: settings.connect_wait,
             requests: settings.requests.max(1),
             message_bytes: settings.message_bytes,
+            begun: Begun::default(),
             mirrors: Mutex::default(),
             is_proven: AtomicBool::new(false),
             is_paired: AtomicBool::new(false),

@@ -99,8 +99,13 @@ impl Events {
         self.endpoint.as_deref()
     }
 
+    /// What is held of the event that has not ended, in bytes.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
     fn add(&mut self, part: &[u8]) -> Result<(), TooLong> {
-        if self.line.len() + self.data.len() + part.len() > self.limit + FIELD_NAME {
+        if self.unfinished() + part.len() > self.limit + FIELD_NAME {
             return Err(TooLong);
         }
         self.line.extend_from_slice(part);

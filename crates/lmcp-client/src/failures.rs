@@ -30,6 +30,14 @@ pub(crate) fn too_long(most: usize) -> RpcError {
         .with_data(json!({ "limit": "message_bytes", "value": most, "retriable": false }))
 }
 
+/// The server has begun too many long answers.
+pub(crate) fn crowded(method: &str) -> RpcError {
+    let words = format!(
+        "the server has begun other answers, and not ended them: there is no room for that to `{method}`, which can be tried again"
+    );
+    RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}
+
 /// Too much waits.
 pub(crate) fn no_room(method: &str, most: usize) -> RpcError {
     let words = format!(

@@ -38,6 +38,7 @@
 
 mod answer;
 mod audience;
+mod begun;
 pub mod conversation;
 mod doing;
 mod endpoint;

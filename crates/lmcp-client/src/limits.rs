@@ -70,6 +70,10 @@ pub(crate) const EVENT_ID_BYTES: usize = 4 << 10;
 /// How long a server may take over a message that wants no answer. Then the next one is sent all the same.
 pub(crate) const TURN: Duration = Duration::from_secs(5);
 
+/// Answers of the greatest length that are read over HTTP at once. What was read of all answers that a server has begun is at
+/// most as much: 64 MiB, unless a program changed the longest message. Past it, the answer that needs more fails with `retriable`.
+pub(crate) const BEGUN_ANSWERS: usize = 4;
+
 /// How long the end of an HTTP answer may take after its message was read. Then the connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 

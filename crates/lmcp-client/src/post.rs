@@ -185,8 +185,9 @@ impl Post {
             return self.follow(session, body, connection).await;
         }
         let limit = self.server.message_bytes;
+        let mut share = self.server.begun.share(limit);
         let read = if self.message.wants_answer() {
-            whole(body, limit).await
+            share.whole(body).await
         } else {
             let read = timeout(LINGER, whole(body, limit.min(WORDS_BYTES))).await;
             read.unwrap_or(Err(Unread::Broken))
@@ -195,7 +196,7 @@ impl Post {
             Ok(body) => (body, Some(connection)),
             Err(_) if !self.message.wants_answer() => (Bytes::new(), None),
             Err(Unread::TooLong) => {
-                self.fail(&failures::too_long(limit)).await;
+                self.fail_too_long(share.is_crowded()).await;
                 return Step::Over(Outcome::Over(None));
             }
             Err(_) => return Step::Broken,
@@ -304,6 +305,14 @@ impl Post {
         })
     }
 
+    async fn fail_too_long(&mut self, is_crowded: bool) {
+        let error = match is_crowded {
+            true => failures::crowded(self.message.method()),
+            false => failures::too_long(self.server.message_bytes),
+        };
+        self.fail(&error).await;
+    }
+
     /// Passes on the events of a stream until every request is answered, over as many connections as that takes.
     async fn follow(
         &mut self,
@@ -312,12 +321,12 @@ impl Post {
         mut connection: Connection,
     ) -> Step {
         let limit = self.server.message_bytes;
-        let mut reader = Reader::new(limit);
+        let mut reader = Reader::sharing(limit, self.server.begun.share(limit));
         while !self.is_answered() {
             match reader.next(&mut body).await {
                 Next::Message(message) => self.pass(session, message).await,
                 Next::TooLong => {
-                    self.fail(&failures::too_long(limit)).await;
+                    self.fail_too_long(reader.is_crowded()).await;
                     return Step::Over(Outcome::Over(None));
                 }
                 Next::Ended if self.cancelled.load(Ordering::Relaxed) => {

@@ -10,6 +10,7 @@ use lmcp_wire::header as wire;
 use tokio::time::sleep;
 
 use crate::{
+    begun::Share,
     endpoint::Server,
     error::Error,
     events::Events,
@@ -21,6 +22,8 @@ pub(crate) struct Reader {
     events: Events,
     ready: VecDeque<Vec<u8>>,
     is_too_long: bool,
+    /// `None`: nothing else is read beside it.
+    share: Option<Share>,
     /// How often in a row nothing came of coming back.
     failures: u32,
 }
@@ -46,8 +49,22 @@ impl Reader {
             events: Events::new(limit),
             ready: VecDeque::new(),
             is_too_long: false,
+            share: None,
             failures: 0,
         }
+    }
+
+    /// The same, where other answers are read beside it.
+    pub(crate) fn sharing(limit: usize, share: Share) -> Self {
+        Self {
+            share: Some(share),
+            ..Self::new(limit)
+        }
+    }
+
+    /// Was there no room for what it had to hold?
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.share.as_ref().is_some_and(Share::is_crowded)
     }
 
     pub(crate) async fn next(&mut self, body: &mut Incoming) -> Next {
@@ -83,6 +100,9 @@ impl Reader {
         if let Ok(data) = frame.into_data() {
             let mut messages = Vec::new();
             self.is_too_long = self.events.read(&data, &mut messages).is_err();
+            if let Some(share) = &mut self.share {
+                self.is_too_long |= !share.resize(self.events.unfinished());
+            }
             self.ready.extend(messages);
         }
         true

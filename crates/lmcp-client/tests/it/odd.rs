@@ -138,6 +138,35 @@ async fn later(reply: impl Fn(&Value) -> Vec<u8> + Send + Sync + 'static) -> Vec
     heard
 }
 
+#[tokio::test]
+async fn answers_that_are_begun_and_never_ended_are_held_in_bounded_memory() {
+    for kind in ["application/json", "text/event-stream"] {
+        let site = Site::new(move |request| {
+            let message = request.json();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: keep-alive\r\ncontent-type: {kind}\r\n\r\ndata: "
+            );
+            Some(match request.method() == "odd" {
+                true => (head + &"x".repeat(900_000)).into_bytes(),
+                false => answer(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": {} })),
+            })
+        })
+        .await;
+        let mut settings = Settings::new(site.url());
+        settings.message_bytes = 1 << 20;
+        let mut client = Client::open(settings, NEWEST).await;
+        client.ask("ping", json!({})).await;
+        for _ in 0..6 {
+            client.begin("odd", json!({}));
+        }
+        for _ in 0..2 {
+            let refused = client.message().await;
+            assert_eq!(refused["error"]["data"]["retriable"], true, "{refused}");
+        }
+        assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
+    }
+}
+
 type Reply = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
 
 /// Answers that are none: what they are, and whether it helps to try again.

@@ -49,7 +49,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// `answer` writes the whole of it. Nothing: the connection stays open and silent.
+    /// `answer` writes the whole of it. Nothing, or `connection: keep-alive` in it: the connection stays open and silent.
     pub(crate) async fn new(
         answer: impl Fn(&Request) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
@@ -74,6 +74,9 @@ impl Site {
                     match text {
                         Some(text) => {
                             let _ = stream.write_all(&text).await;
+                            if contains(&text, b"connection: keep-alive") {
+                                std::future::pending().await
+                            }
                         }
                         None => std::future::pending().await,
                     }
@@ -100,6 +103,10 @@ impl Site {
     pub(crate) fn has_request(&mut self) -> bool {
         !self.requests.is_empty()
     }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
