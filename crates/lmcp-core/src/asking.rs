@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use crate::{
     limits::Limits,
-    request::{Request, decode, string},
-    seal::{Sealer, Subject},
+    request::{Request, decode},
+    seal::Sealer,
 };
 
 /// What is known of a request's questions.
@@ -61,16 +61,9 @@ pub(crate) struct Carried {
 
 impl Asking {
     /// Reads what a retry brings: answers, and the state they belong to.
-    pub(crate) fn resume(
-        request: &Request,
-        sealer: &Sealer,
-        subject: impl FnOnce() -> Subject,
-    ) -> Result<Self, RpcError> {
+    pub(crate) fn resume(request: &Request, sealer: &Sealer) -> Result<Self, RpcError> {
         let mut known = Known::default();
-        if let Some(state) = request.request_state() {
-            let state = string(state)
-                .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
-            let carried: Carried = sealer.open(&state, &subject())?;
+        if let Some(carried) = sealer.open_of::<Carried>(request)? {
             known.answers = carried.answers;
             known.memory = carried.memory;
             known.round = carried.round;

@@ -31,6 +31,7 @@ use crate::{
     outcome::{Outcome, Payload},
     reply::Reply,
     request::Request,
+    seal::Subject,
     server::Engine,
     service::Source,
 };
@@ -134,8 +135,7 @@ impl Call {
     /// The answer that asks for what is missing. Whom and what it is for is sealed into it.
     fn input_required(&self) -> Result<Payload, RpcError> {
         let Engine { sealer, limits, .. } = &*self.engine;
-        let subject = || self.engine.subject(&self.request);
-        let seal = |carried: &_| sealer.seal(carried, &subject(), limits);
+        let seal = |carried: &_| sealer.seal(carried, &Subject::of(&self.request), limits);
         let required = self.asking.required(limits, seal)?;
         Ok(Payload::InputRequired(required))
     }

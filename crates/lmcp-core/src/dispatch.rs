@@ -301,7 +301,7 @@ impl Engine {
             // Here a question waits for its answer; nothing is ever brought along.
             return Ok(Asking::default());
         }
-        Asking::resume(request, &self.sealer, || self.subject(request))
+        Asking::resume(request, &self.sealer)
     }
 
     fn run(

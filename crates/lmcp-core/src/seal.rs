@@ -6,11 +6,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::RpcError;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::{
+    aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{limits::Limits, random};
+use crate::{
+    limits::Limits,
+    random,
+    request::{Request, decode, string},
+};
 
 /// Bound into every seal, so that a key used elsewhere too cannot mix the two up.
 const PURPOSE: &[u8] = b"lmcp request state 1";
@@ -25,6 +32,32 @@ pub(crate) struct Subject {
     pub(crate) owner: String,
     /// A digest of method and parameters.
     pub(crate) request: String,
+}
+
+impl Subject {
+    /// The caller of a request, and what the request is about.
+    pub(crate) fn of(request: &Request) -> Self {
+        let arguments = request.arguments().unwrap_or(b"{}");
+        // Maps are ordered, so the text does not depend on how the client wrote it; what cannot be read stands for itself.
+        let arguments = match decode::<Value>(arguments) {
+            Ok(value) => value.to_string().into_bytes(),
+            Err(_) => arguments.to_vec(),
+        };
+        let target = request.target().unwrap_or_default();
+        let text = [
+            request.method().as_bytes(),
+            b"\n",
+            target.as_bytes(),
+            b"\n",
+            &arguments,
+        ]
+        .concat();
+        let digest = digest::digest(&digest::SHA256, &text);
+        Self {
+            owner: request.caller().owner().into_owned(),
+            request: URL_SAFE_NO_PAD.encode(digest),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,6 +95,28 @@ impl Sealer {
             return Err(RpcError::internal(words).with_data(data));
         }
         Ok(state)
+    }
+
+    /// Seals the state of another server, which decides for itself how long and how large it may be.
+    pub(crate) fn seal_foreign(&self, state: &str, subject: Subject) -> Result<String, RpcError> {
+        self.encrypt(&Sealed {
+            expires: u64::MAX,
+            subject,
+            body: state,
+        })
+    }
+
+    /// The state that a request brings back, if it brings one.
+    pub(crate) fn open_of<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+    ) -> Result<Option<T>, RpcError> {
+        let Some(state) = request.request_state() else {
+            return Ok(None);
+        };
+        let state = string(state)
+            .ok_or_else(|| RpcError::invalid_params("`requestState` must be a string"))?;
+        self.open(&state, &Subject::of(request)).map(Some)
     }
 
     fn encrypt<T: Serialize>(&self, sealed: &Sealed<T>) -> Result<String, RpcError> {

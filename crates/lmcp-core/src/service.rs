@@ -115,6 +115,11 @@ impl Replies {
         Self(Inner::Ready(Some(Reply::Done(Err(error)))))
     }
 
+    /// One reply, which is the end.
+    pub(crate) fn ready(done: Reply) -> Self {
+        Self(Inner::Ready(Some(done)))
+    }
+
     /// Replies made as they are asked for.
     pub fn from_source(source: impl Source + 'static) -> Self {
         Self(Inner::Source(Box::new(source)))

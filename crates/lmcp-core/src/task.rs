@@ -239,6 +239,6 @@ fn make_room(
     expect_share("tasks", mine.count(), entries.len(), limits.tasks)
 }
 
-fn unknown(id: &str) -> RpcError {
+pub(crate) fn unknown(id: &str) -> RpcError {
     RpcError::invalid_params(format!("there is no task `{id}`"))
 }

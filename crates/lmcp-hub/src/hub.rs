@@ -6,13 +6,13 @@ use std::{
     path::PathBuf,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use lmcp_core::{Replies, Request, Service, Tasks};
+use lmcp_core::{Owned, OwnerKey, Replies, Request, Service, Tasks};
 use lmcp_upstream::{PerClient, Upstream};
 use lmcp_wire::{Implementation, RpcError};
 use tokio::{task::AbortHandle, time::Instant};
@@ -23,7 +23,7 @@ use crate::{
     config::{Isolate, Reach, ServerConfig, Servers, expect_apart},
     keep::keep,
     listen::Watched,
-    member::{Made, Member},
+    member::{Made, Make, Member},
     names::AllNames,
     pins::Change,
     review::{Known, Review},
@@ -50,6 +50,8 @@ pub struct Group {
 
 pub(crate) struct Inner {
     pub(crate) info: Arc<str>,
+    /// Binds tasks and states of servers to their callers: all callers of a server share it.
+    key: OnceLock<OwnerKey>,
     members: RwLock<BTreeMap<Arc<str>, Kept>>,
     catalog: Mutex<Catalog>,
     whole: Arc<Scope>,
@@ -100,6 +102,7 @@ impl Hub {
         let info = serde_json::to_string(&Implementation::new(name, version));
         Self(Arc::new(Inner {
             info: info.unwrap_or_default().into(),
+            key: OnceLock::new(),
             members: RwLock::default(),
             catalog: Mutex::default(),
             whole: Scope::all(),
@@ -114,12 +117,21 @@ impl Hub {
         }))
     }
 
+    /// Binds tasks and states of servers to their callers with this key. One that is kept makes them outlast a restart;
+    /// without one every hub makes its own. To be called before there are servers.
+    #[must_use]
+    pub fn key(self, key: [u8; 32]) -> Self {
+        let _ = self.0.key.set(key.into());
+        self
+    }
+
     /// Puts a service of this program beside the servers, under a name. It replaces the one that had the name.
     pub fn mount(&self, name: &str, service: impl Service) {
         let service: Arc<dyn Service> = Arc::new(service);
         let config = ServerConfig::new(Reach::Socket(PathBuf::new()));
         let make = Box::new(move || Ok(Made::once(Arc::clone(&service))));
-        self.0.add(Member::new(name, config, true, make));
+        self.0
+            .add(Member::new(name, config, true, self.0.owned(name, make)));
         self.0.look_again();
     }
 
@@ -340,7 +352,7 @@ impl Inner {
                 Isolate::Session => apart(PerClient::new(route).idle_stop(idle_stop)),
             })
         });
-        let member = Member::new(name, config, false, make);
+        let member = Member::new(name, config, false, self.owned(name, make));
         let was_tried = !matches!(memory, Memory::Nothing);
         member.is_tried.store(was_tried, Ordering::Release);
         if let Memory::Listing(listing) = memory {
@@ -350,6 +362,21 @@ impl Inner {
             self.catalog().known.insert(Arc::clone(&member.name), known);
         }
         self.add(member);
+    }
+
+    /// Has each caller of a server get at its own tasks and states only.
+    fn owned(&self, name: &str, make: Make) -> Make {
+        let (key, name) = (
+            self.key.get_or_init(OwnerKey::random).clone(),
+            name.to_owned(),
+        );
+        Box::new(move || {
+            let made = make()?;
+            Ok(Made {
+                service: Arc::new(Owned::new(made.service, &key, &name)),
+                ..made
+            })
+        })
     }
 
     fn add(self: &Arc<Self>, member: Member) {
@@ -451,7 +478,7 @@ mod tests {
     fn hub(change: impl FnOnce(&mut ServerConfig)) -> (Hub, Arc<AtomicUsize>) {
         let made = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&made);
-        let make: crate::member::Make = Box::new(move || {
+        let make: Make = Box::new(move || {
             count.fetch_add(1, Ordering::Relaxed);
             let say = Tool::new("say", |_: NoArgs, _: Cx| async { "hello" });
             let server = Server::new("x", "1").tool(say.read_only()).start();

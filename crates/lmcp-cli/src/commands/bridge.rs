@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 use lmcp::{
-    Endpoint, Terms,
+    Endpoint, Owned, OwnerKey, Terms,
     upstream::{PerClient, Upstream},
 };
 
@@ -105,9 +105,11 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         }
         let terms = lmcp_tools::outside_of_fences(terms);
         let upstream = Upstream::builder(route).checks_headers();
+        // The server takes all clients for one.
+        let key = basis.key.map_or_else(OwnerKey::random, OwnerKey::from);
         let endpoint = match options.per_client {
-            true => Endpoint::on_terms(PerClient::built(upstream), terms),
-            false => Endpoint::on_terms(upstream.build(), terms),
+            true => Endpoint::on_terms(Owned::new(PerClient::built(upstream), &key, ""), terms),
+            false => Endpoint::on_terms(Owned::new(upstream.build(), &key, ""), terms),
         };
         Ok(Made::new(endpoint, vec![words]))
     };

@@ -217,9 +217,15 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
             terms = terms.key(key);
         }
         let (name, version) = (serving.name(), env!("CARGO_PKG_VERSION"));
-        let hub = hub.get_or_init(|| match basis.directory {
-            Some(folder) => Hub::kept_in(name, version, folder.join(FOLDER)),
-            None => Hub::new(name, version),
+        let hub = hub.get_or_init(|| {
+            let hub = match basis.directory {
+                Some(folder) => Hub::kept_in(name, version, folder.join(FOLDER)),
+                None => Hub::new(name, version),
+            };
+            match basis.key {
+                Some(key) => hub.key(key),
+                None => hub,
+            }
         });
         if options.lazy {
             hub.offer_lazily();

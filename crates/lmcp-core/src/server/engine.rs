@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use lmcp_wire::discover::CacheHint;
-use ring::digest;
-use serde_json::Value;
 
 use super::{
     catalog::{Catalog, Lists},
@@ -13,20 +10,9 @@ use super::{
     visibility::{Rule, Visibility},
 };
 use crate::{
-    budget::Budget,
-    caller::Caller,
-    error::Error,
-    layer::Layer,
-    limits::Limits,
-    premises::Premises,
-    present::Presentations,
-    request::{Request, decode},
-    seal::{Sealer, Subject},
-    spawn::Tasks,
-    state::States,
-    steps::Steps,
-    subscribe::Listeners,
-    task::TaskStore,
+    budget::Budget, caller::Caller, error::Error, layer::Layer, limits::Limits, premises::Premises,
+    present::Presentations, request::Request, seal::Sealer, spawn::Tasks, state::States,
+    steps::Steps, subscribe::Listeners, task::TaskStore,
 };
 
 /// What a caller's model is told of the server.
@@ -94,29 +80,5 @@ impl Engine {
     pub(crate) fn close(&self) {
         self.listeners.close();
         self.tasks.clear();
-    }
-
-    /// Whom and what a sealed state is for: the caller, and what the request is about.
-    pub(crate) fn subject(&self, request: &Request) -> Subject {
-        let arguments = request.arguments().unwrap_or(b"{}");
-        // Maps are ordered, so the text does not depend on how the client wrote it; what cannot be read stands for itself.
-        let arguments = match decode::<Value>(arguments) {
-            Ok(value) => value.to_string().into_bytes(),
-            Err(_) => arguments.to_vec(),
-        };
-        let target = request.target().unwrap_or_default();
-        let text = [
-            request.method().as_bytes(),
-            b"\n",
-            target.as_bytes(),
-            b"\n",
-            &arguments,
-        ]
-        .concat();
-        let digest = digest::digest(&digest::SHA256, &text);
-        Subject {
-            owner: request.caller().owner().into_owned(),
-            request: URL_SAFE_NO_PAD.encode(digest),
-        }
     }
 }

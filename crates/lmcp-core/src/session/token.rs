@@ -147,7 +147,7 @@ fn number(version: ProtocolVersion) -> u8 {
 }
 
 /// Takes the same time wherever the two differ.
-fn equal(left: &[u8], right: &[u8]) -> bool {
+pub(crate) fn equal(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()
         && left
             .iter()

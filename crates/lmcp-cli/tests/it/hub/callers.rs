@@ -1,10 +1,15 @@
 //! Servers of which every caller has one of its own.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::Path,
+};
 
 use super::{Place, counted, demo, json_of};
 use crate::support::{lmcp, post, refusal, start, tool_names};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How often the server was started.
 fn starts(place: &Place) -> usize {
@@ -60,4 +65,86 @@ fn strangers_share_a_server_only_where_they_are_one_user() {
     }
     let (_running, address) = place.http(&config);
     assert_eq!(tool_names(&address).len(), 4);
+}
+
+/// A server whose one tool is a task, and which has everybody get at it.
+const TASK: &str = r#"
+import json, sys
+task = {"taskId": "1", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": None}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method = message["method"]
+    if method == "server/discover":
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        result = {"resultType": "task", **task}
+    elif method.startswith("tasks/"):
+        result = {"resultType": "complete", **task}
+    else:
+        result = {}
+    result["_meta"] = {"io.modelcontextprotocol/serverInfo": {"name": "task", "version": "1"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+/// A request of a client that knows tasks.
+fn modern(method: &str, params: Value) -> Value {
+    let mut message = lmcp_testkit::request(1, method, params);
+    let declared = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = declared;
+    message
+}
+
+/// The answer on a unix socket, whose caller is the user of this test.
+fn on_socket(path: &Path, message: &Value) -> Value {
+    let mut stream = UnixStream::connect(path).expect("it listens");
+    writeln!(stream, "{message}").expect("it reads");
+    let mut line = String::new();
+    let read = BufReader::new(stream).read_line(&mut line);
+    read.expect("it answers");
+    serde_json::from_str(&line).expect("it is JSON")
+}
+
+#[test]
+fn a_bridge_and_a_hub_give_nobody_the_task_of_another() {
+    let place = Place::new("hub-owners");
+    let script = place.write("task.py", TASK);
+    let script = script.display().to_string();
+    let server = format!("[servers.one]\ncommand = 'python3'\nargs = ['{script}']\n");
+    let config = place.write("hub.toml", &server);
+    let token = place.write("token", "a-token-of-somebody-else\n");
+    private(&token);
+    for (way, tool) in [("hub", "one__wait"), ("bridge", "wait")] {
+        let socket = place.0.join(format!("{way}.sock"));
+        let mut command = match way {
+            "hub" => place.hub(&config, &[]),
+            _ => lmcp(&["bridge"]),
+        };
+        command.args(["--http", ":0", "--unix"]).arg(&socket);
+        command.arg("--token-file").arg(&token);
+        if way == "bridge" {
+            command.args(["--", "python3", &script]);
+        }
+        let (_running, address, _) = start(command);
+        let call = modern("tools/call", json!({ "name": tool, "arguments": {} }));
+        let headers = |method: &str, name: &str| {
+            format!(
+                "authorization: Bearer a-token-of-somebody-else\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: \
+                 {method}\r\nmcp-name: {name}\r\naccept: application/json, text/event-stream\r\n"
+            )
+        };
+        let (_, answer) = post(&address, &headers("tools/call", tool), &call);
+        let id = answer["result"]["taskId"].as_str();
+        let id = id.unwrap_or_else(|| panic!("{way}: {answer}"));
+        let get = modern("tasks/get", json!({ "taskId": id }));
+        let (_, answer) = post(&address, &headers("tasks/get", id), &get);
+        assert_eq!(answer["result"]["status"], "working", "{way}: {answer}");
+        for method in ["tasks/get", "tasks/cancel"] {
+            let answer = on_socket(&socket, &modern(method, json!({ "taskId": id })));
+            assert_eq!(answer["error"]["code"], -32602, "{way}: {answer}");
+        }
+    }
 }

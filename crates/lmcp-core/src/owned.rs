@@ -1,0 +1,312 @@
+//! [`Owned`]: a service that several callers share, where what a caller carries between requests is good for that caller alone.
+//!
+//! A server behind a bridge or a hub sees one client, so it cannot tell whose task or state something is. This service stands
+//! in front of it. The id of a task gets a signature over the id and its caller; the state of a call is sealed with its caller
+//! and its request. Nothing is stored, so both stay good across a restart with the same key.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use lmcp_wire::{
+    RpcError,
+    members::Members,
+    method::{notification, request},
+    subscribe::ListenParams,
+};
+use ring::hmac;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::{
+    outcome::{Outcome, Payload},
+    random,
+    reply::{Notice, Reply},
+    request::Request,
+    seal::{Sealer, Subject},
+    service::{Replies, Service, Source},
+    session::equal,
+    task::unknown,
+};
+
+/// Signs and seals what the callers of an [`Owned`] service carry.
+#[derive(Clone)]
+pub struct OwnerKey(hmac::Key);
+
+impl OwnerKey {
+    /// A key that nobody else has and nobody keeps: what callers carry is worth nothing after a restart.
+    pub fn random() -> Self {
+        Self::from(random::bytes())
+    }
+
+    fn derive(&self, purpose: &str, name: &str) -> [u8; 32] {
+        let text = format!("lmcp {purpose} 1\0{name}");
+        let mut key = [0; 32];
+        key.copy_from_slice(hmac::sign(&self.0, text.as_bytes()).as_ref());
+        key
+    }
+}
+
+impl From<[u8; 32]> for OwnerKey {
+    fn from(key: [u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &key))
+    }
+}
+
+/// A service whose tasks and states belong to the callers that they were given to. For others there is no such task, and the
+/// state is refused.
+///
+/// For services that stand for a server which takes all callers for one. Cheap to clone where the service is.
+#[derive(Clone)]
+pub struct Owned<S> {
+    service: S,
+    keys: Keys,
+}
+
+#[derive(Clone)]
+struct Keys(std::sync::Arc<(hmac::Key, Sealer)>);
+
+impl<S: Service> Owned<S> {
+    /// The name tells the server from others with the same key: what one gave is good for no other.
+    pub fn new(service: S, key: &OwnerKey, name: &str) -> Self {
+        let ids = hmac::Key::new(hmac::HMAC_SHA256, &key.derive("ids of tasks", name));
+        let states = Sealer::new(&key.derive("states of servers", name));
+        Self {
+            service,
+            keys: Keys((ids, states).into()),
+        }
+    }
+}
+
+impl<S: Service> Service for Owned<S> {
+    fn call(&self, request: Request) -> Replies {
+        let request = match self.keys.opened(request) {
+            Ok(request) => request,
+            Err(error) => return Replies::error(error),
+        };
+        let mut kept = request.clone();
+        if request.method() == request::LISTEN {
+            kept.forget_message();
+        }
+        let mut replies = self.service.call(request);
+        let keys = self.keys.clone();
+        match replies.take_ready() {
+            Some(reply) => Replies::ready(keys.closed(reply, &kept)),
+            None => Replies::from_source(Closing {
+                replies,
+                request: kept,
+                keys,
+            }),
+        }
+    }
+
+    fn close(&self) {
+        self.service.close();
+    }
+
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.service.hang_up()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.service.is_idle()
+    }
+}
+
+/// Replies on their way to the caller of a request.
+struct Closing {
+    replies: Replies,
+    request: Request,
+    keys: Keys,
+}
+
+impl Source for Closing {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        let reply = self.replies.poll_next(cx);
+        reply.map(|reply| reply.map(|reply| self.keys.closed(reply, &self.request)))
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.replies.is_harmless()
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.replies.poll_deadline(cx)
+    }
+}
+
+impl Keys {
+    /// The request as the server knows it.
+    fn opened(&self, request: Request) -> Result<Request, RpcError> {
+        let owner = request.caller().owner();
+        match request.method() {
+            request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
+                let id = request.target()?;
+                let own = self.task_of(&id, &owner).ok_or_else(|| unknown(&id))?;
+                let own = own.to_owned();
+                with(request, "taskId", &own)
+            }
+            // Whose the tasks of a list are, only their ids could tell, and the server writes its own.
+            method if method.starts_with("tasks/") => Err(RpcError::method_not_found(method)),
+            request::LISTEN => {
+                let ListenParams { notifications, .. } = request.params()?;
+                let Some(ids) = notifications.task_ids else {
+                    return Ok(request);
+                };
+                let own = ids.iter().filter_map(|id| self.task_of(id, &owner));
+                let own: Vec<_> = own.collect();
+                let whole: Members<'_> = request.params()?;
+                let filter = whole.get("notifications").map(ToOwned::to_owned);
+                let filter = filter.unwrap_or_default();
+                let mut filter = Members::read(filter.get()).unwrap_or_default();
+                filter.set("taskIds", &own);
+                with(request, "notifications", &filter)
+            }
+            _ => match self.0.1.open_of::<String>(&request)? {
+                Some(state) => with(request, "requestState", &state),
+                None => Ok(request),
+            },
+        }
+    }
+
+    /// A reply as the caller of the request gets it.
+    fn closed(&self, reply: Reply, request: &Request) -> Reply {
+        match reply {
+            Reply::Done(Ok(outcome)) => Reply::Done(self.outcome(outcome, request)),
+            Reply::Notify(notice) => Reply::Notify(self.notice(notice, &request.caller().owner())),
+            other => other,
+        }
+    }
+
+    fn outcome(&self, mut outcome: Outcome, request: &Request) -> Result<Outcome, RpcError> {
+        let owner = request.caller().owner();
+        match &mut outcome.payload {
+            Payload::InputRequired(required) => {
+                if let Some(state) = &mut required.request_state {
+                    *state = self.0.1.seal_foreign(state, Subject::of(request))?;
+                }
+            }
+            Payload::TaskCreated(task) | Payload::Task(task) => {
+                task.task_id = self.signed(&task.task_id, &owner);
+            }
+            Payload::Raw(result) => {
+                if let Some(changed) = self.result(result, request, &owner)? {
+                    *result = changed;
+                }
+            }
+            _ => {}
+        }
+        Ok(outcome)
+    }
+
+    /// A result that is passed on, if something in it belongs to the caller.
+    fn result(
+        &self,
+        result: &RawValue,
+        request: &Request,
+        owner: &str,
+    ) -> Result<Option<Box<RawValue>>, RpcError> {
+        // Most results have neither, and need not be read. One that hides the word has no use for it: it does not come back.
+        if !result.get().contains(TASK_ID) && !result.get().contains(STATE) {
+            return Ok(None);
+        }
+        let Ok(mut members) = Members::read(result.get()) else {
+            return Ok(None);
+        };
+        if let Some(id) = text(members.get(TASK_ID)) {
+            members.set(TASK_ID, &self.signed(&id, owner));
+        }
+        if let Some(state) = text(members.get(STATE)) {
+            let sealed = self.0.1.seal_foreign(&state, Subject::of(request))?;
+            members.set(STATE, &sealed);
+        }
+        Ok(to_raw_value(&members).ok())
+    }
+
+    fn notice(&self, mut notice: Notice, owner: &str) -> Notice {
+        let changed = match &*notice.method {
+            notification::TASKS => self.task_notice(&notice.params, owner),
+            notification::LISTEN_ACKNOWLEDGED => self.acknowledged(&notice.params, owner),
+            _ => None,
+        };
+        if let Some(params) = changed {
+            notice.params = params;
+        }
+        notice
+    }
+
+    fn task_notice(&self, params: &RawValue, owner: &str) -> Option<Box<RawValue>> {
+        let mut members = Members::read(params.get()).ok()?;
+        let id = text(members.get(TASK_ID))?;
+        members.set(TASK_ID, &self.signed(&id, owner));
+        to_raw_value(&members).ok()
+    }
+
+    fn acknowledged(&self, params: &RawValue, owner: &str) -> Option<Box<RawValue>> {
+        let mut members = Members::read(params.get()).ok()?;
+        let filter = members.get("notifications")?.to_owned();
+        let mut filter = Members::read(filter.get()).ok()?;
+        let ids: Vec<String> = serde_json::from_str(filter.get("taskIds")?.get()).ok()?;
+        let ids: Vec<_> = ids.iter().map(|id| self.signed(id, owner)).collect();
+        filter.set("taskIds", &ids);
+        members.set("notifications", &filter);
+        to_raw_value(&members).ok()
+    }
+
+    /// The id of a task, as its owner knows it: always the same.
+    fn signed(&self, id: &str, owner: &str) -> String {
+        format!("{id}.{}", self.signature(id, owner))
+    }
+
+    /// The server's id of a task, if it is one of this owner's.
+    fn task_of<'a>(&self, signed: &'a str, owner: &str) -> Option<&'a str> {
+        let (id, signature) = signed.rsplit_once('.')?;
+        let expected = self.signature(id, owner);
+        equal(signature.as_bytes(), expected.as_bytes()).then_some(id)
+    }
+
+    fn signature(&self, id: &str, owner: &str) -> String {
+        // The length keeps the two apart, whatever they are.
+        let text = format!("{}:{owner}{id}", owner.len());
+        let whole = hmac::sign(&self.0.0, text.as_bytes());
+        // Half of SHA-256: nobody guesses 128 bits, either.
+        let half = whole.as_ref().get(..16).unwrap_or_default();
+        URL_SAFE_NO_PAD.encode(half)
+    }
+}
+
+const TASK_ID: &str = "taskId";
+const STATE: &str = "requestState";
+
+/// The same request with another value of one parameter.
+fn with(
+    request: Request,
+    member: &'static str,
+    value: &(impl Serialize + ?Sized),
+) -> Result<Request, RpcError> {
+    let whole: &RawValue = request.params()?;
+    let whole = whole.to_owned();
+    let no_object = |_| RpcError::invalid_params("`params` must be an object");
+    let mut params = Members::read(whole.get()).map_err(no_object)?;
+    params.set(member, value);
+    request.with_params(&params)
+}
+
+fn text(raw: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+impl fmt::Debug for OwnerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnerKey")
+    }
+}
+
+impl<S> fmt::Debug for Owned<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owned")
+    }
+}

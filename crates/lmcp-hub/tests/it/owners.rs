@@ -1,0 +1,159 @@
+//! What one caller of a hub carries between its requests is nothing to another, whatever the server behind the hub does.
+
+use lmcp_core::{
+    Caller, CallerTransport, Client, Cx, Endpoint, NoArgs, Owned, OwnerKey, Server, Tasks, Tool,
+    client::Event, unix,
+};
+use lmcp_hub::Hub;
+use lmcp_upstream::{Upstream, socket};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::ask;
+
+async fn wait(_: NoArgs, _: Cx) -> &'static str {
+    std::future::pending().await
+}
+
+/// A server on a socket: whoever reaches it through a hub or a bridge is the same user to it.
+struct Shared {
+    folder: TempDir,
+    /// Ends with it.
+    _serving: Tasks,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let server = Server::new("shared", "1")
+            .tool(Tool::new("wait", wait).read_only().as_task())
+            .tool(Tool::new("ask", ask).read_only())
+            .tool(Tool::new("also", ask).read_only())
+            .start()
+            .expect("the server is sound");
+        let folder = TempDir::new().expect("a folder can be made");
+        let listener = unix(folder.path().join("socket")).expect("a socket can be made");
+        let serving = Tasks::default();
+        serving.spawn(async move {
+            let _ = server.endpoint().serve(listener).await;
+        });
+        Self {
+            folder,
+            _serving: serving,
+        }
+    }
+
+    fn upstream(&self) -> Upstream {
+        Upstream::new(socket(self.folder.path().join("socket")).route())
+    }
+}
+
+fn client(endpoint: &Endpoint, name: &str) -> Client {
+    let declared =
+        json!({ "extensions": { "io.modelcontextprotocol/tasks": {} }, "elicitation": {} });
+    let declared = serde_json::from_value(declared).expect("these are capabilities");
+    let caller = Caller::new(CallerTransport::Memory).known_as(name);
+    endpoint.client().capabilities(declared).caller(caller)
+}
+
+/// A hub over one server under two names, a bridge to it, and what their tools begin with.
+async fn ways(shared: &Shared) -> [(Endpoint, &'static str); 2] {
+    let hub = Hub::new("hub", "1").key([7; 32]);
+    hub.mount("one", shared.upstream());
+    hub.mount("two", shared.upstream());
+    let hub = Endpoint::new(hub);
+    hub.client().list_tools().await.expect("it lists");
+    let bridge = Owned::new(shared.upstream(), &OwnerKey::random(), "");
+    [(hub, "one__"), (Endpoint::new(bridge), "")]
+}
+
+#[tokio::test]
+async fn a_task_behind_a_hub_or_a_bridge_belongs_to_its_caller() {
+    let shared = Shared::new();
+    for (endpoint, prefix) in ways(&shared).await {
+        let (ann, bob) = (client(&endpoint, "ann"), client(&endpoint, "bob"));
+        let tool = json!({ "name": format!("{prefix}wait") });
+        let task = ann.request("tools/call", tool.clone()).await.unwrap();
+        let id = &task["taskId"];
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({ "taskId": id, "inputResponses": {} });
+            let error = bob.request(method, params).await.unwrap_err();
+            assert_eq!(error.code, -32602, "{method}");
+            let none =
+                json!({ "taskId": format!("{}x", id.as_str().unwrap()), "inputResponses": {} });
+            let unknown = ann.request(method, none).await.unwrap_err();
+            assert_eq!(error.code, unknown.code, "{unknown}");
+            assert_eq!(error.data, unknown.data, "{unknown}");
+        }
+        // Listening to it tells the owner of its end, by the id that it knows, and nobody else.
+        let bobs = bob.request("tools/call", tool).await.unwrap();
+        let bobs = &bobs["taskId"];
+        let filter = json!({ "notifications": { "taskIds": [id, bobs] } });
+        let mut hears = ann.start("subscriptions/listen", filter.clone());
+        let mut eavesdrops = bob.start("subscriptions/listen", filter);
+        hears.next().await.expect("it is acknowledged");
+        eavesdrops.next().await.expect("it is acknowledged");
+        let now = ann.request("tasks/get", json!({ "taskId": id })).await;
+        let now = now.unwrap();
+        assert_eq!((&now["status"], &now["taskId"]), (&json!("working"), id));
+        for (client, listening, id) in [(&ann, &mut hears, id), (&bob, &mut eavesdrops, bobs)] {
+            let cancel = client.request("tasks/cancel", json!({ "taskId": id }));
+            cancel.await.unwrap();
+            let Some(Event::Other(_, told)) = listening.next().await else {
+                panic!("its owner is told");
+            };
+            assert_eq!(told["taskId"], *id, "{told}");
+        }
+    }
+}
+
+/// Asks, and gives the state to come back with.
+async fn state(client: &Client, tool: &str) -> Value {
+    let asked = client.request("tools/call", json!({ "name": tool })).await;
+    let mut asked = asked.expect("it is answered");
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    asked["requestState"].take()
+}
+
+/// Comes back with it.
+fn answer(tool: &str, state: &Value) -> Value {
+    let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+    json!({ "name": tool, "requestState": state, "inputResponses": { "name": answer } })
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_its_caller_its_server_and_its_tool_only() {
+    let shared = Shared::new();
+    for (endpoint, prefix) in ways(&shared).await {
+        let (ann, bob) = (client(&endpoint, "ann"), client(&endpoint, "bob"));
+        let tool = format!("{prefix}ask");
+        let state = state(&ann, &tool).await;
+        let mut foreign = vec![(&bob, tool.clone()), (&ann, format!("{prefix}also"))];
+        if !prefix.is_empty() {
+            foreign.push((&ann, "two__ask".to_owned()));
+        }
+        for (client, tool) in foreign {
+            let answered = client.request("tools/call", answer(&tool, &state)).await;
+            let error = answered.expect_err(&tool);
+            assert_eq!(error.code, -32602, "{error}");
+            assert!(error.message.contains("requestState"), "{error}");
+        }
+        let answered = ann.request("tools/call", answer(&tool, &state)).await;
+        assert_eq!(answered.unwrap()["content"][0]["text"], "Ada");
+    }
+}
+
+#[tokio::test]
+async fn tasks_and_states_outlast_a_hub_whose_key_is_kept() {
+    let shared = Shared::new();
+    let [(before, _), _] = ways(&shared).await;
+    let [(after, _), _] = ways(&shared).await;
+    let (before, after) = (client(&before, "ann"), client(&after, "ann"));
+    let tool = json!({ "name": "one__wait" });
+    let task = before.request("tools/call", tool).await.unwrap();
+    let id = json!({ "taskId": task["taskId"] });
+    let task = after.request("tasks/get", id).await.unwrap();
+    assert_eq!(task["status"], "working");
+    let state = state(&before, "one__ask").await;
+    let answered = after.request("tools/call", answer("one__ask", &state));
+    assert_eq!(answered.await.unwrap()["content"][0]["text"], "Ada");
+}
