@@ -1,6 +1,9 @@
 //! What every server offers, kept as JSON, and what clients see of all of it together. No I/O.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use lmcp_core::Page;
 use lmcp_wire::members::Members;
@@ -13,7 +16,7 @@ use serde_json::{
 use crate::{
     config::ServerConfig,
     limits::{INSTRUCTIONS, NOTES},
-    names::{AllNames, fnv, marked},
+    names::{AllNames, Prefixes, fnv, marked},
     review::Review,
 };
 
@@ -83,9 +86,9 @@ pub(crate) struct List {
 }
 
 impl View {
-    pub(crate) fn new(parts: &[Part<'_>], names: &mut AllNames) -> Self {
+    pub(crate) fn new(parts: &[Part<'_>], prefixes: &Prefixes) -> Self {
         let mut merging = Merging {
-            names,
+            names: AllNames::new(prefixes),
             notes: Vec::new(),
             mirrored: HashMap::new(),
             held: HashMap::new(),
@@ -94,6 +97,10 @@ impl View {
         let (mut resources, mut templates) = (Vec::new(), Vec::new());
         let mut instructions = Vec::new();
         for part in parts {
+            // What the operator calls a tool is its name, whatever other tools the server has.
+            for (own, label) in part.config.iter().flat_map(|config| &config.rename) {
+                merging.names.tools.give(part.prefix, own, label);
+            }
             for tool in &part.listing.tools {
                 merging.tool(part, tool, &mut tools);
             }
@@ -163,14 +170,15 @@ impl Named {
             own: own.to_owned(),
         };
         // A server that names two things the same has one.
-        if self.places.insert(name, place).is_none() {
+        if let Entry::Vacant(free) = self.places.entry(name) {
+            free.insert(place);
             self.items.push(item);
         }
     }
 }
 
 struct Merging<'a> {
-    names: &'a mut AllNames,
+    names: AllNames<'a>,
     notes: Vec<(Arc<str>, String)>,
     mirrored: HashMap<String, Value>,
     held: HashMap<String, (Place, String)>,
@@ -345,7 +353,7 @@ mod tests {
                 review: None,
             })
             .collect();
-        View::new(&parts, &mut AllNames::default())
+        View::new(&parts, &Prefixes::new(parts.iter().map(|part| part.prefix)))
     }
 
     #[test]

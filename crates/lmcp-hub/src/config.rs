@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     limits::{IDLE_STOP, START_TIMEOUT, TIMEOUT},
-    names::slug,
+    names::{head, slug},
 };
 
 /// Servers by their names.
@@ -312,7 +312,13 @@ pub(crate) fn expect_apart(servers: &Servers) -> Result<(), String> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for (name, config) in servers.iter().filter(|(_, config)| !config.disabled) {
         let prefix = config.prefix.as_deref().unwrap_or(name);
-        if let Some(other) = seen.insert(slug(prefix), name) {
+        // Both are compared: the first is for URIs, the second for names.
+        let both = [
+            format!("uri {}", slug(prefix)),
+            format!("name {}", head(prefix)),
+        ];
+        let others = both.map(|one| seen.insert(one, name));
+        if let Some(other) = others.into_iter().flatten().next() {
             return Err(format!(
                 "servers `{other}` and `{name}` have the same prefix, `{prefix}`"
             ));

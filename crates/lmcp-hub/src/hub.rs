@@ -24,7 +24,7 @@ use crate::{
     keep::keep,
     listen::Watched,
     member::{Made, Make, Member},
-    names::AllNames,
+    names::Prefixes,
     pins::Change,
     review::{Known, Review},
     scope::{Desk, Groups, Scope},
@@ -80,7 +80,6 @@ impl Drop for Kept {
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) known: BTreeMap<Arc<str>, Known>,
-    names: AllNames,
 }
 
 impl Hub {
@@ -395,8 +394,9 @@ impl Inner {
     /// Makes what clients see, and tells them if that is another list than before.
     pub(crate) fn look_again(&self) {
         let members = self.members();
-        let mut catalog = self.catalog();
-        let Catalog { known, names } = &mut *catalog;
+        let catalog = self.catalog();
+        let Catalog { known } = &*catalog;
+        let prefixes = Prefixes::new(members.iter().map(|member| &*member.prefix));
         let used = members.iter().filter(|member| !member.is_disabled());
         let shown: Vec<_> = used
             .filter_map(|member| Some((member, member.config(), known.get(&member.name)?)))
@@ -413,7 +413,7 @@ impl Inner {
             })
             .collect();
         for scope in self.scopes() {
-            scope.look_again(&parts, names, self.is_lazy());
+            scope.look_again(&parts, &prefixes, self.is_lazy());
         }
     }
 

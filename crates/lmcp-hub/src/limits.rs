@@ -65,6 +65,9 @@ pub(crate) const NOTES: usize = 100;
 /// one is cut, and gets a hash.
 pub(crate) const NAME_BYTES: usize = 40;
 
+/// Longest prefix of names, in bytes. A longer one is cut, and gets a hash.
+pub(crate) const PREFIX_BYTES: usize = 30;
+
 /// Tools that `--lazy` returns for some words where the call does not say how many.
 pub(crate) const FOUND_USUALLY: usize = 10;
 

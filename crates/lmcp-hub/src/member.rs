@@ -21,7 +21,7 @@ use crate::{
     ask::{self, Offer},
     config::ServerConfig,
     limits::{FIRST_PAUSE, HANG_UP, LONGEST_PAUSE},
-    names::slug,
+    names::{head, slug},
     status::{History, ServerState, ServerStatus},
 };
 
@@ -48,7 +48,7 @@ impl Made {
 
 pub(crate) struct Member {
     pub(crate) name: Arc<str>,
-    /// What its names begin with.
+    /// What its names begin with: its prefix, as clients take it.
     pub(crate) prefix: String,
     /// The same for its URIs.
     pub(crate) slug: String,
@@ -121,7 +121,7 @@ impl Member {
         Self {
             name: Arc::from(name),
             slug: slug(&prefix),
-            prefix,
+            prefix: head(&prefix),
             config: RwLock::new(Arc::new(config)),
             is_mounted,
             make,

@@ -1,42 +1,85 @@
 //! What tools and prompts of many servers are called, and how URIs and tasks lead back to theirs. No name is ever taken
 //! apart to find its server: there is a map.
+//!
+//! Names depend on the configuration and on the server's own name of a thing, and on nothing that other servers say or when
+//! they say it. So no server can take the name of another's tool.
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::limits::NAME_BYTES;
+use crate::limits::{NAME_BYTES, PREFIX_BYTES};
 
-/// What is called something. A tool and a prompt may share a name, for clients as for their server.
+/// What the names of each configured server begin with.
 #[derive(Debug, Default)]
-pub(crate) struct AllNames {
-    pub(crate) tools: Names,
-    pub(crate) prompts: Names,
+pub(crate) struct Prefixes(Vec<String>);
+
+impl Prefixes {
+    pub(crate) fn new<'a>(heads: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(heads.into_iter().map(ToOwned::to_owned).collect())
+    }
+
+    /// The server that a name belongs to: the one with the longest prefix that the name carries, else the one without a prefix.
+    fn owner(&self, name: &str) -> &str {
+        let carried = self.0.iter().filter(|head| {
+            let rest = name.strip_prefix(head.as_str());
+            !head.is_empty() && rest.is_some_and(|rest| rest.starts_with("__"))
+        });
+        carried
+            .max_by_key(|head| head.len())
+            .map_or("", String::as_str)
+    }
 }
 
-/// The names that were given. One that was given stays: nobody else gets it, and its owner gets no other.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
+/// What is called something. A tool and a prompt may share a name, for clients as for their server.
+#[derive(Debug)]
+pub(crate) struct AllNames<'a> {
+    pub(crate) tools: Names<'a>,
+    pub(crate) prompts: Names<'a>,
+}
+
+impl<'a> AllNames<'a> {
+    pub(crate) fn new(prefixes: &'a Prefixes) -> Self {
+        Self {
+            tools: Names::new(prefixes),
+            prompts: Names::new(prefixes),
+        }
+    }
+}
+
+/// The names of one list.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    prefixes: &'a Prefixes,
     given: HashMap<Own, String>,
+    /// Only things of one server can meet here.
     taken: BTreeSet<String>,
 }
 
 /// A server, and the name that it has for one of its things.
 type Own = (String, String);
 
-impl Names {
-    /// The name of something for clients: `prefix__label`, where all servers have different prefixes and at most one has none.
-    /// `own` is what the server calls it, `label` what it is to be called.
+impl<'a> Names<'a> {
+    fn new(prefixes: &'a Prefixes) -> Self {
+        Self {
+            prefixes,
+            given: HashMap::new(),
+            taken: BTreeSet::new(),
+        }
+    }
+
+    /// The name of something for clients: `prefix__label`, where the server is named by its [`head`]. `own` is what the server
+    /// calls it, `label` what it is to be called.
     pub(crate) fn give(&mut self, server: &str, own: &str, label: &str) -> String {
         // With another label it is another thing to clients.
         let key = (server.to_owned(), format!("{own}\0{label}"));
         if let Some(name) = self.given.get(&key) {
             return name.clone();
         }
-        let mut name = name(server, own, label);
+        let mut name = name(self.prefixes, server, own, label);
         for salt in 1_u32.. {
             if !self.taken.contains(&name) {
                 break;
             }
-            name = hashed(&plain(server, label), &format!("{server}\0{own}\0{salt}"));
+            name = unmistakable(server, label, &format!("{server}\0{own}\0{salt}"));
         }
         self.taken.insert(name.clone());
         self.given.insert(key, name.clone());
@@ -44,34 +87,65 @@ impl Names {
     }
 }
 
-/// Depends on nobody else's tools. Two plain names are never the same: the first `__` ends the server's.
-fn name(server: &str, own: &str, label: &str) -> String {
-    // Whoever asks for names as they are gets them so.
-    if server.is_empty() {
-        return label.to_owned();
-    }
-    let whole = format!("{server}__{label}");
-    let plain = plain(server, label);
+/// A name that belongs to its server.
+fn name(prefixes: &Prefixes, server: &str, own: &str, label: &str) -> String {
+    let whole = joined(server, label);
     let is_clear = !server.contains("__") && !server.ends_with('_');
-    if plain == whole && plain.len() <= NAME_BYTES && is_clear {
+    let is_plain = plain(&whole) == whole && whole.len() <= NAME_BYTES && is_clear;
+    let stands_for = format!("{server}\0{own}");
+    // Whoever asks for names as they are gets them so.
+    let usual = match server.is_empty() || is_plain {
+        true => whole,
+        false => hashed(&plain(&whole), &stands_for),
+    };
+    match prefixes.owner(&usual) == server {
+        true => usual,
+        false => unmistakable(server, label, &stands_for),
+    }
+}
+
+fn joined(server: &str, label: &str) -> String {
+    match server.is_empty() {
+        true => label.to_owned(),
+        false => format!("{server}__{label}"),
+    }
+}
+
+/// A name that carries no prefix but that of its server: behind it, no two `_` stand together.
+fn unmistakable(server: &str, label: &str, stands_for: &str) -> String {
+    let label = plain(label);
+    let words: Vec<_> = label.split('_').filter(|word| !word.is_empty()).collect();
+    let label = match words.is_empty() {
+        true => "x".to_owned(),
+        false => words.join("_"),
+    };
+    hashed(&joined(server, &label), stands_for)
+}
+
+/// What the names of a server with this prefix begin with: short enough that something of the label stays in each.
+pub(crate) fn head(prefix: &str) -> String {
+    let plain = plain(prefix);
+    if plain == prefix && plain.len() <= PREFIX_BYTES {
         return plain;
     }
-    hashed(&plain, &format!("{server}\0{own}"))
+    cut(&plain, PREFIX_BYTES, prefix)
 }
 
 /// With nothing but letters, digits, `_` and `-`: some clients drop all others.
-fn plain(server: &str, label: &str) -> String {
-    let between = if server.is_empty() { "" } else { "__" };
-    let letters = server.chars().chain(between.chars()).chain(label.chars());
+fn plain(text: &str) -> String {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    letters
+    text.chars()
         .map(|letter| if allowed(letter) { letter } else { '_' })
         .collect()
 }
 
 /// Cut short, with a hash of what it stands for.
 fn hashed(plain: &str, whole: &str) -> String {
-    let head = plain.get(..NAME_BYTES - 7).unwrap_or(plain);
+    cut(plain, NAME_BYTES, whole)
+}
+
+fn cut(plain: &str, most: usize, whole: &str) -> String {
+    let head = plain.get(..most - 7).unwrap_or(plain);
     let sum = fnv(whole) & 0x00ff_ffff;
     format!("{head}_{sum:06x}")
 }
@@ -120,34 +194,42 @@ pub(crate) fn unmarked(marked: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    fn give(names: &mut Names, server: &str, own: &str) -> String {
-        names.give(server, own, own)
+    /// The name of a thing in a hub with these servers, the other one of which may have given all names that it likes.
+    fn named(servers: &[&str], server: &str, own: &str) -> String {
+        let heads: Vec<_> = servers.iter().map(|server| head(server)).collect();
+        let prefixes = Prefixes::new(heads.iter().map(String::as_str));
+        Names::new(&prefixes).give(&head(server), own, own)
     }
 
     #[test]
     fn a_plain_name_is_the_server_and_the_tool() {
-        let mut names = Names::default();
-        assert_eq!(give(&mut names, "git", "log"), "git__log");
-        assert_eq!(give(&mut names, "git", "log"), "git__log");
+        let prefixes = Prefixes::new(["git"]);
+        let mut names = Names::new(&prefixes);
+        assert_eq!(names.give("git", "log", "log"), "git__log");
+        assert_eq!(names.give("git", "log", "log"), "git__log");
         assert_eq!(names.give("git", "status", "state"), "git__state");
     }
 
     #[test]
     fn what_clients_do_not_take_is_replaced_and_cut_and_stays_apart() {
-        let mut names = Names::default();
-        let long = "a".repeat(50);
+        let (long, longest) = ("a".repeat(50), "s".repeat(60));
+        let longer = format!("{long}b");
+        let servers = ["git", "gït", "g_t", "a", "a__b", "a_", &longest];
         let all = [
-            give(&mut names, "git", "log.all"),
-            give(&mut names, "git", "log/all"),
-            give(&mut names, "git", "log_all"),
-            give(&mut names, "git", &long),
-            give(&mut names, "git", &format!("{long}b")),
-            give(&mut names, "gït", "x"),
-            give(&mut names, "a", "b__c"),
-            give(&mut names, "a__b", "c"),
-            give(&mut names, "a_", "b"),
-            give(&mut names, "a", "_b"),
-        ];
+            ("git", "log.all"),
+            ("git", "log/all"),
+            ("git", "log_all"),
+            ("git", &long),
+            ("git", &longer),
+            ("gït", "x"),
+            ("g_t", "x"),
+            ("a", "b__c"),
+            ("a__b", "c"),
+            ("a_", "b"),
+            ("a", "_b"),
+            (&longest, "x"),
+        ]
+        .map(|(server, own)| named(&servers, server, own));
         let different: BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
         for name in &all {
@@ -158,19 +240,51 @@ mod tests {
     }
 
     #[test]
-    fn a_name_does_not_depend_on_who_came_first() {
-        let (mut one, mut other) = (Names::default(), Names::default());
-        let first = give(&mut one, "git", "a.b");
-        give(&mut other, "git", "a_b");
-        give(&mut other, "a__b", "c");
-        assert_eq!(give(&mut other, "git", "a.b"), first);
+    fn whatever_a_server_calls_its_tools_the_names_are_its_own() {
+        let servers = [
+            "", "a", "a_", "a__b", "a__b_", "a__b__c", "good", "g", "gööd",
+        ];
+        let heads = servers.map(head);
+        let prefixes = Prefixes::new(heads.iter().map(String::as_str));
+        let rightful = servers.map(|server| named(&servers, server, "x"));
+        let parts = ["_", "__", "b", "c", "a__b", "good", "x", "_x", "x_", "é"];
+        let mut labels: Vec<_> = rightful.to_vec();
+        for first in parts {
+            labels.extend(parts.map(|second| format!("{first}{second}")));
+            labels.extend(parts.map(|second| format!("{first}__{second}")));
+            labels.extend(rightful.iter().filter_map(|name| {
+                name.split_once("__")
+                    .map(|(_, rest)| format!("{first}{rest}"))
+            }));
+        }
+        let mut all = HashMap::new();
+        for server in &heads {
+            for label in &labels {
+                let name = Names::new(&prefixes).give(server, label, label);
+                assert_eq!(prefixes.owner(&name), server, "{name} of {server}/{label}");
+                let other = all.insert(name.clone(), server);
+                assert!(other.is_none_or(|other| other == server), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_prefix_of_another_server_is_never_that_of_a_name() {
+        assert_eq!(named(&["", "good"], "good", "x"), "good__x");
+        let taken = named(&["", "good"], "", "good__x");
+        assert!(taken.starts_with("good_x_"), "{taken}");
+        assert_eq!(named(&["", "good"], "", "bad__x"), "bad__x");
+        let taken = named(&["a", "a__b"], "a", "b__c_4451f9");
+        assert!(taken.starts_with("a__b_c_4451f9_"), "{taken}");
+        assert_eq!(named(&["a", "a__b"], "a__b", "c"), "a__b__c_4451f9");
     }
 
     #[test]
     fn a_tool_with_the_label_of_another_gets_a_name_of_its_own() {
-        let mut names = Names::default();
+        let prefixes = Prefixes::new(["git"]);
+        let mut names = Names::new(&prefixes);
         let one = names.give("git", "show", "log");
-        let other = give(&mut names, "git", "log");
+        let other = names.give("git", "log", "log");
         assert_eq!(one, "git__log");
         assert_ne!(other, one);
     }
@@ -185,12 +299,9 @@ mod tests {
 
     #[test]
     fn without_a_prefix_names_stay() {
-        let mut names = Names::default();
         let long = "a.b".repeat(20);
-        assert_eq!(give(&mut names, "", "log"), "log");
-        assert_eq!(give(&mut names, "", &long), long);
-        assert_eq!(give(&mut names, "git", "log"), "git__log");
-        assert_ne!(give(&mut names, "", "git__log"), "git__log");
+        assert_eq!(named(&["", "git"], "", "log"), "log");
+        assert_eq!(named(&["", "git"], "", &long), long);
         assert_eq!(marked(&slug(""), "file:///a"), "file:///a");
     }
 

@@ -11,7 +11,7 @@ use crate::{
     catalog::{Part, Place, View},
     hub::Inner,
     member::Member,
-    names::AllNames,
+    names::Prefixes,
     rewrite::led_back,
     status::ServerStatus,
 };
@@ -48,7 +48,7 @@ impl Scope {
     fn new(servers: Option<BTreeSet<String>>) -> Arc<Self> {
         Arc::new(Self {
             servers: RwLock::new(servers),
-            view: RwLock::new(Arc::new(View::new(&[], &mut AllNames::default()))),
+            view: RwLock::new(Arc::new(View::new(&[], &Prefixes::default()))),
             changes: watch::Sender::default(),
         })
     }
@@ -73,10 +73,10 @@ impl Scope {
     }
 
     /// Makes what clients see out of these parts, and tells them if that is another list than before.
-    pub(crate) fn look_again(&self, parts: &[Part<'_>], names: &mut AllNames, is_lazy: bool) {
+    pub(crate) fn look_again(&self, parts: &[Part<'_>], prefixes: &Prefixes, is_lazy: bool) {
         let shown = parts.iter().filter(|part| self.shows(part.name));
         let shown: Vec<_> = shown.copied().collect();
-        let mut now = View::new(&shown, names);
+        let mut now = View::new(&shown, prefixes);
         // Each is needed by one of the two ways to offer tools: whoever calls through another tool repeats nothing in headers.
         match is_lazy {
             true => now.mirrored.clear(),

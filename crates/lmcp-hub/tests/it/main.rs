@@ -4,6 +4,7 @@ mod changes;
 mod eras;
 mod groups;
 mod import;
+mod names;
 mod owners;
 mod pins;
 #[path = "../../../lmcp-upstream/tests/probe/server.rs"]
