@@ -33,8 +33,9 @@ pub(crate) const WATCHED: usize = 1024;
 /// How long a server may take to confirm what it will tell of. Then the listener goes on without.
 pub(crate) const GRANT_WAIT: Duration = Duration::from_secs(5);
 
-/// Servers at once, where each client has one of its own. Past it, the one that is idle longest is ended; where none is idle,
-/// the call fails.
+/// Servers at once, where each client has one of its own; callers share the places out as they do memory. Past its share, a
+/// caller loses its own server that is idle longest; where none is idle, the call fails with `retriable`. Where all places are
+/// taken, an idle server of the caller that has most makes room for one that has none.
 pub(crate) const SERVERS_PER_CLIENT: usize = 64;
 
 /// How long nobody calls a server of that kind before it is ended.

@@ -5,13 +5,13 @@ use std::{
     fmt,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use lmcp_client::Route;
-use lmcp_core::{Replies, Request, Service, Tasks};
-use lmcp_wire::RpcError;
-use serde_json::json;
+use lmcp_core::{Replies, Reply, Request, Service, Tasks, expect_share, service::Source};
+use lmcp_wire::{RpcError, method::request};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -51,7 +51,46 @@ impl Sharing {
 
 struct Member {
     upstream: Upstream,
+    /// The caller that it was reached for.
+    owner: String,
     used: Instant,
+    /// Every call that goes on holds a copy.
+    calls: Arc<()>,
+}
+
+impl Member {
+    fn new(upstream: Upstream, owner: String) -> Self {
+        Self {
+            upstream,
+            owner,
+            used: Instant::now(),
+            calls: Arc::default(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.calls) == 1 && self.upstream.is_idle()
+    }
+}
+
+/// A call that goes on: its server is not ended to make room for another.
+struct Busy {
+    replies: Replies,
+    _call: Arc<()>,
+}
+
+impl Source for Busy {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        self.replies.poll_next(cx)
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.replies.is_harmless()
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.replies.poll_deadline(cx)
+    }
 }
 
 impl PerClient {
@@ -91,32 +130,24 @@ impl PerClient {
         Self { members, tasks }
     }
 
-    /// The server that this request is for.
-    fn member(&self, request: &Request) -> Result<Upstream, RpcError> {
+    /// The server that this request is for, and what keeps the server from being ended.
+    fn member(&self, request: &Request) -> Result<(Upstream, Arc<()>), RpcError> {
         let key = self.members.shared_by.key(request);
         let mut all = self.members.lock();
         if let Some(member) = all.get_mut(&key) {
             member.used = Instant::now();
-            return Ok(member.upstream.clone());
+            return Ok((member.upstream.clone(), Arc::clone(&member.calls)));
         }
-        if all.len() >= SERVERS_PER_CLIENT {
-            let idle = all.iter().filter(|(_, member)| member.upstream.is_idle());
-            let oldest = idle.min_by_key(|(_, member)| member.used);
-            let Some(key) = oldest.map(|(key, _)| key.clone()) else {
-                let words = format!("{} servers for other clients are at work", all.len());
-                return Err(RpcError::internal(words).with_data(json!({ "retriable": true })));
-            };
-            all.remove(&key);
-        }
+        let owner = request.caller().owner();
+        let ended = make_room(&mut all, &owner)?;
         let upstream = self.members.make.clone().build();
-        let member = Member {
-            upstream: upstream.clone(),
-            used: Instant::now(),
-        };
+        let member = Member::new(upstream.clone(), owner.into_owned());
+        let calls = Arc::clone(&member.calls);
         all.insert(key.clone(), member);
         drop(all);
+        drop(ended);
         self.end_with_its_client(request, key);
-        Ok(upstream)
+        Ok((upstream, calls))
     }
 
     /// Ends a server with the connection, or with the caller, that it is for.
@@ -147,9 +178,19 @@ impl Members {
 
 impl Service for PerClient {
     fn call(&self, request: Request) -> Replies {
-        match self.member(&request) {
-            Ok(upstream) => upstream.call(request),
-            Err(error) => Replies::error(error),
+        let (upstream, call) = match self.member(&request) {
+            Ok(member) => member,
+            Err(error) => return Replies::error(error),
+        };
+        // Who only listens does not keep a server.
+        let is_call = request.method() != request::LISTEN;
+        let replies = upstream.call(request);
+        match is_call {
+            true => Replies::from_source(Busy {
+                replies,
+                _call: call,
+            }),
+            false => replies,
         }
     }
 
@@ -173,10 +214,7 @@ impl Service for PerClient {
     }
 
     fn is_idle(&self) -> bool {
-        self.members
-            .lock()
-            .values()
-            .all(|member| member.upstream.is_idle())
+        self.members.lock().values().all(Member::is_idle)
     }
 }
 
@@ -197,8 +235,35 @@ async fn sweep(members: Weak<Members>, idle_stop: Duration) {
         };
         members
             .lock()
-            .retain(|_, member| !member.upstream.is_idle() || member.used.elapsed() < idle_stop);
+            .retain(|_, member| !member.is_idle() || member.used.elapsed() < idle_stop);
     }
+}
+
+/// Sees that there is a place for one more server of a caller. Where its share is used up, an idle server is ended and
+/// returned: of the caller that has most, and the one that is idle longest. A caller loses one to another caller only if it has
+/// more than its share, or if the other has none at all.
+fn make_room(all: &mut HashMap<String, Member>, owner: &str) -> Result<Option<Member>, RpcError> {
+    let total = all.len();
+    let count = |owner: &str| all.values().filter(|member| member.owner == owner).count();
+    let fits = |mine: usize, total: usize| {
+        expect_share("servers_per_client", mine, total, SERVERS_PER_CLIENT)
+    };
+    let mine = count(owner);
+    let Err(no_place) = fits(mine, total) else {
+        return Ok(None);
+    };
+    let may_end = |theirs: usize| {
+        let has_more_than_its_share = || fits(theirs - 1, total - 1).is_err();
+        theirs > mine && (mine == 0 || has_more_than_its_share())
+    };
+    let idle = all.iter().filter(|(_, member)| member.is_idle());
+    let candidates = idle
+        .map(|(key, member)| (count(&member.owner), member, key))
+        .filter(|(theirs, member, _)| member.owner == owner || may_end(*theirs));
+    let ended =
+        candidates.min_by_key(|(theirs, member, _)| (std::cmp::Reverse(*theirs), member.used));
+    let key = ended.map(|(_, _, key)| key.clone()).ok_or(no_place)?;
+    Ok(all.remove(&key))
 }
 
 #[cfg(test)]
@@ -206,6 +271,7 @@ mod tests {
     use bytes::Bytes;
     use lmcp_core::{Caller, CallerTransport, Principal, admit};
     use lmcp_wire::{Incoming, meta};
+    use serde_json::json;
 
     use super::*;
 
@@ -229,6 +295,82 @@ mod tests {
 
     fn servers(route: &str, idle_stop: Option<Duration>) -> PerClient {
         PerClient::per_caller(Route::Socket(route.into())).idle_stop(idle_stop)
+    }
+
+    /// A call on a connection of its own. Nobody polls it, so it goes on for as long as it is held.
+    fn call(servers: &PerClient, name: &str) -> Result<Replies, RpcError> {
+        let (_open, replies) = connect(servers, name);
+        replies
+    }
+
+    /// The same, and the connection.
+    fn connect(servers: &PerClient, name: &str) -> (Caller, Result<Replies, RpcError>) {
+        let caller = Caller::new(CallerTransport::Stdio).known_as(name);
+        let mut replies = servers.call(request(caller.clone()));
+        let replies = match replies.take_ready() {
+            Some(Reply::Done(Err(error))) => Err(error),
+            _ => Ok(replies),
+        };
+        (caller, replies)
+    }
+
+    /// A server of this caller that is idle while its connection stays open.
+    fn idle(servers: &PerClient, name: &str) -> Caller {
+        let (open, replies) = connect(servers, name);
+        drop(replies.unwrap());
+        open
+    }
+
+    fn count(servers: &PerClient, owner: &str) -> usize {
+        let all = servers.members.lock();
+        all.values().filter(|member| member.owner == owner).count()
+    }
+
+    #[tokio::test]
+    async fn one_caller_cannot_take_all_servers() {
+        let servers = PerClient::new(Route::Socket("/none".into()));
+        let mut held = Vec::new();
+        let refused = loop {
+            match call(&servers, "ann") {
+                Ok(replies) => held.push(replies),
+                Err(error) => break error,
+            }
+        };
+        assert!(held.len() < SERVERS_PER_CLIENT, "{}", held.len());
+        let data = refused.data.as_ref().unwrap();
+        assert_eq!(data["retriable"], true, "{refused}");
+        for _ in 0..3 {
+            held.push(call(&servers, "bob").unwrap());
+        }
+        assert_eq!(servers.members.lock().len(), held.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_servers_make_room_for_their_own_caller_and_not_for_greedier_ones() {
+        let servers = PerClient::new(Route::Socket("/none".into()));
+        let mut open = vec![idle(&servers, "bob")];
+        let begun = call(&servers, "ann").unwrap();
+        let key = |owner: &str| {
+            let all = servers.members.lock();
+            let mut found = all.iter().filter(|(_, member)| member.owner == owner);
+            found.next().map(|(key, _)| key.clone()).unwrap()
+        };
+        let [bobs, anns] = ["principal:bob", "principal:ann"].map(key);
+        for _ in 0..100 {
+            sleep(Duration::from_millis(1)).await;
+            open.push(idle(&servers, "ann"));
+        }
+        let all = keys(&servers);
+        assert!(all.contains(&bobs), "the idle server of another");
+        assert!(all.contains(&anns), "a call that has only begun");
+        // Those who have none find a place, also where all are taken.
+        for number in 0..2 * SERVERS_PER_CLIENT {
+            sleep(Duration::from_millis(1)).await;
+            open.push(idle(&servers, &number.to_string()));
+        }
+        assert_eq!(servers.members.lock().len(), SERVERS_PER_CLIENT);
+        assert!(count(&servers, "principal:ann") >= 1);
+        drop(begun);
     }
 
     fn keys(servers: &PerClient) -> Vec<String> {
