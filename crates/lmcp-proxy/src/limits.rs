@@ -5,6 +5,9 @@ use std::time::Duration;
 /// What is read of an identity file, in bytes: more than any credentials take. A longer one is refused.
 pub(crate) const IDENTITY_BYTES: usize = 16 << 10;
 
+/// Messages in one line (2025-03-26). A line with more is taken for one that makes no sense.
+pub(crate) const BATCH: usize = 4096;
+
 /// Characters of the name of a method that are kept: more than any of the protocol has.
 pub(crate) const METHOD_CHARACTERS: usize = 64;
 

@@ -73,10 +73,10 @@ impl HeldCalls {
     /// Lets go of those whose callers did not come back in time.
     pub(crate) fn expire(&self) {
         let now = Instant::now();
-        let (old, kept) = std::mem::take(&mut *self.lock())
-            .into_iter()
-            .partition::<HashMap<_, _>, _>(|(_, held)| held.until <= now);
-        self.lock().extend(kept);
+        let old: Vec<_> = self
+            .lock()
+            .extract_if(|_, held| held.until <= now)
+            .collect();
         // Dropping one cancels its call, which locks what is shared.
         drop(old);
     }

@@ -252,7 +252,7 @@ fn is_wished(wishes: &Wishes, method: &str, said: &Value) -> bool {
             wishes
                 .watched
                 .iter()
-                .any(|watched| uri.starts_with(watched.as_str()))
+                .any(|watched| lmcp_wire::resource::covers(watched, uri))
         }),
         notification::TASKS => {
             let id = said["taskId"].as_str();

@@ -83,6 +83,16 @@ pub(crate) struct State {
     is_closed: bool,
 }
 
+impl State {
+    /// A call has ended. Nobody answers what it was asked.
+    fn forget(&mut self, id: i64) -> Option<Taker> {
+        if !self.asked.is_empty() {
+            self.asked.retain(|_, call| *call != id);
+        }
+        self.slots.remove(&id)
+    }
+}
+
 /// Who waits for an answer.
 pub(crate) struct Taker {
     pub(crate) slot: Arc<Slot>,
@@ -164,7 +174,7 @@ impl Shared {
 
     pub(crate) fn cancel(&self, id: i64) {
         let mut state = self.lock();
-        if state.slots.remove(&id).is_some() {
+        if state.forget(id).is_some() {
             state.conversation.cancel(id);
             drop(state);
             self.woken.notify_one();
@@ -291,7 +301,7 @@ impl Shared {
                     }
                 }
                 Output::Done(id, result) => {
-                    if let Some(taker) = state.slots.remove(&id) {
+                    if let Some(taker) = state.forget(id) {
                         taker.slot.done(result);
                     }
                 }

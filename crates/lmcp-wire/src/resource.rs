@@ -126,3 +126,9 @@ pub struct ResourceUpdatedParams {
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
 }
+
+/// Does whoever watches one URI hear of changes of another? A watched URI covers itself and what is below it.
+pub fn covers(watched: &str, uri: &str) -> bool {
+    uri.strip_prefix(watched)
+        .is_some_and(|rest| rest.is_empty() || watched.ends_with('/') || rest.starts_with('/'))
+}

@@ -136,8 +136,8 @@ pub(super) struct Child {
 impl Child {
     pub(super) async fn next(&mut self) -> Event {
         loop {
+            // Neither comes first: a flood on one must not hold up the other.
             let output = tokio::select! {
-                biased;
                 () = self.complaints.listen() => continue,
                 output = self.lines.next() => output,
             };

@@ -97,7 +97,8 @@ impl Listeners {
     pub(crate) fn resource_updated(&self, uri: &str) {
         self.tell(|filter, pending| {
             let mut watched = filter.resource_subscriptions.iter().flatten();
-            let Some(watched) = watched.find(|watched| covers(watched, uri)) else {
+            let Some(watched) = watched.find(|watched| lmcp_wire::resource::covers(watched, uri))
+            else {
                 return;
             };
             // Far below a watched resource there may be any number: past a bound, the watched one stands for all.
@@ -227,12 +228,6 @@ impl Listener {
     fn lock(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A watched URI covers itself and what is below it.
-fn covers(watched: &str, uri: &str) -> bool {
-    uri.strip_prefix(watched)
-        .is_some_and(|rest| rest.is_empty() || watched.ends_with('/') || rest.starts_with('/'))
 }
 
 /// Opens a subscription to what of the wish can be served.

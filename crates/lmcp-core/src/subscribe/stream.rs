@@ -8,7 +8,7 @@ use std::{
 use lmcp_wire::method::notification;
 use serde_json::json;
 
-use super::{Listener, covers, is_folder, is_result};
+use super::{Listener, is_folder, is_result};
 use crate::{
     budget::Reservation,
     outcome::{Outcome, Payload},
@@ -170,7 +170,7 @@ impl Listening {
         let mut read = watched.filter(|watched| !is_folder(watched));
         let is_resource = || self.engine.catalog().find_resource(uri).is_some();
         read.clone().any(|watched| watched == uri)
-            || read.any(|watched| covers(watched, uri)) && !is_resource()
+            || read.any(|watched| lmcp_wire::resource::covers(watched, uri)) && !is_resource()
     }
 
     /// The server closes, or another stream has taken over.

@@ -3,9 +3,12 @@
 use lmcp_wire::{jsonrpc, method::request};
 use serde_json::value::RawValue;
 
-/// The messages of a batch. `None`: it is not one.
+use crate::limits::BATCH;
+
+/// The messages of a batch. `None`: it is not one, or one that is too large.
 pub(super) fn batch(line: &[u8]) -> Option<Vec<&RawValue>> {
-    jsonrpc::batch(line, usize::MAX)?.ok()
+    let messages = jsonrpc::batch(line, BATCH)?.ok()?;
+    (messages.len() <= BATCH).then_some(messages)
 }
 
 /// Messages as one batch.

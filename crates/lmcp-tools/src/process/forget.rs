@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     dir,
+    rights::Rights,
     spool::OUTPUT,
     store::{About, Kept},
 };
@@ -27,9 +28,14 @@ struct Ended {
 /// What is to be removed of the folders of commands that have ended.
 ///
 /// Of too much, what goes is the oldest of the caller that has most: one caller's jobs erase nothing of another that keeps
-/// less. A caller on two servers with other rights counts as two: a confined server erases nothing that it may not see.
-/// Scratch files that are still there were left by a guard that was killed.
-pub(super) fn doomed(folders: impl Iterator<Item = PathBuf>, limits: &Kept) -> Vec<PathBuf> {
+/// less. A server with these rights counts and removes only what it may see. Scratch files that are still there were left by a guard that was killed.
+pub(super) fn doomed(
+    folders: impl Iterator<Item = PathBuf>,
+    limits: &Kept,
+    rights: &Rights,
+) -> Vec<PathBuf> {
+    // What cannot be read is nobody's.
+    let is_visible = |about: &About| rights.covers(&about.rights);
     let (mut doomed, mut kept) = (Vec::new(), Vec::new());
     for dir in folders {
         let Some(age) = age(&dir) else { continue };
@@ -37,35 +43,43 @@ pub(super) fn doomed(folders: impl Iterator<Item = PathBuf>, limits: &Kept) -> V
         if is_kept && age <= limits.age {
             let bytes = fs::metadata(dir.join(OUTPUT)).map_or(0, |output| used(&output));
             kept.push(Ended { age, bytes, dir });
-        } else if is_kept || age > YOUNG {
+        } else if (is_kept || age > YOUNG)
+            && About::read(&dir).map_or(true, |about| is_visible(&about))
+        {
             doomed.push(dir);
         }
     }
     let scratch = kept.iter().map(|ended| ended.dir.join(dir::SCRATCH));
     doomed.extend(scratch.filter(|scratch| scratch.exists()));
-    doomed.extend(too_many(kept, limits));
+    doomed.extend(too_many(kept, limits, rights));
     doomed
 }
 
 /// The oldest of whoever has most, until the rest is within the limits.
-fn too_many(kept: Vec<Ended>, limits: &Kept) -> Vec<PathBuf> {
-    let mut count = kept.len();
-    let mut bytes: u64 = kept.iter().map(|ended| ended.bytes).sum();
+fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
+    let is_too_much = |count, bytes| count > limits.jobs || bytes > limits.bytes;
     let mut doomed = Vec::new();
-    if count <= limits.jobs && bytes <= limits.bytes {
+    if !is_too_much(kept.len(), kept.iter().map(|ended| ended.bytes).sum()) {
         return doomed;
     }
+    let (mut count, mut bytes) = (0, 0);
     let mut shares: BTreeMap<_, Vec<Ended>> = BTreeMap::new();
     for ended in kept {
-        // What cannot be read is nobody's.
         let about = About::read(&ended.dir).ok();
-        let whose = about.map(|about| (about.owner, about.rights.words()));
-        shares.entry(whose).or_default().push(ended);
+        if about
+            .as_ref()
+            .is_none_or(|about| rights.covers(&about.rights))
+        {
+            count += 1;
+            bytes += ended.bytes;
+            let whose = about.map(|about| (about.owner, about.rights.words()));
+            shares.entry(whose).or_default().push(ended);
+        }
     }
     for share in shares.values_mut() {
         share.sort_by_key(|ended| ended.age);
     }
-    while count > limits.jobs || bytes > limits.bytes {
+    while is_too_much(count, bytes) {
         let size = |share: &[Ended]| match count > limits.jobs {
             true => share.len() as u64,
             false => share.iter().map(|ended| ended.bytes).sum(),

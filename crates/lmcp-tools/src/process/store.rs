@@ -272,7 +272,11 @@ impl Store {
 
     fn doomed(&self) -> Vec<PathBuf> {
         let ended = self.folders().map(|(_, dir)| dir);
-        forget::doomed(ended.filter(|dir| !is_locked(dir)), &self.limits)
+        forget::doomed(
+            ended.filter(|dir| !is_locked(dir)),
+            &self.limits,
+            &self.rights,
+        )
     }
 
     fn folders(&self) -> impl Iterator<Item = (String, PathBuf)> {

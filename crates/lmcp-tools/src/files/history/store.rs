@@ -220,8 +220,7 @@ impl History {
         kept
     }
 
-    /// The log to remove next, if they hold too much: the oldest of those servers whose rights have most. A confined server
-    /// erases nothing that it may not see.
+    /// The log to remove next, if they hold too much: the oldest of those servers whose rights have most.
     fn too_many(&self, logs: &[LogFile]) -> Option<usize> {
         let records: usize = logs.iter().map(|found| found.records.len()).sum();
         let bytes: u64 = logs.iter().map(|found| found.size).sum();
@@ -242,6 +241,7 @@ impl History {
         (is_large || are_enough).then_some(oldest)
     }
 
+    /// The logs of servers that may do no more than this one.
     fn logs(&self) -> Vec<LogFile> {
         let entries = dir::insist(&self.dir, || {
             // A folder whose names can be read need not be one that can be entered.
@@ -254,11 +254,14 @@ impl History {
                 let (size, path) = (entry.metadata().ok()?.size(), entry.path());
                 let records = log::records(&path).unwrap_or_default();
                 let first = records.first().and_then(|record| record.entry().ok());
-                Some(LogFile {
+                let rights = first.map(|entry| entry.rights);
+                // One without a record is nobody's.
+                let is_open = rights.as_ref().is_none_or(|it| self.rights.covers(it));
+                is_open.then(|| LogFile {
                     path,
                     size,
                     records,
-                    rights: first.map_or_else(String::new, |entry| entry.rights.words()),
+                    rights: rights.as_ref().map(Rights::words).unwrap_or_default(),
                 })
             })
             .collect()
