@@ -12,6 +12,7 @@
 //! | `socket.rs` | waiting for stdio and a socket, with `poll` |
 //! | `url.rs`, `watch.rs` | waiting for stdio and a URL, on a runtime |
 //! | `attach.rs`, `identity.rs`, `target.rs` | which socket, and who we are there |
+//! | `stdio.rs`, `connection.rs` | the client's end, and an open connection to a server's socket |
 //! | `notes.rs` | what people are told |
 //! | `outbox.rs`, `limits.rs` | lines into bytes, in bounded memory |
 

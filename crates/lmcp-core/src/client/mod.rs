@@ -154,8 +154,8 @@ impl Client {
         self.begin(request::TOOLS_CALL, &tool(name, arguments))
     }
 
-    /// Says good-bye, and waits until a server that was started for this client has ended. What other clones do then
-    /// connects again.
+    /// Says good-bye, and waits until a server that was started for this client has ended. Calls of other clones fail from
+    /// then on.
     pub async fn close(&self) {
         self.server.hang_up().await;
     }

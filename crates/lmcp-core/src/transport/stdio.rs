@@ -1,6 +1,7 @@
 //! Standard input and output.
 //!
-//! A thread reads and a thread writes, because neither can be waited for otherwise. The real descriptors are moved
+//! A thread reads, because standard input cannot be waited for otherwise. A second thread writes once an answer does not fit
+//! into the pipe at once. The real descriptors are moved
 //! away first: a stray `println!`, or a child process that reads its input, meets `/dev/null` and stderr instead of
 //! the protocol.
 
