@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    budget::Reservation,
+    budget::{NoRoom, Reservation},
     caller::Caller,
     extensions::Extensions,
     mirror,
@@ -45,7 +45,7 @@ pub struct Request {
     pub(crate) extensions: Extensions,
     /// The memory that is reserved for what a large message becomes.
     pub(crate) weight: Option<Arc<Reservation>>,
-    /// Where questions find their places, in sessions.
+    /// Where questions find their places and subscriptions their memory: of requests in sessions, and of those to listen.
     pub(crate) premises: Option<Arc<Premises>>,
 }
 
@@ -228,6 +228,19 @@ impl Request {
         };
         let arguments = self.arguments().and_then(|json| decode(json).ok());
         mirror::check_params(headers, &mirrored, &arguments.unwrap_or(Value::Null))
+    }
+
+    /// Sets memory aside for something that a service keeps for the caller beyond its request: a subscription. It is memory of
+    /// the endpoint that the request came to, and of its caller. `None`: the request came to no endpoint.
+    ///
+    /// # Errors
+    /// The caller has its share.
+    pub fn reserve(&self, bytes: usize) -> Result<Option<Reservation>, NoRoom> {
+        let account = |premises: &Arc<Premises>| premises.budget.account(&self.caller.owner());
+        let account = self.premises.as_ref().map(account);
+        account
+            .map(|account| account.try_reserve(bytes))
+            .transpose()
     }
 
     /// What the client can be asked for. One that cannot be read counts as none.

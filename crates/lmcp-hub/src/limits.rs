@@ -43,7 +43,10 @@ pub(crate) const KEEP_WAIT: Duration = Duration::from_secs(1);
 /// After how long a server that was lost is listened to again.
 pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
 
-/// Resources that one session may watch. The next subscription is refused.
+/// Memory that counts for each client that listens, in bytes, beside what it watches.
+pub(crate) const LISTENER: usize = 4 << 10;
+
+/// Resources that one session may watch, and resources and tasks of one subscription. The next one is refused.
 pub(crate) const WATCHED: usize = 1024;
 
 /// Pages of one list of a server that are read.

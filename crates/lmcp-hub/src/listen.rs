@@ -2,13 +2,13 @@
 //! servers tell of.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::Poll,
 };
 
-use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Say, session};
+use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Reservation, Say, session};
 use lmcp_wire::{
     RpcError,
     method::{notification, request},
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     ask,
-    limits::{LISTEN_RETRY, WATCHED},
+    limits::{LISTEN_RETRY, LISTENER, WATCHED},
     member::{Lease, Member, Purpose},
     rewrite,
     scope::{Desk, Versions},
@@ -27,7 +27,10 @@ use crate::{
 
 /// The resources that sessions watch, by the URIs that they know.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<Vec<(Weak<session::SessionState>, BTreeSet<String>)>>);
+pub(crate) struct Watched(Mutex<Vec<(Weak<session::SessionState>, Uris)>>);
+
+/// Each with the memory that is set aside for it.
+type Uris = BTreeMap<String, Option<Reservation>>;
 
 impl Watched {
     /// `resources/subscribe` and its opposite.
@@ -40,7 +43,7 @@ impl Watched {
         all.retain(|(known, _)| known.strong_count() > 0);
         let place = all.iter().position(|(known, _)| known.ptr_eq(&live));
         let place = place.unwrap_or_else(|| {
-            all.push((live, BTreeSet::new()));
+            all.push((live, Uris::new()));
             all.len() - 1
         });
         let Some((_, uris)) = all.get_mut(place) else {
@@ -48,8 +51,10 @@ impl Watched {
         };
         if request.method() != request::SUBSCRIBE {
             uris.remove(uri);
+        } else if uris.contains_key(uri) {
+            return Ok(());
         } else if uris.len() < WATCHED {
-            uris.insert(uri.to_owned());
+            uris.insert(uri.to_owned(), request.reserve(cost(uri))?);
         } else {
             let words = format!("{WATCHED} resources are watched already");
             return Err(RpcError::invalid_request(words));
@@ -57,15 +62,36 @@ impl Watched {
         Ok(())
     }
 
-    fn of(&self, live: &Weak<session::SessionState>) -> BTreeSet<String> {
+    fn of(&self, live: &Weak<session::SessionState>) -> Vec<String> {
         let all = self.lock();
         let found = all.iter().find(|(known, _)| known.ptr_eq(live));
-        found.map(|(_, uris)| uris.clone()).unwrap_or_default()
+        let uris = found.map(|(_, uris)| uris.keys().cloned().collect());
+        uris.unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::SessionState>, BTreeSet<String>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::SessionState>, Uris)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The memory that a watched URI takes: here, in the stream to its server and in the request that opens it.
+fn cost(uri: &str) -> usize {
+    4 * uri.len() + 256
+}
+
+/// Sets memory aside for a client that listens.
+fn counted(
+    request: &Request,
+    filter: &SubscriptionFilter,
+) -> Result<Option<Reservation>, RpcError> {
+    let uris = filter.resource_subscriptions.iter();
+    let watched: Vec<_> = uris.chain(&filter.task_ids).flatten().collect();
+    if watched.len() > WATCHED {
+        let words = format!("one subscription watches at most {WATCHED} resources and tasks");
+        return Err(RpcError::invalid_params(words));
+    }
+    let bytes: usize = watched.into_iter().map(|uri| cost(uri)).sum();
+    Ok(request.reserve(LISTENER + bytes)?)
 }
 
 /// Tells a client what it wants to hear, until the hub closes.
@@ -74,6 +100,8 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
         notifications: mut filter,
         ..
     } = request.params()?;
+    // Held until the end.
+    let _counted = counted(&request, &filter)?;
     let session = match request.session() {
         Some(session) => Some(Arc::downgrade(&session.live()?)),
         None => None,
@@ -96,7 +124,7 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
     }
     loop {
         if let Some(live) = &session {
-            filter.resource_subscriptions = Some(desk.hub.watched.of(live).into_iter().collect());
+            filter.resource_subscriptions = Some(desk.hub.watched.of(live));
             streams.set(&desk, &request, &filter);
         }
         let retry_at = streams.retry_at;

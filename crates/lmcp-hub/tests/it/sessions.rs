@@ -1,6 +1,6 @@
 //! Clients of revisions with sessions, on a connection of their own.
 
-use lmcp_core::{Caller, CallerTransport, Endpoint, Tasks, streams};
+use lmcp_core::{Caller, CallerTransport, Endpoint, Limits, Tasks, Terms, streams};
 use lmcp_hub::Hub;
 use serde_json::{Value, json};
 use tokio::io::{
@@ -18,12 +18,15 @@ struct Session {
 
 impl Session {
     async fn new(hub: &Hub) -> Self {
+        let caller = Caller::new(CallerTransport::Stdio);
+        Self::at(Endpoint::new(hub.clone()), caller).await
+    }
+
+    async fn at(endpoint: Endpoint, caller: Caller) -> Self {
         let (here, there) = duplex(1 << 16);
-        let endpoint = Endpoint::new(hub.clone());
         let serving = Tasks::default();
         serving.spawn(async move {
             let (reader, writer) = split(there);
-            let caller = Caller::new(CallerTransport::Stdio);
             let _ = endpoint.serve(streams(reader, writer, caller)).await;
         });
         let (reader, writer) = split(here);
@@ -51,6 +54,13 @@ impl Session {
             .write_all(line.as_bytes())
             .await
             .expect("it reads");
+    }
+
+    /// The answer to a request.
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.send(json!({ "id": 1, "method": method, "params": params }))
+            .await;
+        self.until(|message| message["id"] == 1).await
     }
 
     /// The next message that is this one; others are passed over.
@@ -114,4 +124,39 @@ async fn a_cancel_stops_its_own_call_and_no_other() {
     assert_eq!(answered["id"], 2);
     assert_eq!(answered["result"]["content"][0]["text"], "slept");
     assert_eq!(hub.status()[0].running, 0);
+}
+
+#[tokio::test]
+async fn subscriptions_count_as_memory_of_their_caller() {
+    let (hub, client) = hub(&[("one", notes())]);
+    client.list_resources().await.unwrap();
+    let mut limits = Limits::default();
+    limits.memory_bytes = 4 << 20;
+    let endpoint = Endpoint::on_terms(hub, Terms::default().limits(limits));
+    let session = async |name: &str| {
+        let caller = Caller::new(CallerTransport::Stdio).known_as(name);
+        Session::at(endpoint.clone(), caller).await
+    };
+    let uri =
+        |number: usize| json!({ "uri": format!("one+note://{number}/{}", "u".repeat(60_000)) });
+    let (mut sessions, mut bob) = (Vec::new(), session("bob").await);
+    let refused = loop {
+        let mut ann = session("ann").await;
+        let answer = ann.ask("resources/subscribe", uri(sessions.len())).await;
+        sessions.push(ann);
+        if answer.get("error").is_some() {
+            break answer;
+        }
+        assert!(sessions.len() < 100, "nothing is refused");
+    };
+    let data = &refused["error"]["data"];
+    assert_eq!(data["limit"], "memory_bytes", "{refused}");
+    assert_eq!(data["retriable"], true, "{refused}");
+    let answer = bob.ask("resources/subscribe", uri(0)).await;
+    assert!(answer.get("result").is_some(), "{answer}");
+    // What is given up makes room again.
+    let last = sessions.len() - 1;
+    sessions[0].ask("resources/unsubscribe", uri(0)).await;
+    let answer = sessions[last].ask("resources/subscribe", uri(last)).await;
+    assert!(answer.get("result").is_some(), "{answer}");
 }
