@@ -28,7 +28,7 @@
 //! | `settings`, `endpoint` | where the server is, what every request to it carries |
 //! | `audience` | who may be at the other end where a secret is not encrypted |
 //! | `link`, `doing` | what is sent when, and what is told |
-//! | `post` | one message of the client and what comes back |
+//! | `post`, `begun` | one message of the client and what comes back; answers that have not ended |
 //! | `pair` | HTTP+SSE, the transport of 2024-11-05 |
 //! | `verdict` | what an answer that is no answer means |
 //! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |

@@ -11,7 +11,7 @@
 //! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
 //! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
-//! | `view` | what a child may know of itself |
+//! | `view` | what a process above was started with, and whether it looks at the same register |
 //! | `random` | names and tokens that nobody guesses |
 //! | `whoami` | a tool for callers that want to know |
 
