@@ -456,6 +456,14 @@ mod tests {
         fs::set_permissions(own.path().join("secret"), Permissions::from_mode(0o600)).unwrap();
         assert!(open_secret(&own.path().join("secret")).is_ok());
         assert_eq!(why(open_secret(&link.join("secret")).map(drop)), words);
+        // Nor is a link of theirs followed where only we can write.
+        let moved = own.path().join("moved");
+        symlink(own.path().join("secret"), &moved).unwrap();
+        let file = File::open(&moved).unwrap();
+        expect_trusted(&file, &moved).unwrap();
+        lchown(&moved, Some(NOBODY), Some(NOBODY)).unwrap();
+        let words = "`moved` is a link of user 65534";
+        assert_eq!(why(expect_trusted(&file, &moved)), words);
         // Their folder on the way is not better than their link.
         let theirs = own.path().join("theirs");
         fs::create_dir_all(theirs.join("ours")).unwrap();

@@ -2,7 +2,8 @@
 //!
 //! A name can be changed by whoever can write the folder that it is in. So each folder on the way must belong to this
 //! user or root, and nobody else may write it; in a shared folder with the sticky bit (`/tmp`), where names can be changed
-//! only by their owners, the name must belong to this user or root. The same holds for links, and for where they lead.
+//! only by their owners, the name must belong to this user or root. The same holds for where links lead, and no link of another
+//! user is followed.
 
 use std::{
     collections::VecDeque,
@@ -190,15 +191,16 @@ pub(crate) fn expect_safe_folder(folder: &PathEnd, name: &OsStr) -> io::Result<(
 fn expect_safe_step(folder: &PathEnd, found: &PathEnd, name: &OsStr) -> io::Result<()> {
     expect_safe_folder(folder, name)?;
     let shown = name.display();
+    let (owner, is_link) = (found.stat.st_uid, found.kind() == FileType::Symlink);
     if folder.is_open_to_others() && !found.is_own_or_roots() {
-        let owner = found.stat.st_uid;
-        let what = match found.kind() {
-            FileType::Symlink => "a link",
-            _ => "something",
-        };
+        let what = if is_link { "a link" } else { "something" };
         return Err(refused(&format!(
             "`{shown}` is {what} that user {owner} made in a shared folder"
         )));
+    }
+    // Whoever made it chose where it leads, also if nobody else can change it now.
+    if is_link && whose(owner) == Whose::Others {
+        return Err(refused(&format!("`{shown}` is a link of user {owner}")));
     }
     Ok(())
 }

@@ -3,11 +3,13 @@
 use std::{
     env, fs,
     io::{self, Read as _, Write as _, stdout},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use clap::Args;
 use lmcp::hub::{Reach, ServerConfig, Servers, add, import, jsonc, to_toml};
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::report::{self, Failure};
@@ -16,7 +18,8 @@ use crate::report::{self, Failure};
 #[derive(Debug, Args)]
 pub(crate) struct ImportOptions {
     /// Configurations to read. [default: those of Claude Code, Claude
-    /// Desktop, Cursor, VS Code, Codex, Gemini and OpenCode that are there]
+    /// Desktop, Cursor, VS Code, Codex, Gemini and OpenCode that are there;
+    /// in the current folder, only files that nobody else can have written]
     #[arg(value_name = "FILE", verbatim_doc_comment)]
     files: Vec<PathBuf>,
 }
@@ -29,7 +32,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
         false => places(),
     };
     for path in &files {
-        let read = match read(path) {
+        let read = match read(path, !is_asked && path.is_relative()) {
             Ok(read) => read,
             Err(Unread::Absent) if !is_asked => continue,
             Err(Unread::Absent) => {
@@ -95,13 +98,32 @@ enum Unread {
     Broken(String),
 }
 
-/// A configuration, in JSON or TOML by its name. No part of it is shown: there may be tokens in it.
-fn read(path: &Path) -> Result<Value, Unread> {
+/// A configuration, in JSON or TOML by its name. No part of it is shown: there may be tokens in it. One that nobody named and
+/// that lies in the current folder must be trusted: the folder may be somebody else's, and servers are programs to start.
+fn read(path: &Path, must_be_trusted: bool) -> Result<Value, Unread> {
     let broken = |err: io::Error| match err.kind() {
         io::ErrorKind::NotFound => Unread::Absent,
         _ => Unread::Broken(format!("it cannot be read: {err}")),
     };
-    let file = fs::File::open(path).map_err(broken)?;
+    let file = match must_be_trusted {
+        true => {
+            // Somebody else's pipe must not hold us until somebody writes to it.
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let opened = fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(flags)
+                .open(path);
+            let file = opened.map_err(broken)?;
+            let left_out = |err| {
+                Unread::Broken(format!(
+                    "it is left out: {err}; `lmcp hub import FILE` reads it all the same"
+                ))
+            };
+            lmcp_private::expect_trusted(&file, path).map_err(left_out)?;
+            file
+        }
+        false => fs::File::open(path).map_err(broken)?,
+    };
     let mut text = String::new();
     file.take(MOST).read_to_string(&mut text).map_err(broken)?;
     if path.extension().is_some_and(|kind| kind == "toml") {

@@ -1,6 +1,6 @@
 //! `lmcp hub import`: the files of all clients on one machine, some of them broken. Their formats are tested in lmcp-hub.
 
-use std::{fs, process::Output};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Output};
 
 use serde_json::json;
 
@@ -104,4 +104,32 @@ fn a_file_that_is_named_must_be_there() {
         text.contains("[servers.open]") && text.contains("disabled = true"),
         "{text}"
     );
+}
+
+#[test]
+fn files_of_the_current_folder_are_read_only_if_nobody_else_can_have_written_them() {
+    let place = home("hub-import-here");
+    let work = place.0.join("work");
+    fs::create_dir_all(&work).expect("tests may write here");
+    let file = work.join(".mcp.json");
+    let server = json!({ "mcpServers": { "strange": { "command": "/strange" } } });
+    fs::write(&file, server.to_string()).expect("tests may write here");
+    let run = |mode: (u32, u32), words: &[&str]| {
+        for (path, mode) in [(&work, mode.0), (&file, mode.1)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        }
+        let output = import(&place, words);
+        let [text, said] = [&output.stdout, &output.stderr].map(|out| String::from_utf8_lossy(out));
+        (text.contains("[servers.strange]"), said.into_owned())
+    };
+    let (is_read, said) = run((0o755, 0o644), &[]);
+    assert!(is_read && said.contains(".mcp.json: 1 servers"), "{said}");
+    for mode in [(0o755, 0o666), (0o777, 0o644)] {
+        let (is_read, said) = run(mode, &[]);
+        assert!(!is_read, "{mode:?}: {said}");
+        assert!(said.contains(".mcp.json: it is left out"), "{said}");
+        // Who names it knows it.
+        let (is_read, said) = run(mode, &[".mcp.json"]);
+        assert!(is_read, "{mode:?}: {said}");
+    }
 }
