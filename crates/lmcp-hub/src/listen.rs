@@ -1,14 +1,9 @@
 //! What clients are told outside of any call: changed lists, which the hub knows, and changed resources and tasks, which their
 //! servers tell of.
 
-use std::{
-    collections::BTreeMap,
-    future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::Poll,
-};
+use std::{collections::BTreeMap, future::poll_fn, sync::Arc, task::Poll};
 
-use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Reservation, Say, session};
+use lmcp_core::{Outcome, Payload, Replies, Reply, Request, Reservation, Say};
 use lmcp_wire::{
     RpcError,
     method::{notification, request},
@@ -25,53 +20,26 @@ use crate::{
     scope::{Desk, Versions},
 };
 
-/// The resources that sessions watch, by the URIs that they know.
-#[derive(Default)]
-pub(crate) struct Watched(Mutex<Vec<(Weak<session::SessionState>, Uris)>>);
-
-/// Each with the memory that is set aside for it.
-type Uris = BTreeMap<String, Option<Reservation>>;
-
-impl Watched {
-    /// `resources/subscribe` and its opposite.
-    pub(crate) fn change(&self, request: &Request, uri: &str) -> Result<(), RpcError> {
-        let Some(session) = request.session() else {
-            return Err(RpcError::method_not_found(request.method()));
-        };
-        let live = Arc::downgrade(&session.live()?);
-        let mut all = self.lock();
-        all.retain(|(known, _)| known.strong_count() > 0);
-        let place = all.iter().position(|(known, _)| known.ptr_eq(&live));
-        let place = place.unwrap_or_else(|| {
-            all.push((live, Uris::new()));
-            all.len() - 1
-        });
-        let Some((_, uris)) = all.get_mut(place) else {
-            return Ok(());
-        };
-        if request.method() != request::SUBSCRIBE {
-            uris.remove(uri);
-        } else if uris.contains_key(uri) {
-            return Ok(());
-        } else if uris.len() < WATCHED {
-            uris.insert(uri.to_owned(), request.reserve(cost(uri))?);
-        } else {
-            let words = format!("{WATCHED} resources are watched already");
-            return Err(RpcError::invalid_request(words));
-        }
-        Ok(())
+/// `resources/subscribe` and its opposite: the session remembers the URI, as its client knows it.
+pub(crate) fn watch(request: &Request, uri: &str) -> Result<(), RpcError> {
+    let Some(session) = request.session() else {
+        return Err(RpcError::method_not_found(request.method()));
+    };
+    let live = session.live()?;
+    if request.method() != request::SUBSCRIBE {
+        live.unwatch(uri);
+        return Ok(());
     }
-
-    fn of(&self, live: &Weak<session::SessionState>) -> Vec<String> {
-        let all = self.lock();
-        let found = all.iter().find(|(known, _)| known.ptr_eq(live));
-        let uris = found.map(|(_, uris)| uris.keys().cloned().collect());
-        uris.unwrap_or_default()
+    let watched = live.watched();
+    if watched.iter().any(|known| known == uri) {
+        return Ok(());
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Weak<session::SessionState>, Uris)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    if watched.len() >= WATCHED {
+        let words = format!("{WATCHED} resources are watched already");
+        return Err(RpcError::invalid_request(words));
     }
+    live.watch(uri, request.reserve(cost(uri))?);
+    Ok(())
 }
 
 /// The memory that a watched URI takes: here, in the stream to its server and in the request that opens it.
@@ -124,7 +92,8 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
     }
     loop {
         if let Some(live) = &session {
-            filter.resource_subscriptions = Some(desk.hub.watched.of(live));
+            let watched = live.upgrade().map(|live| live.watched());
+            filter.resource_subscriptions = watched;
             streams.set(&desk, &request, &filter);
         }
         let retry_at = streams.retry_at;

@@ -18,7 +18,7 @@ use crate::{
     catalog::{List, View},
     lazy,
     limits::FIRST_LIST,
-    listen::listen,
+    listen::{listen, watch},
     pass::pass,
     rewrite::out,
     scope::Desk,
@@ -76,7 +76,7 @@ impl Desk {
                     let words = format!("no such resource: `{uri}`");
                     return Err(RpcError::invalid_params(words));
                 }
-                self.hub.watched.change(&request, &uri)?;
+                watch(&request, &uri)?;
                 self.hub.nudge();
                 Ok(Replies::done(Payload::Acknowledged))
             }

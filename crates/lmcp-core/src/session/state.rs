@@ -1,7 +1,7 @@
 //! What goes on in a session now.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::poll_fn,
     path::PathBuf,
     pin::Pin,
@@ -16,7 +16,7 @@ use lmcp_wire::{LoggingLevel, RequestId, RpcError, input::InputRequest};
 use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, oneshot};
 
-use crate::{random, subscribe::Listener};
+use crate::{budget::Reservation, random, subscribe::Listener};
 
 /// What a client said to a question.
 type ClientAnswer = Result<Box<RawValue>, NoAnswer>;
@@ -56,6 +56,8 @@ struct Waiting {
 struct Wishes {
     level: Option<LoggingLevel>,
     listener: Option<Arc<Listener>>,
+    /// Resources that it watches at a service which is no server of this crate, each with the memory that is set aside for it.
+    watched: BTreeMap<String, Option<Reservation>>,
 }
 
 impl Default for SessionState {
@@ -100,7 +102,9 @@ impl SessionState {
     pub fn has_wishes(&self) -> bool {
         let wishes = self.wishes();
         let watches = |listener: &Arc<Listener>| listener.watches_something();
-        wishes.level.is_some() || wishes.listener.as_ref().is_some_and(watches)
+        wishes.level.is_some()
+            || !wishes.watched.is_empty()
+            || wishes.listener.as_ref().is_some_and(watches)
     }
 
     /// Is there anything that would be lost with it: a wish of the client, or what it was asked once and for all?
@@ -155,6 +159,22 @@ impl SessionState {
         self.wishes().level = Some(level);
     }
 
+    /// Remembers that the client watches a resource, for services that tell clients of changes by themselves. It is forgotten
+    /// with the session, and the memory that was set aside for it is given back.
+    pub fn watch(&self, uri: &str, counted: Option<Reservation>) {
+        self.wishes().watched.insert(uri.to_owned(), counted);
+    }
+
+    /// The client watches this resource no longer.
+    pub fn unwatch(&self, uri: &str) {
+        self.wishes().watched.remove(uri);
+    }
+
+    /// What [`SessionState::watch`] has remembered.
+    pub fn watched(&self) -> Vec<String> {
+        self.wishes().watched.keys().cloned().collect()
+    }
+
     /// What tells this client of changes; made by the first who needs it.
     pub(crate) fn listener(&self, make: impl FnOnce() -> Arc<Listener>) -> Arc<Listener> {
         Arc::clone(self.wishes().listener.get_or_insert_with(make))
@@ -169,6 +189,7 @@ impl SessionState {
         self.forget_folders();
         let mut wishes = self.wishes();
         wishes.level = None;
+        wishes.watched.clear();
         if let Some(listener) = &wishes.listener {
             listener.watch_nothing();
         }

@@ -159,4 +159,11 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     sessions[0].ask("resources/unsubscribe", uri(0)).await;
     let answer = sessions[last].ask("resources/subscribe", uri(last)).await;
     assert!(answer.get("result").is_some(), "{answer}");
+    // And so does a session that ends.
+    let (mine, held) = (endpoint.budget().account("principal:ann"), 60_000 * last);
+    assert!(mine.used() > held);
+    drop(sessions);
+    while mine.used() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
