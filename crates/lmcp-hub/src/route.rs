@@ -100,6 +100,15 @@ impl Desk {
     }
 
     fn route(&self, request: Request) -> Result<Replies, RpcError> {
+        if matches!(request.method(), request::TOOLS_CALL | request::PROMPTS_GET)
+            && !self.has_name(&request)?
+            && let Some(server) = self.unheard_of(&request.target()?)
+        {
+            let words =
+                format!("server `{server}` has not said yet what it offers; try again later");
+            let data = json!({ "retriable": true, "server": &*server });
+            return Err(RpcError::internal(words).with_data(data));
+        }
         let unknown = RpcError::method_not_found(request.method());
         let routed = out(request, &self.view(), &|slug| self.by_slug(slug))?;
         let (server, request) = routed.ok_or(unknown)?;

@@ -132,6 +132,18 @@ impl Desk {
         self.members().filter(|member| !member.tried()).collect()
     }
 
+    /// The server that a name would be of, if that server never said what it offers.
+    pub(crate) fn unheard_of(&self, name: &str) -> Option<Arc<str>> {
+        let mut members = self.members().filter(|member| !member.is_disabled());
+        let found = members.find(|member| {
+            let rest = name.strip_prefix(&member.prefix);
+            let is_its =
+                rest.is_some_and(|rest| member.prefix.is_empty() || rest.starts_with("__"));
+            is_its && !self.hub.knows(&member.name)
+        });
+        found.map(|member| Arc::clone(&member.name))
+    }
+
     /// Where a URI or the id of a task leads.
     pub(crate) fn place(&self, marked: &str) -> Option<Place> {
         led_back(marked, &|slug| self.by_slug(slug))

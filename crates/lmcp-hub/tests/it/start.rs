@@ -61,3 +61,17 @@ async fn a_server_that_hangs_holds_up_the_first_list_of_the_first_hub_and_no_oth
     let (_hub, time, tools) = first_list(folder.path(), &servers).await;
     assert_eq!((time.as_secs(), tools), (0, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_server_that_has_not_said_what_it_offers_may_be_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let _hangs = UnixListener::bind(folder.path().join("hangs")).unwrap();
+    let servers: Servers = [("hangs".to_owned(), at(folder.path().join("hangs")))].into();
+    let (hub, ..) = first_list(folder.path(), &servers).await;
+    let client = Endpoint::new(hub).client();
+    let error = client.call_tool("hangs__x", serde_json::json!({})).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.data.as_ref().unwrap()["retriable"], true, "{error}");
+    let error = client.call_tool("other__x", serde_json::json!({})).await;
+    assert_eq!(error.unwrap_err().code, -32602);
+}
