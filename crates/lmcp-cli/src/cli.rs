@@ -34,7 +34,7 @@ pub(crate) enum Command {
     #[command(after_help = AFTER)]
     Serve(Box<Options>),
 
-    /// Be a server on stdio that outlives the one it stands for.
+    /// Stdio front end that finds its server again when that was restarted.
     ///
     /// For clients that start their servers as processes and never start them
     /// again: this one finds the server again when it was restarted, and tells it
@@ -131,7 +131,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// The command, and all that it is to be told.
+    /// The command, with its arguments.
     #[arg(
         required = true,
         trailing_var_arg = true,

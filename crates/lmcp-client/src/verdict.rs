@@ -79,7 +79,7 @@ impl Case<'_> {
             StatusCode::METHOD_NOT_ALLOWED => self.not_mcp(
                 "it takes no POST, so it does not speak Streamable HTTP; servers often use `/mcp`",
             ),
-            _ => self.not_mcp("it gave no reason that MCP knows"),
+            _ => self.not_mcp("this does not look like an MCP server"),
         }
     }
 
@@ -112,7 +112,7 @@ impl Case<'_> {
 
     fn unauthorized(&self) -> Verdict {
         self.refused(
-            "it wants a token, and this is none it knows; pass one with `bearer` or `--token-file`",
+            "it wants a token, and got none that it knows; `--token-file FILE` or LMCP_TOKEN passes one",
         )
     }
 

@@ -86,6 +86,14 @@ impl Endpoint {
         self.service.hang_up().await;
     }
 
+    /// Asks a server elsewhere that the service stands for whether it is there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub async fn ping(&self) -> Result<(), RpcError> {
+        self.service.ping().await
+    }
+
     /// A transport that stops says so while its connections still can be written to: if it is the last one, the service
     /// closes.
     pub fn transport_stops(&self) {

@@ -98,6 +98,10 @@ impl<S: Service> Service for Layered<S> {
         self.service.hang_up()
     }
 
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        self.service.ping()
+    }
+
     fn is_idle(&self) -> bool {
         self.service.is_idle()
     }

@@ -54,6 +54,11 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(ready(()))
     }
 
+    /// Asks a server elsewhere that it stands for whether it is there.
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        Box::pin(ready(Ok(())))
+    }
+
     /// Does nothing go on but what transports know of?
     fn is_idle(&self) -> bool {
         true
@@ -71,6 +76,10 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         (**self).hang_up()
+    }
+
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        (**self).ping()
     }
 
     fn is_idle(&self) -> bool {

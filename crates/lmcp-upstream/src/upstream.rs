@@ -177,7 +177,12 @@ impl Service for Upstream {
                     Err(error) => Replies::error(error),
                 }
             }),
-            request::PING => Replies::later(ping(shared)),
+            request::PING => Replies::later(async move {
+                match ping(&shared).await {
+                    Ok(()) => Replies::done(Payload::Acknowledged),
+                    Err(error) => Replies::error(error),
+                }
+            }),
             request::SET_LEVEL => match set_level(&shared, &request) {
                 Ok(()) => Replies::done(Payload::Acknowledged),
                 Err(error) => Replies::error(error),
@@ -201,37 +206,35 @@ impl Service for Upstream {
         Box::pin(Self::close(self))
     }
 
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        Box::pin(ping(&self.0.shared))
+    }
+
     fn is_idle(&self) -> bool {
         self.0.shared.lock().slots.is_empty()
     }
 }
 
 /// Asks the server whether it is there, in whatever words it knows.
-async fn ping(shared: Arc<Shared>) -> Replies {
-    let pinged = async {
-        let peer = shared.peer().await?;
-        let id = shared.ids.next();
-        let (method, params) = if peer.version.has_handshake() {
-            (request::PING, json!({}))
-        } else {
-            let head = json!({
-                lmcp_wire::meta::PROTOCOL_VERSION: peer.version.as_str(),
-                lmcp_wire::meta::CLIENT_INFO: shared.profile.info,
-                lmcp_wire::meta::CLIENT_CAPABILITIES: {},
-            });
-            (request::DISCOVER, json!({ "_meta": head }))
-        };
-        let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
-        let slot = shared.begin(call, false, None)?;
-        loop {
-            if let crate::slot::Said::Done(result) = slot.next().await {
-                return result.map(drop);
-            }
-        }
+async fn ping(shared: &Arc<Shared>) -> Result<(), RpcError> {
+    let peer = shared.peer().await?;
+    let id = shared.ids.next();
+    let (method, params) = if peer.version.has_handshake() {
+        (request::PING, json!({}))
+    } else {
+        let head = json!({
+            lmcp_wire::meta::PROTOCOL_VERSION: peer.version.as_str(),
+            lmcp_wire::meta::CLIENT_INFO: shared.profile.info,
+            lmcp_wire::meta::CLIENT_CAPABILITIES: {},
+        });
+        (request::DISCOVER, json!({ "_meta": head }))
     };
-    match pinged.await {
-        Ok(()) => Replies::done(Payload::Acknowledged),
-        Err(error) => Replies::error(error),
+    let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
+    let slot = shared.begin(call, false, None)?;
+    loop {
+        if let crate::slot::Said::Done(result) = slot.next().await {
+            return result.map(drop);
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Turns `NAME=VALUE` on the command line into the arguments of a tool.
 
-use std::io::{Read as _, stdin};
+use std::{
+    fmt::Write as _,
+    io::{Read as _, stdin},
+};
 
 use lmcp::wire::tool::Tool;
 use serde_json::{Map, Value, json};
@@ -53,7 +56,12 @@ pub(super) fn of_tool(words: &[String], tool: &Tool) -> Result<Value, Failure> {
         .filter(|name| !arguments.contains_key(*name))
         .collect();
     if !missing.is_empty() {
-        let words = format!("`{}` needs {}", tool.name, missing.join(", "));
+        let known = |name: &String| schema["properties"].get(name).is_some();
+        let unknown: Vec<_> = arguments.keys().filter(|name| !known(name)).cloned().collect();
+        let mut words = format!("`{}` needs {}", tool.name, missing.join(", "));
+        if !unknown.is_empty() {
+            let _ = write!(words, ", and does not know {}", unknown.join(", "));
+        }
         return Err(Failure::misuse(words).hint(describe::usage(tool)));
     }
     Ok(arguments.into())

@@ -120,7 +120,7 @@ fn changed(server: &ServerStatus) -> String {
     };
     let all: Vec<_> = server.changed.iter().map(one).collect();
     let held = match server.changed.iter().any(|change| change.held) {
-        true => "held back, for it has changed",
+        true => "not offered: changed",
         false => "changed",
     };
     let (all, name) = (all.join(", "), &server.name);
@@ -171,7 +171,7 @@ mod tests {
 SERVER  STATE   FOR     TOOLS  CHANGED  CALLS  P50     P99      RESTARTS
 files   ready   16 min  3      3        12     1.2 ms  80.0 ms  0
   `x` is left out: its schema is none of an object
-  held back, for it has changed since it was first seen: read (description, title), new (new), instructions; `lmcp hub approve files` approves
+  not offered: changed since it was first seen: read (description, title), new (new), instructions; `lmcp hub approve files` approves
 db      failed  10 s    0      0        0      -       -        2
   last error, 10 s ago: it ended with exit status 3
 ";

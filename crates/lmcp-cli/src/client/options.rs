@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Print one JSON document. [default: unless stdout is a terminal]
+    /// Print one JSON document. [default where stdout is no terminal]
     #[arg(long, conflicts_with = "text")]
     json: bool,
 
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     #[arg(long)]
     log: bool,
 
-    /// A program to start as the server, and all that it is to be told.
+    /// Command that starts the server, with its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

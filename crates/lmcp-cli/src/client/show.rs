@@ -212,6 +212,7 @@ fn save(base64: &str, mime_type: &str) -> Result<PathBuf, Failure> {
 const LONGEST_ENDING: usize = 16;
 
 fn print(bytes: &[u8]) -> Result<(), Failure> {
+    super::progress::clear();
     let mut out = stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         // The reader closed its end, as `head` does: the rest is not wanted.

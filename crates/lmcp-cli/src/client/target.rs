@@ -45,6 +45,10 @@ impl Target {
                     None => target,
                 }))
             }
+            (Some(at), None) if looks_like_an_address(at) => {
+                let words = format!("`{at}` would be the path of a socket");
+                return Err(Failure::misuse(words).hint("a URL begins with http:// or https://"));
+            }
             (Some(at), None) if token_file.is_some() => {
                 let words = format!("a token is for a URL, and `{at}` is a path");
                 return Err(Failure::misuse(words));
@@ -61,6 +65,14 @@ impl Target {
             Self::Command(command) => Ok(command.route()),
         }
     }
+}
+
+/// Is this a host with a port, and no file?
+fn looks_like_an_address(at: &str) -> bool {
+    let host = at.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
+    has_port && !Path::new(at).exists()
 }
 
 impl client::Target for Target {

@@ -30,8 +30,8 @@ pub(crate) struct ApproveOptions {
 }
 
 pub(crate) const AFTER: &str = "\
-A running hub notices within a second. Approved is what the hub was last told
-by the server; if that changes again, it waits for approval again.";
+A running hub notices within a second. You approve what the server said last;
+if that changes again, it waits for approval again.";
 
 pub(crate) fn run(options: ApproveOptions) -> Result<(), Failure> {
     let serving = Serving {
@@ -59,20 +59,20 @@ pub(crate) fn run(options: ApproveOptions) -> Result<(), Failure> {
     for name in &options.names {
         wanted.push(meant(name, &known)?);
     }
+    // All of them or none: a mistake in the last word must not leave the first approved.
+    for (server, tool) in &wanted {
+        let Some(tool) = tool else { continue };
+        let changes = approvals.of(server).map_err(failed)?;
+        let mut changed = changes.iter().filter_map(|change| change.tool.as_deref());
+        if !changed.any(|changed| changed == *tool) {
+            let words = format!("`{tool}` of server `{server}` has not changed");
+            return Err(Failure::misuse(words).hint("`lmcp hub approve` shows what has"));
+        }
+    }
     let mut approved = Vec::new();
     for (server, tool) in wanted {
         let tool = tool.map(|tool| [tool.to_owned()]);
         let tools = tool.as_ref().map(<[String; 1]>::as_slice);
-        if let Some([tool]) = &tool {
-            let changes = approvals.of(server).map_err(failed)?;
-            if !changes
-                .iter()
-                .any(|change| change.tool.as_ref() == Some(tool))
-            {
-                let words = format!("`{tool}` of server `{server}` has not changed");
-                return Err(Failure::misuse(words).hint("`lmcp hub approve` shows what has"));
-            }
-        }
         let changes = approvals.approve(server, tools).map_err(failed)?;
         approved.push((server.to_owned(), changes));
     }

@@ -66,7 +66,7 @@ pub(crate) struct Options {
     )]
     upstream_token_file: Option<PathBuf>,
 
-    /// A program to start as the server, and all that it is to be told.
+    /// Command that starts the server, with its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -97,7 +97,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     let serving = serving.settle()?;
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
-    let words = format!("it stands for {route}");
+    let words = format!("serving {route}");
     let make = |basis: Basis| {
         let mut terms = Terms::default().limits(basis.limits);
         if let Some(key) = basis.key {

@@ -38,12 +38,11 @@ pub(crate) struct HubOptions {
     pub(crate) command: Option<Command>,
 
     /// Offer find_tools, describe_tool and call_tool instead of the tools of
-    /// all servers, which are then called through the last.
+    /// all servers; clients call every tool through call_tool.
     #[arg(long, verbatim_doc_comment)]
     lazy: bool,
 
-    /// Of the servers in the file, use only these, and those of these
-    /// groups: NAME,NAME.
+    /// Use only these servers or groups of the file: NAME,NAME.
     #[arg(
         long,
         value_name = "NAMES",
@@ -173,8 +172,8 @@ change of it starts and stops exactly what changed.
   [groups]                # over HTTP, /mcp/work shows only these
   work = [\"tickets\"]
 
-It may also be the JSON that a client has its mcpServers in; `lmcp hub import`
-writes one with the servers of all your clients.";
+The JSON of a client with `mcpServers` works, too. `lmcp hub import` writes a
+TOML file with the servers of all your clients.";
 
 /// The options of the tools of this machine are not for a hub, and the file is another.
 fn without_tools(arg: clap::Arg) -> clap::Arg {
@@ -195,6 +194,10 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         return Err(Failure::misuse(words).hint("`lmcp serve` can be one of its servers"));
     }
     let mut serving = serving.settle_with_servers()?;
+    if let Some(option) = serving.tool_option() {
+        let words = format!("{option}, set in the file or the environment, is for the tools of this machine, and a hub has none");
+        return Err(Failure::misuse(words).hint("`lmcp serve` can be one of its servers"));
+    }
     let Some(path) = serving.config.clone() else {
         let failure = Failure::misuse("no file names the servers");
         return Err(failure.hint("--config FILE; `lmcp hub --help` shows what it looks like"));
@@ -252,7 +255,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
 }
 
 fn described(plan: &Plan) -> Vec<String> {
-    let mut words = vec![format!("it stands for {} servers", plan.servers.len())];
+    let mut words = vec![format!("serving {} servers", plan.servers.len())];
     if !plan.groups.is_empty() {
         let paths = plan.groups.keys().map(|name| format!("/mcp/{name}"));
         let paths: Vec<_> = paths.collect();

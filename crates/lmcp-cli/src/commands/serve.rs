@@ -10,6 +10,10 @@ use crate::{demo, host, options::Options, report::Failure, signals::Signals, soc
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
     let mut options = options.settle()?;
+    if !options.servers.is_empty() {
+        let words = "the configuration names servers, and `lmcp serve` stands for none";
+        return Err(Failure::misuse(words).hint("`lmcp hub` serves them"));
+    }
     let asked = socket::find(&options)?;
     if options.detach {
         options.make_paths_absolute();

@@ -24,6 +24,6 @@ pub(super) fn changed(method: &str) -> RpcError {
 
 /// The two have no revision in common.
 pub(super) fn unfit(why: &str) -> RpcError {
-    let words = format!("the server cannot be spoken with: {why}");
+    let words = format!("cannot speak with the server: {why}");
     RpcError::internal(words).with_data(json!({ "retriable": false, "fault": "server" }))
 }
