@@ -57,7 +57,11 @@ pub(super) fn of_tool(words: &[String], tool: &Tool) -> Result<Value, Failure> {
         .collect();
     if !missing.is_empty() {
         let known = |name: &String| schema["properties"].get(name).is_some();
-        let unknown: Vec<_> = arguments.keys().filter(|name| !known(name)).cloned().collect();
+        let unknown: Vec<_> = arguments
+            .keys()
+            .filter(|name| !known(name))
+            .cloned()
+            .collect();
         let mut words = format!("`{}` needs {}", tool.name, missing.join(", "));
         if !unknown.is_empty() {
             let _ = write!(words, ", and does not know {}", unknown.join(", "));

@@ -195,7 +195,9 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     }
     let mut serving = serving.settle_with_servers()?;
     if let Some(option) = serving.tool_option() {
-        let words = format!("{option}, set in the file or the environment, is for the tools of this machine, and a hub has none");
+        let words = format!(
+            "{option}, set in the file or the environment, is for the tools of this machine, and a hub has none"
+        );
         return Err(Failure::misuse(words).hint("`lmcp serve` can be one of its servers"));
     }
     let Some(path) = serving.config.clone() else {

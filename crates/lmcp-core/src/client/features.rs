@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lmcp_wire::{
     Implementation, LoggingLevel, ServerCapabilities,
     completion::{CompleteResult, Completion, Reference},
-    error, meta,
+    meta,
     method::request,
     prompt::GetPromptResult,
     resource::ReadResourceResult,
