@@ -21,6 +21,15 @@ def serve_callers(cx, *options):
     return serve(cx, *options, tokens=CALLERS, wrap=NARROW)
 
 
+def ask(caller, tool, arguments):
+    """Calls a tool, and calls it again where the server has no memory just now: a slow machine is no reason to fail."""
+    for _ in range(20):
+        text = caller.call(tool, **arguments).text
+        if "try again later" not in text:
+            break
+    return text
+
+
 def together(server, tool, *choices, times=8):
     """Calls a tool so many times at once, from two callers. The answers, or what went wrong instead."""
     answers = []
@@ -28,7 +37,7 @@ def together(server, tool, *choices, times=8):
     def call(number):
         caller = server.caller(token_of(CALLERS[number % 2]))
         try:
-            answers.append(caller.call(tool, **choices[number % len(choices)]).text)
+            answers.append(ask(caller, tool, choices[number % len(choices)]))
         except Exception as error:  # Whatever a server does that has no room left.
             answers.append(f"no answer: {error!r}")
 
