@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Service as _, Terms,
+    Endpoint, Hub, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use tokio::time::sleep;
@@ -246,14 +246,10 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         }));
         Ok(made)
     };
-    let served = tokio::select! {
+    tokio::select! {
         served = listen::run(&serving, asked, signals, make) => served,
         never = watch(&options, &serving, &hub, &path, seen) => match never {},
-    };
-    if let Some(hub) = hub.get() {
-        hub.hang_up().await;
     }
-    served
 }
 
 fn described(plan: &Plan) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use lmcp::{
@@ -12,7 +13,7 @@ use lmcp::{
     http::{self, Http},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use crate::{
     options::{Address, Options},
@@ -98,11 +99,13 @@ async fn on_stdio(
             "this serves MCP on the terminal, a line of JSON at a time, for agents that start it; Ctrl-D ends it",
         );
     }
-    tokio::select! {
-        served = endpoint.serve(lmcp::stdio()) => Ok(served?),
+    let served = tokio::select! {
+        served = endpoint.serve(lmcp::stdio()) => served.map_err(Failure::from),
         // There is nobody to wait for, and nothing to tell: it is how some clients end a server.
         signal = signals.next() => Err(stopped_by(signal).silent()),
-    }
+    };
+    hang_up(&endpoint, &mut signals).await;
+    served
 }
 
 async fn listen(
@@ -149,11 +152,25 @@ async fn listen(
         drop(ask);
         signals.next().await
     };
-    tokio::select! {
+    let served = tokio::select! {
         served = async { tokio::try_join!(serve(&endpoint, http), serve(&endpoint, unix)) } => served.map(|_| ()),
         signal = stopped => Err(stopped_by(signal)),
+    };
+    hang_up(&endpoint, &mut signals).await;
+    served
+}
+
+/// Says good-bye to the servers that the service stands for: a process has its stdin closed before it is killed, and a session
+/// over HTTP is ended. A signal cuts the wait short.
+async fn hang_up(endpoint: &Endpoint, signals: &mut Signals) {
+    tokio::select! {
+        _ = timeout(HANG_UP, endpoint.hang_up()) => {}
+        _ = signals.next() => {}
     }
 }
+
+/// How long servers may take to end once the service has stopped. Then those that are processes are killed.
+const HANG_UP: Duration = Duration::from_secs(6);
 
 /// The key that is kept. Without one, clients are stranded by a restart, and the operator is told.
 fn session_key(directory: Option<&Path>) -> Result<Option<[u8; 32]>, Failure> {

@@ -147,6 +147,25 @@ fn a_server_that_cannot_be_started_is_told_to_whoever_calls() {
 }
 
 #[test]
+fn a_bridge_that_ends_closes_the_stdin_of_its_server_first() {
+    let folder = folder("bridge-good-bye");
+    fs::create_dir_all(&folder).unwrap();
+    for mode in ["shared", "per-client"] {
+        let ended = folder.join(mode);
+        let script = format!("{OLD}\nopen({:?}, 'w').close()\n", ended.to_str().unwrap());
+        let mut arguments = vec!["bridge", "--http", ":0"];
+        arguments.extend((mode == "per-client").then_some("--per-client"));
+        arguments.extend(["--", "python3", "-c", &script]);
+        let (mut bridge, address, _) = start(lmcp(&arguments));
+        count(&address);
+        let process = i32::try_from(bridge.0.id()).unwrap();
+        kill_process(Pid::from_raw(process).unwrap(), Signal::TERM).unwrap();
+        bridge.0.wait().unwrap();
+        assert!(ended.exists(), "{mode}: the server was killed");
+    }
+}
+
+#[test]
 fn a_bridge_to_nothing_is_a_mistake() {
     let (code, words) = said(&lmcp(&["bridge", "--http", ":0"]).output().unwrap());
     assert_eq!(code, Some(2), "{words}");
