@@ -215,11 +215,11 @@ impl RunningCall {
             .get_or_insert_with(|| Box::pin(sleep(self.deadline)));
         let asking = &self.call.asking;
         if asking.take_answered() {
-            alarm.as_mut().reset(Instant::now() + self.deadline);
+            alarm.set(sleep(self.deadline));
         }
         ready!(alarm.as_mut().poll(cx));
         if asking.is_thinking() {
-            alarm.as_mut().reset(Instant::now() + self.deadline);
+            alarm.set(sleep(self.deadline));
             ready!(alarm.as_mut().poll(cx));
         }
         // What the handler holds may panic as it is dropped; that costs nothing more than the answer it costs anyway.

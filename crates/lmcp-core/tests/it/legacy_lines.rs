@@ -79,6 +79,26 @@ async fn a_question_may_take_longer_than_the_deadline() {
     assert_eq!(answer["result"]["content"][0]["text"], "Ann", "{answer}");
 }
 
+/// A deadline that no clock reaches is no deadline, also where it begins anew behind a question.
+#[tokio::test]
+async fn a_question_of_a_tool_without_end_is_answered() {
+    async fn ask(_: NoArgs, cx: Cx) -> ToolResult<String> {
+        let _: Option<Value> = cx.ask_opt("sure", "Sure?").await?;
+        tokio::task::yield_now().await;
+        Ok("done".to_owned())
+    }
+    let tool = Tool::new("ask", ask).read_only();
+    let server = server().tool(tool.deadline(std::time::Duration::MAX));
+    let (mut peer, _serving) = connect(&server.start().unwrap());
+    peer.shake_hands(NEWEST).await;
+    peer.ask_tool(1, "ask").await;
+    let asked = peer.receive().await;
+    peer.answer(&asked["id"], json!({ "action": "decline" }))
+        .await;
+    let answer = peer.receive().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
+}
+
 // L29
 #[tokio::test]
 async fn on_stdio_progress_comes_before_the_answer() {
