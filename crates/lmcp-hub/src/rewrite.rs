@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lmcp_core::{Notice, Outcome, Payload, Reply, Request};
 use lmcp_wire::{
-    Content, RpcError,
+    Content, RpcError, error,
     members::Members,
     method::{notification, request},
 };
@@ -42,7 +42,7 @@ pub(crate) fn out(
             let place = view.prompts.get(&*name).cloned();
             (place.ok_or_else(|| unknown("prompt", &name))?, "name")
         }
-        request::RESOURCES_READ | request::SUBSCRIBE | request::UNSUBSCRIBE => {
+        request::RESOURCES_READ => {
             let uri = request.target()?;
             let place = led_back(&uri, slugs);
             (place.ok_or_else(|| no_resource(&uri))?, "uri")
@@ -103,7 +103,7 @@ fn complete(
             place
         }
         (None, Some(uri)) => {
-            let place = led_back(&uri, slugs).ok_or_else(|| no_resource(&uri))?;
+            let place = led_back(&uri, slugs).ok_or_else(|| unknown("resource", &uri))?;
             reference.set("uri", &place.own);
             place
         }
@@ -126,9 +126,10 @@ fn not_approved(name: &str, place: &Place, why: &str) -> RpcError {
     .with_data(serde_json::json!({ "retriable": false, "server": &**server, "tool": own, "approval": why }))
 }
 
-fn no_resource(uri: &str) -> RpcError {
-    let data = serde_json::json!({ "uri": uri });
-    RpcError::invalid_params(format!("no such resource: `{uri}`")).with_data(data)
+/// No server has a resource at this URI. The encoder gives the error the code of the client's revision.
+pub(crate) fn no_resource(uri: &str) -> RpcError {
+    let words = format!("no such resource: `{uri}`");
+    RpcError::new(error::RESOURCE_NOT_FOUND, words).with_data(serde_json::json!({ "uri": uri }))
 }
 
 /// What a server says, as clients know it.

@@ -20,7 +20,7 @@ use crate::{
     limits::FIRST_LIST,
     listen::{listen, watch},
     pass::pass,
-    rewrite::out,
+    rewrite::{no_resource, out},
     scope::Desk,
     status::STATUS,
 };
@@ -73,8 +73,7 @@ impl Desk {
             request::SUBSCRIBE | request::UNSUBSCRIBE => {
                 let uri = request.target()?.into_owned();
                 if self.place(&uri).is_none() {
-                    let words = format!("no such resource: `{uri}`");
-                    return Err(RpcError::invalid_params(words));
+                    return Err(no_resource(&uri));
                 }
                 watch(&request, &uri)?;
                 self.hub.nudge();

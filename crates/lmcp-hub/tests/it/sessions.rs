@@ -75,6 +75,17 @@ impl Session {
     }
 }
 
+#[tokio::test]
+async fn a_resource_of_no_server_has_the_code_of_older_revisions() {
+    let (hub, _) = hub(&[("one", notes())]);
+    let mut session = Session::new(&hub).await;
+    for method in ["resources/read", "resources/subscribe"] {
+        let answer = session.ask(method, json!({ "uri": "x://nobody" })).await;
+        assert_eq!(answer["error"]["code"], -32002, "{method}: {answer}");
+        assert_eq!(answer["error"]["data"]["uri"], "x://nobody", "{method}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_hears_of_the_resources_that_it_watches_and_no_other_does() {
     let server = notes();
