@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use crate::writing::{Bench, Called};
+use crate::{
+    write::Sealed,
+    writing::{Bench, Called},
+};
 use serde_json::{Value, json};
 
 /// A server that keeps its history, below a root if that is said.
@@ -91,6 +94,22 @@ async fn an_undo_can_be_undone() {
     // So the change stands again, and is the last that can be undone.
     bench.undo("last").await.ok();
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn an_undo_tells_what_is_to_be_known_about_how_it_was_written() {
+    let bench = bench();
+    let folder = bench.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let path = bench.file("folder/file", "old");
+    bench.replace(&path, "old", "new").await;
+    let Some(_sealed) = Sealed::new(&folder) else {
+        return;
+    };
+    let undone = bench.undo("last").await.ok();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    let text = undone.text;
+    assert!(text.contains("note: written in place"), "{text}");
 }
 
 #[tokio::test]

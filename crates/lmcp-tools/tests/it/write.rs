@@ -466,10 +466,10 @@ async fn hints_say_that_writing_may_destroy_and_read_only_offers_no_such_tool() 
 // Where the folder does not let a file be replaced.
 
 /// A folder in which nothing can be made, although its files can be written. `None` where that cannot be had.
-struct Sealed<'a>(&'a std::path::Path);
+pub(crate) struct Sealed<'a>(&'a std::path::Path);
 
 impl<'a> Sealed<'a> {
-    fn new(folder: &'a std::path::Path) -> Option<Self> {
+    pub(crate) fn new(folder: &'a std::path::Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o555)).ok()?;
             return Some(Self(folder));

@@ -14,7 +14,7 @@ use crate::{
     Host,
     answer::Answer,
     files::{
-        atomic::{self, Failed},
+        atomic::{self, Failed, Note},
         edit::{MOST_BYTES, diff},
         exchange::Change,
         hold::Held,
@@ -45,7 +45,10 @@ pub(super) fn undo(
     let size = target.look()?.map_or(0, |stat| atomic::size_of(&stat));
     memory.need(usize::try_from(size.min(MOST_BYTES)).unwrap_or(usize::MAX) * 2)?;
     let _alone = host.locks.lock([target.key()].into_iter());
-    let [before, after] = atomic::undisturbed(cx, || {
+    let Taken {
+        contents: [before, after],
+        note,
+    } = atomic::undisturbed(cx, || {
         let held = Held::take(&target, &[], host.locks.waiting());
         take_back(&entry, &target, &held)
     })?;
@@ -63,6 +66,9 @@ pub(super) fn undo(
     let mut text = format!("Undone in {}: {}\n", entry.path, entry.about);
     if !made.id.is_empty() {
         text.push_str(&format!("to take that back: undo {}\n", made.id));
+    }
+    if let Some(note) = note {
+        text.push_str(&format!("note: {note}\n"));
     }
     text.push_str(&diff.text);
     let value = Changes {
@@ -103,22 +109,29 @@ fn last(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResu
     last.ok_or_else(|| ToolError::new("there is no change left to undo"))
 }
 
-/// The file before and after.
-type Contents = [Option<Vec<u8>>; 2];
+/// A change that was taken back.
+struct Taken {
+    /// The file before and after; `None` where there was none.
+    contents: [Option<Vec<u8>>; 2],
+    note: Note,
+}
 
-fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Contents, Failed> {
+fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Taken, Failed> {
     let kept = &entry.change;
-    let Some(found) = target.read(held, MOST_BYTES)? else {
+    let Some(mut found) = target.read(held, MOST_BYTES)? else {
         if kept.existed[1] {
             return Err(ToolError::new(format!("`{}` does not exist any more", entry.path)).into());
         }
-        atomic::create(target, kept.old())?;
-        return Ok([None, Some(kept.old().to_vec())]);
+        let made = atomic::create(target, kept.old())?;
+        return Ok(Taken {
+            contents: [None, Some(kept.old().to_vec())],
+            note: made.note,
+        });
     };
     if !kept.existed[1] {
         return Err(ToolError::new(format!("`{}` exists again", entry.path)).into());
     }
-    let content = kept
+    let mut content = kept
         .take_back(&found.bytes)
         .map_err(|stuck| refused(entry, stuck))?;
     if !kept.existed[0] {
@@ -127,7 +140,10 @@ fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Contents
         }
         rustix::fs::unlinkat(&target.dir, &target.name, AtFlags::empty())
             .map_err(|err| target.failed(err))?;
-        return Ok([Some(found.bytes), None]);
+        return Ok(Taken {
+            contents: [Some(found.bytes), None],
+            note: None,
+        });
     }
     let change = Change {
         target,
@@ -135,8 +151,17 @@ fn take_back(entry: &Entry, target: &Target<'_>, held: &Held) -> Result<Contents
         held,
         content: &content,
     };
-    atomic::replace_all(&[change])?;
-    Ok([Some(found.bytes), Some(content)])
+    let mut note = None;
+    for replaced in atomic::replace_all(&[change])? {
+        // What somebody appended meanwhile stood behind the old content and stands behind the new one.
+        found.bytes.extend_from_slice(&replaced.tail);
+        content.extend_from_slice(&replaced.tail);
+        note = replaced.note;
+    }
+    Ok(Taken {
+        contents: [Some(found.bytes), Some(content)],
+        note,
+    })
 }
 
 /// What was to be taken back, and is not there as it was left.
