@@ -41,6 +41,10 @@ pub(crate) const SERVERS_PER_CLIENT: usize = 64;
 /// How long nobody calls a server of that kind before it is ended.
 pub(crate) const SERVER_IDLE: Duration = Duration::from_secs(10 * 60);
 
+/// How long a server may take to answer how it is to be spoken with: some are downloaded first. Then it is left, and its
+/// callers are told. A longer `start_timeout` of a hub ends here.
+pub(crate) const OPENING_WAIT: Duration = Duration::from_secs(5 * 60);
+
 /// How long a server that was there, and is gone, is looked for. Then its callers are told.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    limits::{FIRST_PAUSE, LASTING, LONGEST_PAUSE, PATIENCE},
+    limits::{FIRST_PAUSE, LASTING, LONGEST_PAUSE, OPENING_WAIT, PATIENCE},
     state::Shared,
 };
 
@@ -133,7 +133,7 @@ async fn converse(
     closing: &mut watch::Receiver<bool>,
 ) -> Ended {
     shared.opened();
-    let deadline = Instant::now() + PROBE_WAIT;
+    let began = Instant::now();
     loop {
         let settled = shared.settle();
         settled
@@ -144,7 +144,10 @@ async fn converse(
             channel.close().await;
             return Ended::Unfit;
         }
-        let is_probing = shared.lock().conversation.is_probing();
+        let (is_probing, is_open) = {
+            let conversation = &shared.lock().conversation;
+            (conversation.is_probing(), conversation.is_open())
+        };
         let event = tokio::select! {
             biased;
             () = closed(closing) => {
@@ -153,9 +156,16 @@ async fn converse(
             }
             event = channel.next() => event,
             () = shared.woken.notified() => continue,
-            () = sleep_until(deadline), if is_probing && !shared.route.is_http() => {
+            () = sleep_until(began + PROBE_WAIT), if is_probing && !shared.route.is_http() => {
                 shared.lock().conversation.probe_expired();
                 continue;
+            }
+            () = sleep_until(began + OPENING_WAIT), if !is_open => {
+                channel.close().await;
+                let why = silent(shared);
+                // Another way of opening would meet the same silence.
+                lost(shared, why.clone(), true);
+                return Ended::Failed(why, true);
             }
         };
         match event {
@@ -178,6 +188,15 @@ async fn converse(
 fn rubbish(shared: &Shared) -> String {
     format!(
         "`{}` sent only lines that are no messages, more than {RUBBISH_BYTES} bytes of them, and was left",
+        shared.route
+    )
+}
+
+/// Says why a server is left that does not answer how it is to be spoken with.
+fn silent(shared: &Shared) -> String {
+    let seconds = OPENING_WAIT.as_secs();
+    format!(
+        "`{}` did not answer the opening within {seconds} s, and was left",
         shared.route
     )
 }

@@ -32,6 +32,7 @@ pub struct Upstream(Arc<Owner>);
 
 struct Owner {
     shared: Arc<Shared>,
+    /// Tells the task to end. The task alone listens, and does so until it has ended.
     closing: watch::Sender<bool>,
     /// Ends with the owner.
     pump: Tasks,
@@ -73,12 +74,7 @@ impl Upstream {
     /// Says good-bye to the server, and waits until it has ended.
     pub async fn close(&self) {
         let _ = self.0.closing.send(true);
-        let mut status = self.0.shared.status.subscribe();
-        while !self.0.pump.is_empty() {
-            if status.changed().await.is_err() {
-                return;
-            }
-        }
+        self.0.closing.closed().await;
     }
 
     /// Tells the server that the client works in other folders now.

@@ -153,6 +153,34 @@ async fn a_server_that_never_answers_is_given_up_where_a_time_is_set() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_how_it_is_spoken_with_is_left() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("socket");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let serving = lmcp_core::Tasks::default();
+    serving.spawn(async move {
+        let mut silent = Vec::new();
+        while let Ok(connection) = listener.accept().await {
+            silent.push(connection);
+        }
+    });
+    let connecting = Client::connect(lmcp_upstream::socket(path));
+    let time = std::time::Duration::from_secs(3600);
+    let connected = tokio::time::timeout(time, connecting).await;
+    let error = connected.expect("nobody waits for ever").unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("did not answer the opening"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_ends_whenever_the_task_does() {
+    let target = lmcp_upstream::socket("/nowhere/at/all");
+    for _ in 0..2000 {
+        soon(lmcp_upstream::Upstream::new(target.clone().route()).close()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_of_a_revision_that_nobody_knows_is_refused_in_words() {
     let target = scripted(
