@@ -3,12 +3,12 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
 };
 
-use lmcp_core::{Replies, Reply, Request, service::Source};
-use lmcp_wire::RpcError;
+use lmcp_core::{Replies, Reply, Request, service::Source, session::SessionState};
+use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -36,8 +36,13 @@ pub(crate) fn pass(member: &Arc<Member>, request: Request) -> Replies {
 
 struct Passing {
     replies: Replies,
-    /// Runs anew with everything that the server says.
+    /// Runs anew with everything that the server says, and behind every question: the time that people take is not the
+    /// server's.
     patience: Pin<Box<Sleep>>,
+    /// The client was asked something, and had not answered when it was last looked at.
+    is_thinking: bool,
+    /// The session that questions are put in, and the request that they belong to.
+    asked_in: Option<(Weak<SessionState>, RequestId)>,
     began: Instant,
     is_over: bool,
     lease: Lease,
@@ -45,7 +50,10 @@ struct Passing {
 
 impl Passing {
     fn new(lease: Lease, request: Request) -> Self {
+        let live = request.session().and_then(|session| session.live().ok());
         Self {
+            asked_in: live.map(|live| (Arc::downgrade(&live), request.id().clone())),
+            is_thinking: false,
             replies: lease.live.service.call(request),
             patience: Box::pin(sleep(lease.member.config().timeout)),
             began: Instant::now(),
@@ -65,11 +73,35 @@ impl Passing {
                 rewrite::back(Reply::Done(result), &member.slug)
             }
             reply => {
-                let again = Instant::now() + member.config().timeout;
-                self.patience.as_mut().reset(again);
+                self.is_thinking |= matches!(reply, Reply::Ask(_));
+                self.patience.set(sleep(member.config().timeout));
                 rewrite::back(reply, &member.slug)
             }
         }
+    }
+
+    /// Ready once the server was silent for too long while nobody else was waited for.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.is_thinking && !self.is_asked() {
+                self.is_thinking = false;
+                self.patience.set(sleep(self.lease.member.config().timeout));
+            }
+            ready!(self.patience.as_mut().poll(cx));
+            if !self.is_thinking {
+                return Poll::Ready(());
+            }
+            self.patience.set(sleep(self.lease.member.config().timeout));
+        }
+    }
+
+    /// Does a question of this request wait for the client's answer?
+    fn is_asked(&self) -> bool {
+        let asked_in = self.asked_in.as_ref();
+        asked_in.is_some_and(|(live, id)| {
+            live.upgrade()
+                .is_some_and(|live| !live.take_back(id).is_empty())
+        })
     }
 
     fn late(&self) -> RpcError {
@@ -89,7 +121,7 @@ impl Source for Passing {
         if let Poll::Ready(reply) = self.replies.poll_next(cx) {
             return Poll::Ready(reply.map(|reply| self.on(reply)));
         }
-        match self.patience.as_mut().poll(cx) {
+        match self.poll_patience(cx) {
             Poll::Ready(()) => {
                 let late = self.late();
                 // Dropping what it answers with cancels the call.

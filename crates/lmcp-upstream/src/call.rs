@@ -17,11 +17,12 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
+use tokio::time::{sleep, timeout};
 
 use crate::{
     callers::Client,
     cross::{self, Answers},
-    limits::{ROUNDS, TOOL_PAGES},
+    limits::{ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
     state::{Shared, question},
@@ -264,6 +265,10 @@ impl Turn {
         let answered = tokio::select! {
             answered = &mut answer => Some(answered),
             () = call.slot.moot(number) => None,
+            () = sleep(ASK_WAIT) => {
+                self.shared.answer(number, Err(&unanswered()));
+                None
+            }
         };
         match answered {
             Some(answered) => {
@@ -296,9 +301,13 @@ impl Turn {
         };
         for (key, Question { method, params }) in asked.input_requests {
             let params = params.as_deref().unwrap_or(RawValue::NULL);
-            let (reply, answer) = self.request.pass_on(&method, params)?;
+            let (reply, mut answer) = self.request.pass_on(&method, params)?;
             self.say.say(reply).await;
-            answers.responses.push((key, answer.await?));
+            let Ok(answered) = timeout(ASK_WAIT, &mut answer).await else {
+                self.say.say(answer.take_back()).await;
+                return Err(unanswered());
+            };
+            answers.responses.push((key, answered?));
         }
         Ok(answers)
     }
@@ -344,6 +353,12 @@ fn hold(
     result.set("requestState", &state);
     let result = to_raw_value(&result).map_err(|err| RpcError::internal(err.to_string()))?;
     Ok(result.into())
+}
+
+/// The client did not answer a question in time.
+fn unanswered() -> RpcError {
+    let seconds = ASK_WAIT.as_secs();
+    RpcError::internal(format!("nobody answered within {seconds} s"))
 }
 
 fn key(number: usize) -> String {

@@ -11,6 +11,10 @@ pub(crate) const HELD_CALLS: usize = 256;
 /// How long such a call waits. Then it is forgotten.
 pub(crate) const HELD_WAIT: Duration = Duration::from_secs(600);
 
+/// How long a question that is passed on may stay unanswered. Then the client is told that it need not answer, and the server
+/// that nobody did.
+pub(crate) const ASK_WAIT: Duration = Duration::from_secs(30 * 60);
+
 /// Progress and log messages that wait for one caller. Past it, the oldest is dropped.
 pub(crate) const NOTICES: usize = 64;
 

@@ -35,7 +35,7 @@ impl Session {
             writer,
             _serving: serving,
         };
-        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": { "elicitation": {} },
             "clientInfo": { "name": "test", "version": "1" } });
         session
             .send(json!({ "id": 0, "method": "initialize", "params": params }))
@@ -73,6 +73,27 @@ impl Session {
             }
         }
     }
+}
+
+/// The time that people take is not the server's: neither before they answer nor for what the server does then.
+#[tokio::test(start_paused = true)]
+async fn a_person_may_think_for_longer_than_a_server_may_be_silent() {
+    let (hub, _) = hub(&[("one", notes())]);
+    let mut session = Session::new(&hub).await;
+    let call = json!({ "name": "one__ask", "arguments": {} });
+    session
+        .send(json!({ "id": 1, "method": "tools/call", "params": call }))
+        .await;
+    let asked = session
+        .until(|message| message["method"] == "elicitation/create" || message["id"] == 1)
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(1000)).await;
+    let answer = json!({ "action": "accept", "content": { "name": "Ann" } });
+    session
+        .send(json!({ "id": asked["id"], "result": answer }))
+        .await;
+    let called = session.until(|message| message["id"] == 1).await;
+    assert_eq!(called["result"]["content"][0]["text"], "Ann", "{called}");
 }
 
 #[tokio::test]
