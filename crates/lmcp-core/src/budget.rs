@@ -2,8 +2,7 @@
 //!
 //! Code that is about to hold something large for a caller reserves the bytes first; the [`Reservation`] gives them back
 //! when it is dropped. A caller may hold at most twice what is free, so each caller that comes finds room: one alone
-//! gets two thirds of the budget, four get two ninths each, and a ninth stays free for the fifth. An answer that is there
-//! cannot be refused: what exceeds the share of its caller counts for that caller alone, so it gets nothing more, and others do.
+//! gets two thirds of the budget, four get two ninths each, and a ninth stays free for the fifth.
 
 use std::{
     collections::HashMap,
@@ -61,8 +60,6 @@ struct Owner {
 pub struct Reservation {
     account: Account,
     bytes: usize,
-    /// Those of them that exceed the share of the caller, and are not counted for all.
-    beyond: usize,
 }
 
 /// There is no room for so many bytes now.
@@ -212,31 +209,14 @@ impl Account {
         }
     }
 
-    /// Counts bytes that are there already and cannot be refused. New reservations wait until there is room again.
+    /// Counts bytes that are there already and cannot be refused: the answer of a call that ran, say. New reservations
+    /// wait until there is room again.
     pub fn take(&self, bytes: usize) -> Reservation {
         self.0.used.fetch_add(bytes, Ordering::AcqRel);
         self.0.budget.0.used.fetch_add(bytes, Ordering::AcqRel);
         Reservation {
             account: self.clone(),
             bytes,
-            beyond: 0,
-        }
-    }
-
-    /// Counts an answer that is there already and cannot be refused. As far as it exceeds the share of the caller, it counts
-    /// for the caller alone: a caller that does not read its answers gets no more of them, and takes no room from others.
-    pub fn take_answer(&self, bytes: usize) -> Reservation {
-        let shared = &self.0.budget.0;
-        let mine = self.0.used.fetch_add(bytes, Ordering::AcqRel);
-        let free = shared.usable.saturating_sub(self.0.budget.used());
-        // With this much more, the caller holds twice what is left then.
-        let fair = (2 * free).saturating_sub(mine) / 3;
-        let counted = bytes.min(fair);
-        shared.used.fetch_add(counted, Ordering::AcqRel);
-        Reservation {
-            account: self.clone(),
-            bytes,
-            beyond: bytes - counted,
         }
     }
 }
@@ -287,17 +267,14 @@ impl Reservation {
     pub fn join(&mut self, mut other: Self) {
         if Arc::ptr_eq(&self.account.0, &other.account.0) {
             self.bytes += std::mem::take(&mut other.bytes);
-            self.beyond += std::mem::take(&mut other.beyond);
         }
     }
 
     /// Gives back all but so many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
-        let beyond = less.min(self.beyond);
         self.bytes -= less;
-        self.beyond -= beyond;
-        self.account.give_back(less, beyond);
+        self.account.give_back(less);
     }
 
     /// Bytes that hold this reservation: the last copy or slice of them gives it back.
@@ -316,13 +293,13 @@ impl Reservation {
 }
 
 impl Account {
-    fn give_back(&self, bytes: usize, beyond: usize) {
+    fn give_back(&self, bytes: usize) {
         if bytes == 0 {
             return;
         }
         let shared = &self.0.budget.0;
         self.0.used.fetch_sub(bytes, Ordering::AcqRel);
-        shared.used.fetch_sub(bytes - beyond, Ordering::AcqRel);
+        shared.used.fetch_sub(bytes, Ordering::AcqRel);
         if shared.waiting.load(Ordering::Acquire) > 0 {
             shared.freed.notify_waiters();
         }
@@ -331,7 +308,7 @@ impl Account {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.account.give_back(self.bytes, self.beyond);
+        self.account.give_back(self.bytes);
     }
 }
 
@@ -462,23 +439,6 @@ mod tests {
         // Answers are taken, and never refused; who does not read them is told to wait.
         let _answers = first.take(16 << 20);
         assert!(first.is_over() && !others.is_over());
-    }
-
-    #[test]
-    fn answers_beyond_the_share_of_a_caller_take_no_room_from_others() {
-        let budget = Budget::new(9 << 20);
-        let [deaf, other, third] = ["deaf", "other", "third"].map(|name| budget.account(name));
-        let mut held: Vec<_> = (0..12).map(|_| deaf.take_answer(7 << 20)).collect();
-        assert_eq!(deaf.used(), 84 << 20);
-        assert!(deaf.is_over() && deaf.try_reserve(1).is_err());
-        let room = other.try_reserve(1 << 20).unwrap();
-        // A second one of that kind leaves room for a third caller, too.
-        held.push(other.take_answer(70 << 20));
-        assert!(other.is_over() && other.try_reserve(1).is_err());
-        assert!(third.try_reserve(CALL_BYTES).is_ok());
-        held[0].shrink_to(1 << 20);
-        drop((held, room));
-        assert_eq!((deaf.used(), other.used(), budget.used()), (0, 0, 0));
     }
 
     #[test]

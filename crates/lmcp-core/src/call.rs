@@ -254,7 +254,7 @@ impl RunningCall {
         let bytes = outcome.bytes();
         if bytes > SMALL {
             let owner = self.call.request.caller().owner();
-            self.counted = Some(self.call.engine.budget.account(&owner).take_answer(bytes));
+            self.counted = Some(self.call.engine.budget.account(&owner).take(bytes));
         }
     }
 }

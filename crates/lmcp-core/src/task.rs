@@ -167,7 +167,7 @@ impl TaskStore {
         entry.stop = None;
         if let Some((call, result)) = entry.call.take().zip(entry.task.result.as_ref()) {
             let account = call.engine.budget.account(&entry.owner);
-            entry._counted = Some(account.take_answer(result.get().len()));
+            entry._counted = Some(account.take(result.get().len()));
         }
         true
     }

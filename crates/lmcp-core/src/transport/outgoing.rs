@@ -254,7 +254,7 @@ impl Outgoing {
         buffer.lines.extend_from_slice(json);
         buffer.lines.push(b'\n');
         if buffer.lines.len() > AT_ONCE {
-            buffer.counted = Some(self.account.take_answer(buffer.lines.capacity()));
+            buffer.counted = Some(self.account.take(buffer.lines.capacity()));
         }
         let more_will_come = buffer.corked && buffer.lines.len() < WORTH_A_WRITE;
         if !more_will_come {

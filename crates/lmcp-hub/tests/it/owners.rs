@@ -1,12 +1,11 @@
 //! What one caller of a hub carries between its requests is nothing to another, whatever the server behind the hub does.
 
 use lmcp_core::{
-    CALL_BYTES, Caller, CallerTransport, Client, Cx, Endpoint, Limits, Messages, NoArgs, Owned,
-    OwnerKey, Server, Tasks, Terms, Tool, admit, bytes::Bytes, client::Event, unix,
+    Caller, CallerTransport, Client, Cx, Endpoint, NoArgs, Owned, OwnerKey, Server, Tasks, Tool,
+    client::Event, unix,
 };
 use lmcp_hub::Hub;
 use lmcp_upstream::{Upstream, socket};
-use lmcp_wire::{Incoming, meta};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -157,45 +156,4 @@ async fn tasks_and_states_outlast_a_hub_whose_key_is_kept() {
     let state = state(&before, "one__ask").await;
     let answered = after.request("tools/call", answer("one__ask", &state));
     assert_eq!(answered.await.unwrap()["content"][0]["text"], "Ada");
-}
-
-/// Starts a call of this caller.
-fn call(endpoint: &Endpoint, name: &str, tool: &str) -> Messages {
-    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "_meta": {
-        meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}, meta::CLIENT_INFO: { "name": "x", "version": "1" },
-    }}});
-    let message = Bytes::from(message.to_string());
-    let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
-        panic!("it is a request");
-    };
-    let caller = Caller::new(CallerTransport::Memory).known_as(name);
-    endpoint.start(admit(&message, id, &method, params, caller, None).expect("it is valid"))
-}
-
-#[tokio::test]
-async fn answers_that_one_caller_does_not_read_keep_no_other_caller_out() {
-    let long = Tool::new("long", |_: NoArgs, _: Cx| async { "a".repeat(1 << 20) });
-    let server = Server::new("x", "1")
-        .tool(long.read_only())
-        .start()
-        .unwrap();
-    let hub = Hub::new("hub", "1");
-    hub.mount("one", server);
-    let mut limits = Limits::default();
-    limits.memory_bytes = 8 << 20;
-    let endpoint = Endpoint::on_terms(hub, Terms::default().limits(limits));
-    endpoint.client().list_tools().await.unwrap();
-    let mut unread = Vec::new();
-    for _ in 0..12 {
-        let answer = call(&endpoint, "ann", "one__long").response().await;
-        unread.push(answer.expect("it is answered"));
-    }
-    let room = |name: &str| {
-        let account = endpoint.budget().account(&format!("principal:{name}"));
-        account.try_reserve(CALL_BYTES).map(drop)
-    };
-    assert!(room("ann").is_err(), "she gets no more");
-    room("bob").unwrap();
-    drop(unread);
-    room("ann").unwrap();
 }
