@@ -145,6 +145,10 @@ impl Keys {
         match request.method() {
             request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
                 let id = request.target()?;
+                // A client that does not know tasks is told that, whatever the id.
+                if request.has_tasks() {
+                    request.expect_tasks()?;
+                }
                 let own = self.task_of(&id, &owner).ok_or_else(|| unknown(&id))?;
                 let own = own.to_owned();
                 with(request, "taskId", &own)
