@@ -18,7 +18,6 @@ use lmcp_wire::{
     subscribe::ListenParams,
 };
 use ring::hmac;
-use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
@@ -151,7 +150,7 @@ impl Keys {
                 }
                 let own = self.task_of(&id, &owner).ok_or_else(|| unknown(&id))?;
                 let own = own.to_owned();
-                with(request, "taskId", &own)
+                request.with_param("taskId", &own)
             }
             // Whose the tasks of a list are, only their ids could tell, and the server writes its own.
             method if method.starts_with("tasks/") => Err(RpcError::method_not_found(method)),
@@ -167,10 +166,10 @@ impl Keys {
                 let filter = filter.unwrap_or_default();
                 let mut filter = Members::read(filter.get()).unwrap_or_default();
                 filter.set("taskIds", &own);
-                with(request, "notifications", &filter)
+                request.with_param("notifications", &filter)
             }
             _ => match self.0.1.open_of::<String>(&request)? {
-                Some(state) => with(request, "requestState", &state),
+                Some(state) => request.with_param("requestState", &state),
                 None => Ok(request),
             },
         }
@@ -284,20 +283,6 @@ impl Keys {
 
 const TASK_ID: &str = "taskId";
 const STATE: &str = "requestState";
-
-/// The same request with another value of one parameter.
-fn with(
-    request: Request,
-    member: &'static str,
-    value: &(impl Serialize + ?Sized),
-) -> Result<Request, RpcError> {
-    let whole: &RawValue = request.params()?;
-    let whole = whole.to_owned();
-    let no_object = |_| RpcError::invalid_params("`params` must be an object");
-    let mut params = Members::read(whole.get()).map_err(no_object)?;
-    params.set(member, value);
-    request.with_params(&params)
-}
 
 fn text(raw: Option<&RawValue>) -> Option<String> {
     serde_json::from_str(raw?.get()).ok()

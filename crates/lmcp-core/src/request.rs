@@ -196,6 +196,23 @@ impl Request {
         jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
     }
 
+    /// The same request with another value of one parameter, for services that pass it on.
+    ///
+    /// # Errors
+    /// Its parameters are no object.
+    pub fn with_param(
+        self,
+        member: &str,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<Self, RpcError> {
+        let whole: &RawValue = self.params()?;
+        let whole = whole.to_owned();
+        let no_object = |_| RpcError::invalid_params("`params` must be an object");
+        let mut params = lmcp_wire::members::Members::read(whole.get()).map_err(no_object)?;
+        params.set(member.to_owned(), value);
+        self.with_params(&params)
+    }
+
     /// The same request with other parameters: another name of a tool, say. Who asks, in which revision and for what kind of
     /// thing stays as it was checked; `_meta` is to be among the parameters again.
     ///

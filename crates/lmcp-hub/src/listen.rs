@@ -250,7 +250,7 @@ fn stream(
     }
     let request = match request.session() {
         Some(_) => ask::request(request::LISTEN, json!({ "notifications": wishes }))?,
-        None => rewrite::with(request.clone(), "notifications", &wishes)?,
+        None => request.clone().with_param("notifications", &wishes)?,
     };
     let lease = member.lease(Purpose::Watch)?;
     Ok(Replies::speaking(async move |say: Say| {

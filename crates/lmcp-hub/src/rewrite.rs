@@ -8,7 +8,6 @@ use lmcp_wire::{
     members::Members,
     method::{notification, request},
 };
-use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
@@ -55,7 +54,7 @@ pub(crate) fn out(
         request::COMPLETE => return complete(request, view, slugs).map(Some),
         _ => return Ok(None),
     };
-    let request = with(request, member, &place.own)?;
+    let request = request.with_param(member, &place.own)?;
     Ok(Some((place.server, request)))
 }
 
@@ -67,20 +66,6 @@ pub(crate) fn led_back(marked: &str, slugs: Slugs<'_>) -> Option<Place> {
         server,
         own: own.to_owned(),
     })
-}
-
-/// The same request with another value of one parameter.
-pub(crate) fn with(
-    request: Request,
-    member: &str,
-    value: &(impl Serialize + ?Sized),
-) -> Result<Request, RpcError> {
-    let whole: &RawValue = request.params()?;
-    let whole = whole.to_owned();
-    let no_object = |_| RpcError::invalid_params("`params` must be an object");
-    let mut params = Members::read(whole.get()).map_err(no_object)?;
-    params.set(member, value);
-    request.with_params(&params)
 }
 
 fn complete(
@@ -109,7 +94,7 @@ fn complete(
         }
         (None, None) => return Err(RpcError::invalid_params("`ref` names nothing")),
     };
-    let request = with(request, "ref", &reference)?;
+    let request = request.with_param("ref", &reference)?;
     Ok((place.server, request))
 }
 

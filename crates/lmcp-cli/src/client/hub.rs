@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::{FAILED, Output, no_answer};
 use crate::report::Failure;
 
-/// What a hub says of its servers.
+/// The answer of a hub about its servers.
 pub(super) async fn servers(client: &Client) -> Result<Value, Failure> {
     let status = client.request(STATUS, json!({})).await;
     let mut status = status.map_err(|err| match err.code {
@@ -111,7 +111,7 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
     text
 }
 
-/// What has changed since it was first seen, and the way to approve of it.
+/// Names the changes of a server since the hub first saw it, and the command that approves them.
 fn changed(server: &ServerStatus) -> String {
     let one = |change: &ToolChange| match (&change.tool, &change.parts[..]) {
         (None, _) => "instructions".to_owned(),

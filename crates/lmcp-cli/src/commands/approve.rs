@@ -11,10 +11,10 @@ use lmcp::hub::{Approvals, Change};
 
 use crate::{client::visible, options::Options as Serving, report::Failure, state};
 
-/// What can be said to it.
+/// The options of `lmcp hub approve`.
 #[derive(Debug, Args)]
 pub(crate) struct ApproveOptions {
-    /// What is approved: a server with all that it offers, or single tools of
+    /// Names to approve: a server with all that it offers, or single tools of
     /// it, by its own names. Without any, what has changed is shown.
     #[arg(value_name = "SERVER[/TOOL]", verbatim_doc_comment)]
     names: Vec<String>,

@@ -17,7 +17,7 @@ use crate::{
     socket,
 };
 
-/// What can be said to it.
+/// The options of `lmcp bridge`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Serve HTTP at this address, at the path /mcp: ADDRESS:PORT, :PORT or

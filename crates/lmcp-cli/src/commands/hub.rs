@@ -30,7 +30,7 @@ use crate::{
     socket,
 };
 
-/// What can be said to it: as to `serve`, but for the tools of this machine.
+/// The options of `lmcp hub`: those of `serve`, but for the tools of this machine.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, mut_args = without_tools)]
 pub(crate) struct HubOptions {
@@ -60,7 +60,7 @@ pub(crate) struct HubOptions {
     pub(crate) serving: Serving,
 }
 
-/// What a hub is to have, by its file and its options.
+/// The servers, groups and pins of a hub, from its file and its options.
 struct Plan {
     servers: Servers,
     groups: Groups,

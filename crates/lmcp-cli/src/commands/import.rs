@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::report::{self, Failure};
 
-/// What can be said to it.
+/// The options of `lmcp hub import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportOptions {
     /// Configurations to read. [default: those of Claude Code, Claude

@@ -25,7 +25,7 @@ use crate::{
     welcome,
 };
 
-/// What a service is made on.
+/// The limits, the key and the state folder that a service is made with.
 pub(crate) struct Basis {
     pub(crate) limits: Limits,
     /// The key of the run before, so that clients need not notice that there was one.
@@ -37,7 +37,7 @@ pub(crate) struct Basis {
 /// A service that is ready to be served.
 pub(crate) struct Made {
     pub(crate) endpoint: Endpoint,
-    /// What is enforced about it, in words.
+    /// The restrictions of the service, in words for the start message.
     pub(crate) enforced: Vec<String>,
     /// Over HTTP, the services below its path.
     pub(crate) below: Option<Find>,
@@ -116,7 +116,7 @@ async fn listen(
     make: impl FnOnce(Basis) -> Result<Made, Failure>,
 ) -> Result<(), Failure> {
     let directory = state::directory(options)?;
-    // Whoever says that nothing is to be kept needs no warning that nothing is.
+    // An operator who asked to keep nothing needs no warning about that.
     let key = match options.keeps_nothing() {
         true => None,
         false => session_key(directory.as_deref())?,

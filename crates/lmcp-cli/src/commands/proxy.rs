@@ -18,7 +18,7 @@ use crate::{
     socket,
 };
 
-/// What can be said to it.
+/// The options of `lmcp proxy`.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// The path of a unix socket, or a URL. Else the socket in the identity
