@@ -1,7 +1,7 @@
 """Prints the functions that a program runs at start and on a few requests, in the form that the linker orders by.
 
-The program is run under valgrind's callgrind, on stdio and over HTTP, and asked what every client asks. The addresses
-it executed are looked up in its own symbol table.
+The program is run under valgrind's callgrind, on stdio and over HTTP, behind a proxy and as a hub and a bridge, and asked
+what every client asks. The addresses it executed are looked up in its own symbol table.
 
     python3 layout/trace.py PROGRAM > order.txt
 """
@@ -12,23 +12,17 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-import urllib.request
 
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "trace", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-LISTS = [("server/discover", {}, None), ("tools/list", {}, None)]
-ECHO = ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}}, "echo")
-READ = ("tools/call", {"name": "read_file", "arguments": {"path": __file__, "limit": 20}}, "read_file")
-SHELL = ("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}}, "shell")
+from messages import ACCEPT, free_port, is_echo, modern, modern_headers, opening, post, wait_for
+
+LISTS = [("server/discover", {}), ("tools/list", {})]
+ECHO = ("tools/call", {"name": "echo", "arguments": {"text": "hello world"}})
+READ = ("tools/call", {"name": "read_file", "arguments": {"path": __file__, "limit": 20}})
+SHELL = ("tools/call", {"name": "shell", "arguments": {"command": "echo hi"}})
 
 # So many calls fill every pipe and queue.
 FLOOD = 3000
@@ -36,30 +30,27 @@ FLOOD = 3000
 # What runs only when two threads meet, or a pipe is full at the wrong moment: a trace sees it by chance.
 MEETINGS = ("14lock_contended", "5waker11wake_by_ref", "7context5defer", "17decode_error_kind", "6Notify14notify_waiters")
 
-# The same of a client that opens with a handshake.
-OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trace", "version": "1"}}
-
-
 # What a program is asked: nothing, what every client asks first, and then the calls that are made most.
-# A proxy runs beside its server, so what it alone needs stands apart as well.
-STARTED, LISTED, CALLED, PROXIED = range(4)
+# A proxy runs beside its server, so what it alone needs stands apart as well, and so does what a hub and a bridge need.
+TIERS = STARTED, LISTED, CALLED, PROXIED, BETWEEN = range(5)
 
 
-def calls(program, tier):
+def calls(program, tier, tool=None):
     if tier == STARTED:
         return []
     if tier == LISTED:
         return LISTS
+    if tool:
+        return [*LISTS, *[("tools/call", {"name": tool, "arguments": {"text": "hello world"}})] * 2]
     return [*LISTS, ECHO, ECHO] if is_echo(program) else [*LISTS, READ, READ, SHELL, SHELL]
 
 
-def old_messages(program, tier):
+def old_messages(program, tier, tool=None):
     if tier == STARTED:
         return []
     return [
-        {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": OPENING},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p, _) in enumerate(calls(program, tier)[1:])),
+        *opening(),
+        *({"jsonrpc": "2.0", "id": 11 + n, "method": m, "params": p} for n, (m, p) in enumerate(calls(program, tier, tool)[1:])),
     ]
 
 
@@ -67,14 +58,18 @@ def main():
     program = sys.argv[1]
     symbols = Symbols(program)
     order, counts = [], []
-    for tier in (STARTED, LISTED, CALLED, PROXIED):
+    for tier in TIERS:
         functions = set()
         with tempfile.TemporaryDirectory() as folder:
-            if tier != PROXIED:
+            if tier in (STARTED, LISTED, CALLED):
                 trace_stdio(program, os.path.join(folder, "stdio"), tier)
-                trace_http(program, os.path.join(folder, "http"), tier)
-            elif not is_echo(program):
+                trace_http(program, serve_http(program), os.path.join(folder, "http"), tier)
+            elif is_echo(program):
+                continue
+            elif tier == PROXIED:
                 trace_proxy(program, os.path.join(folder, "proxy"))
+            else:
+                trace_between(program, folder)
             # A guard of a command is the same program, traced beside its server.
             for trace in glob.glob(os.path.join(folder, "*.[0-9]*")):
                 functions |= {symbols.at(address) for address in executed(trace)}
@@ -84,7 +79,8 @@ def main():
         order += sorted(functions - {None} - set(order))
         counts.append(len(order))
     print("\n".join(order))
-    print("{} functions to start, {} with the first lists, {} with calls, {} with a proxy".format(*counts), file=sys.stderr)
+    words = ("to start", "with the first lists", "with calls", "with a proxy", "with a hub and a bridge")
+    print(", ".join(f"{count} {word}" for count, word in zip(counts, words)), "functions", file=sys.stderr)
 
 
 def start(program, arguments, trace, **streams):
@@ -99,13 +95,9 @@ def start(program, arguments, trace, **streams):
     return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, env=environment, **streams)
 
 
-def is_echo(program):
-    return os.path.basename(program) == "echo"
-
-
-def messages(program, tier):
-    for number, (method, params, _) in enumerate(calls(program, tier)):
-        yield {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
+def messages(program, tier, tool=None):
+    for number, (method, params) in enumerate(calls(program, tier, tool)):
+        yield modern(number, method, params)
 
 
 def trace_stdio(program, trace, tier):
@@ -126,9 +118,7 @@ def trace_stdio(program, trace, tier):
 
 def flood(child):
     """More calls than pipes hold, from a client that reads late: what waits for it runs, too."""
-    method, params, _ = ECHO
-    call = {"jsonrpc": "2.0", "method": method, "params": {**params, "_meta": META}}
-    lines = "".join(json.dumps({**call, "id": 100 + number}) + "\n" for number in range(FLOOD))
+    lines = "".join(json.dumps(modern(100 + number, *ECHO)) + "\n" for number in range(FLOOD))
     writer = threading.Thread(target=lambda: (child.stdin.write(lines.encode()), child.stdin.flush()))
     writer.start()
     writer.join(timeout=5)
@@ -137,27 +127,39 @@ def flood(child):
     writer.join()
 
 
-def trace_http(program, trace, tier):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = ["http", str(port)] if is_echo(program) else ["serve", "--http", f"127.0.0.1:{port}"]
+def serve_http(program):
+    return ["http"] if is_echo(program) else ["serve", "--http"]
+
+
+def trace_between(program, folder):
+    """A hub over two servers of which one is dead, and a bridge in front of one."""
+    demo = ["serve", "--demo", "--stdio"]
+    config = os.path.join(folder, "hub.toml")
+    with open(config, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(f"[servers.a]\ncommand = {json.dumps(program)}\nargs = {json.dumps(demo)}\n")
+        file.write('[servers.dead]\ncommand = "/no/such/program"\n')
+    hub = ["hub", "--config", config, "--http"]
+    # Twice: the second time the lists are known from the first.
+    for name in ("hub-first", "hub"):
+        trace_http(program, hub, os.path.join(folder, name), BETWEEN, "a__echo")
+    port = free_port()
+    bridge = ["bridge", "--http", str(port), "--", program, *demo]
+    trace_http(program, bridge, os.path.join(folder, "bridge"), BETWEEN, "echo", port)
+
+
+def trace_http(program, arguments, trace, tier, tool=None, port=None):
+    """Asks a program over HTTP. Without a port, the last of its arguments wants one."""
+    if port is None:
+        port = free_port()
+        arguments = [*arguments, str(port)]
     child = start(program, arguments, trace)
     try:
         wait_for(port, child)
-        for message, (method, _, name) in zip(messages(program, tier), calls(program, tier)):
-            headers = {
-                "Content-Type": "application/json",
-                "Accept": "application/json, text/event-stream",
-                "MCP-Protocol-Version": "2026-07-28",
-                "Mcp-Method": method,
-                **({"Mcp-Name": name} if name else {}),
-            }
-            post(port, message, headers)
+        for message in messages(program, tier, tool):
+            post(port, message, modern_headers(message))
         session = {}
-        for message in old_messages(program, tier):
-            headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
-            opened = post(port, message, headers).get("Mcp-Session-Id")
+        for message in old_messages(program, tier, tool):
+            opened = post(port, message, {**ACCEPT, **session}).get("Mcp-Session-Id")
             session = {"Mcp-Session-Id": opened} if opened else session
     finally:
         child.send_signal(signal.SIGINT)
@@ -181,24 +183,6 @@ def trace_proxy(program, trace):
     finally:
         server.terminate()
         server.wait(timeout=60)
-
-
-def post(port, message, headers):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(message).encode(), headers)
-    with urllib.request.urlopen(request, timeout=60) as response:
-        response.read()
-        return response.headers
-
-
-def wait_for(port, child):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and child.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit("the program did not start under valgrind")
 
 
 def executed(trace):
