@@ -181,7 +181,7 @@ impl Request {
         let session = self.session().and_then(Session::id);
         match (self.caller.connection(), session) {
             (Some(connection), _) => format!("connection:{connection}"),
-            (None, Some(id)) => format!("session:{id}"),
+            (None, Some(id)) => format!("session:{id:032x}"),
             (None, None) => self.caller.owner().into_owned(),
         }
     }

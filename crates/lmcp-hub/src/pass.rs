@@ -3,11 +3,11 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use lmcp_core::{Replies, Reply, Request, service::Source, session::SessionState};
+use lmcp_core::{Replies, Reply, Request, service::Source, session::Session};
 use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep};
@@ -42,7 +42,7 @@ struct Passing {
     /// The client was asked something, and had not answered when it was last looked at.
     is_thinking: bool,
     /// The session that questions are put in, and the request that they belong to.
-    asked_in: Option<(Weak<SessionState>, RequestId)>,
+    asked_in: Option<(Session, RequestId)>,
     began: Instant,
     is_over: bool,
     lease: Lease,
@@ -50,9 +50,9 @@ struct Passing {
 
 impl Passing {
     fn new(lease: Lease, request: Request) -> Self {
-        let live = request.session().and_then(|session| session.live().ok());
+        let session = request.session().cloned();
         Self {
-            asked_in: live.map(|live| (Arc::downgrade(&live), request.id().clone())),
+            asked_in: session.map(|session| (session, request.id().clone())),
             is_thinking: false,
             replies: lease.live.service.call(request),
             patience: Box::pin(sleep(lease.member.config().timeout)),
@@ -98,10 +98,7 @@ impl Passing {
     /// Does a question of this request wait for the client's answer?
     fn is_asked(&self) -> bool {
         let asked_in = self.asked_in.as_ref();
-        asked_in.is_some_and(|(live, id)| {
-            live.upgrade()
-                .is_some_and(|live| !live.take_back(id).is_empty())
-        })
+        asked_in.is_some_and(|(session, request)| session.is_asked(request))
     }
 
     fn late(&self) -> RpcError {

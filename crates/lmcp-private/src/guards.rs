@@ -42,7 +42,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// It cannot be read: the process has ended, or too many files are open.
 pub fn command_line(process: Pid) -> io::Result<Vec<u8>> {
     let mut file = File::open(format!("/proc/{process}/cmdline"))?;
-    let mut line = Vec::new();
+    // With room from the start, one read takes all of an ordinary line.
+    let mut line = Vec::with_capacity(512);
     (&mut file).take(FIRST_WORDS).read_to_end(&mut line)?;
     if is_guard(&line) {
         file.take(MOST_RIGHTS as u64).read_to_end(&mut line)?;

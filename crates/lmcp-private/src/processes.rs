@@ -2,13 +2,17 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs, io,
+    fs::{self, File},
+    io::{self, Read as _},
 };
 
 use rustix::{
     fs::{CWD, Dir, Mode, OFlags, openat, readlinkat},
     process::Pid,
 };
+
+/// More than the fifty numbers and the name of a process take.
+const STAT_BYTES: usize = 2048;
 
 /// The numbers of all processes that we can see.
 ///
@@ -48,7 +52,10 @@ pub struct Process {
 impl Process {
     /// The process with this number, if there is one that we can see.
     pub fn of(pid: Pid) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // With room from the start, one read takes all of it. Searches look at every process of the system.
+        let mut stat = Vec::with_capacity(STAT_BYTES);
+        let file = File::open(format!("/proc/{pid}/stat")).ok()?;
+        file.take(STAT_BYTES as u64).read_to_end(&mut stat).ok()?;
         // The name in front may hold anything, so the rest is looked for behind its last bracket.
         let end = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;

@@ -134,16 +134,17 @@ pub struct Rejected {
     pub error: RpcError,
 }
 
-/// A request without anything odd about it, read in one pass.
+/// A request or a result without anything odd about it, read in one pass.
 #[derive(Deserialize)]
-struct PlainRequest<'a> {
+struct Plain<'a> {
     jsonrpc: &'a str,
     id: RequestId,
-    method: &'a str,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a str>,
     #[serde(borrow, default, deserialize_with = "object_or_null")]
     params: Option<Params<'a>>,
-    #[serde(default)]
-    result: Option<IgnoredAny>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<IgnoredAny>,
 }
@@ -245,17 +246,26 @@ impl<'a> Incoming<'a> {
                 "a message is one object; only 2025-03-26 has batches",
             )));
         }
-        if let Ok(PlainRequest {
+        if let Ok(Plain {
             jsonrpc: "2.0",
             id,
             method,
             params,
-            result: None,
+            result,
             error: None,
         }) = serde_json::from_str(text)
         {
-            let (method, params) = (Cow::Borrowed(method), params.unwrap_or_default());
-            return Ok(Self::Request { id, method, params });
+            match (method, result) {
+                (Some(method), None) => {
+                    let (method, params) = (Cow::Borrowed(method), params.unwrap_or_default());
+                    return Ok(Self::Request { id, method, params });
+                }
+                (None, Some(result)) => {
+                    let (id, outcome) = (Some(id), Ok(result));
+                    return Ok(Self::Response { id, outcome });
+                }
+                (Some(_), Some(_)) | (None, None) => {}
+            }
         }
         let members: Members<'a> =
             serde_json::from_str(text).map_err(|err| nameless(unreadable(&err)))?;

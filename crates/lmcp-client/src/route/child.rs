@@ -3,6 +3,8 @@
 use std::{
     collections::VecDeque,
     ffi::OsString,
+    future::poll_fn,
+    mem::MaybeUninit,
     path::PathBuf,
     pin::Pin,
     process::{ExitStatus, Stdio},
@@ -10,7 +12,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::{AsyncRead, ReadBuf},
     process,
     time::timeout,
 };
@@ -239,9 +241,15 @@ impl Complaints {
         let Some(source) = &mut self.source else {
             return std::future::pending().await;
         };
-        let mut space = [0; 4096];
-        match source.read(&mut space).await {
-            Ok(count) if count > 0 => space.iter().take(count).for_each(|byte| self.take(*byte)),
+        // Polled with every line of the server: filling the space with zeros each time would cost more than the line.
+        let heard = poll_fn(|cx| {
+            let mut space = [MaybeUninit::uninit(); 4096];
+            let mut read = ReadBuf::uninit(&mut space);
+            let polled = source.as_mut().poll_read(cx, &mut read);
+            polled.map_ok(|()| read.filled().to_vec())
+        });
+        match heard.await {
+            Ok(heard) if !heard.is_empty() => heard.into_iter().for_each(|byte| self.take(byte)),
             _ => self.source = None,
         }
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use lmcp_wire::{
-    ClientCapabilities, Implementation, ProtocolVersion, RpcError, legacy::ClientProfile,
+    ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError, legacy::ClientProfile,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -144,9 +144,9 @@ impl Session {
     }
 
     /// Its id, over HTTP.
-    pub(crate) fn id(&self) -> Option<String> {
+    pub(crate) fn id(&self) -> Option<u128> {
         match &self.0.state {
-            State::Kept(id, _) => Some(id.iter().map(|byte| format!("{byte:02x}")).collect()),
+            State::Kept(id, _) => Some(u128::from_be_bytes(*id)),
             _ => None,
         }
     }
@@ -238,6 +238,12 @@ impl Session {
             State::Own(live) => Some(Arc::clone(live)),
             State::Kept(id, keeper) => keeper.upgrade()?.find(id),
         }
+    }
+
+    /// Does a question of this request wait for the client's answer?
+    pub fn is_asked(&self, request: &RequestId) -> bool {
+        self.find()
+            .is_some_and(|live| !live.take_back(request).is_empty())
     }
 
     /// What goes on, made where there is nothing yet.

@@ -37,11 +37,15 @@ pub(super) fn shaped<'a>(
         result.take("ttlMs");
         result.take("cacheScope");
     }
-    let mut told = meta_of(&mut result);
-    let server = told.remove(meta::SERVER_INFO);
+    let told = result.take("_meta");
+    let mut told = told
+        .as_ref()
+        .and_then(|told| Members::read(told.get()).ok())
+        .unwrap_or_default();
+    let server = told.take(meta::SERVER_INFO);
     match method {
         request::TOOLS_CALL => tool_result(version, &mut result),
-        request::PROMPTS_GET => each(&mut result, "messages", |message| {
+        request::PROMPTS_GET if lacks_icons(version) => each(&mut result, "messages", |message| {
             within(message, "content", |block| content(version, block));
         }),
         request::RESOURCES_READ if lacks_titles(version) => {
@@ -60,7 +64,9 @@ pub(super) fn shaped<'a>(
         request::INITIALIZE => initialized(version, &mut result, server, info),
         _ => {}
     }
-    told.extend(more.into_iter().flatten());
+    for (name, value) in more.into_iter().flatten() {
+        told.set(name, &value);
+    }
     if !told.is_empty() {
         result.set("_meta", &told);
     }
@@ -72,18 +78,11 @@ pub(super) fn cannot_be_said() -> RpcError {
     RpcError::internal("the server answered in a way that this revision does not have")
 }
 
-/// `_meta`, taken out of a result.
-fn meta_of(result: &mut Members<'_>) -> Meta {
-    let told = result.take("_meta");
-    told.and_then(|told| serde_json::from_str(told.get()).ok())
-        .unwrap_or_default()
-}
-
 /// The answer to a handshake, from what `server/discover` says.
 fn initialized(
     version: ProtocolVersion,
     result: &mut Members<'_>,
-    server: Option<Value>,
+    server: Option<Cow<'_, RawValue>>,
     info: Option<&str>,
 ) {
     result.take("supportedVersions");
@@ -95,8 +94,8 @@ fn initialized(
         }
     });
     if result.get("serverInfo").is_none() {
-        let info = info.and_then(|info| serde_json::from_str(info).ok());
-        result.set("serverInfo", &server.or(info).unwrap_or_default());
+        let info = info.and_then(|info| serde_json::from_str::<&RawValue>(info).ok());
+        result.set("serverInfo", &server.as_deref().or(info));
     }
     within(result, "serverInfo", |named| {
         if lacks_titles(version) {
@@ -114,7 +113,10 @@ fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
     let structured = result.get("structuredContent");
     let known = |value: &RawValue| !lacks_titles(version) && value.get().starts_with('{');
     let unknown = structured.is_some_and(|value| !known(value));
-    each(result, "content", |block| content(version, block));
+    // Nothing that newer revisions know of a block is unknown to this one.
+    if lacks_icons(version) {
+        each(result, "content", |block| content(version, block));
+    }
     if !unknown {
         return;
     }
