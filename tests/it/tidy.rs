@@ -119,13 +119,16 @@ fn only_the_wire_crate_knows_error_codes_as_numbers() {
 }
 
 #[test]
-fn every_crate_forbids_unsafe_code() {
+fn every_crate_but_the_one_for_it_forbids_unsafe_code() {
     let manifest = read(&root().join("Cargo.toml"));
     assert!(manifest.contains("\nunsafe_code = \"forbid\""));
     let members = manifest.split("\nmembers = [").nth(1);
     let members = members.and_then(|rest| rest.split("\n]").next());
     for line in members.expect("the workspace has members").lines().skip(1) {
         let member = line.split('"').nth(1).expect("each has a line of its own");
+        if member == "crates/lmcp-heap" {
+            continue;
+        }
         let text = read(&root().join(member).join("Cargo.toml"));
         assert!(
             text.contains("\n[lints]\nworkspace = true"),

@@ -33,6 +33,8 @@ struct Shared {
     /// The part of `total` that callers can reserve.
     usable: usize,
     used: AtomicUsize,
+    /// For a budget of memory.
+    heap: Option<Heap>,
     accounts: Mutex<Accounts>,
     /// Reservations that wait for room.
     waiting: AtomicUsize,
@@ -77,20 +79,21 @@ pub struct NoRoom {
 impl Budget {
     /// A budget of so many bytes.
     pub fn new(total: usize) -> Self {
-        Self::with(total, total)
+        Self::with(total, total, None)
     }
 
     /// A budget of memory. An eighth of it is never reserved: it is for what nobody counts, such as buffers that grow and
     /// what the allocator does not give back.
     pub fn of_memory(total: usize) -> Self {
-        Self::with(total, total - total / 8)
+        Self::with(total, total - total / 8, Some(Heap::of(total)))
     }
 
-    fn with(total: usize, usable: usize) -> Self {
+    fn with(total: usize, usable: usize, heap: Option<Heap>) -> Self {
         Self(Arc::new(Shared {
             total,
             usable,
             used: AtomicUsize::new(0),
+            heap,
             accounts: Mutex::default(),
             waiting: AtomicUsize::new(0),
             freed: Notify::new(),
@@ -142,6 +145,51 @@ impl Budget {
     /// The most that one caller can hold, when nobody else holds anything.
     fn largest_share(&self) -> usize {
         self.0.usable / 3 * 2
+    }
+}
+
+impl Shared {
+    /// Counts bytes, and returns how many are occupied then.
+    fn add(&self, bytes: usize) -> usize {
+        let used = self.used.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        if let Some(heap) = &self.heap {
+            heap.look(used);
+        }
+        used
+    }
+}
+
+/// Has the allocator give back what it keeps, while callers occupy more and more, or less and less. It would keep the pieces
+/// that calls have freed between those that still wait for their readers, and the process would grow beyond its budget.
+struct Heap {
+    /// What was occupied when memory last went back.
+    before: AtomicUsize,
+    /// The change that is worth the time it takes.
+    step: usize,
+}
+
+impl Heap {
+    fn of(total: usize) -> Self {
+        Self {
+            before: AtomicUsize::new(0),
+            step: total / 16,
+        }
+    }
+
+    fn look(&self, used: usize) {
+        let before = self.before.load(Ordering::Relaxed);
+        if used.abs_diff(before) < self.step {
+            return;
+        }
+        let order = Ordering::Relaxed;
+        // Of threads that come at once, one does it.
+        if self
+            .before
+            .compare_exchange(before, used, order, order)
+            .is_ok()
+        {
+            lmcp_heap::give_back();
+        }
     }
 }
 
@@ -213,7 +261,7 @@ impl Account {
     /// wait until there is room again.
     pub fn take(&self, bytes: usize) -> Reservation {
         self.0.used.fetch_add(bytes, Ordering::AcqRel);
-        self.0.budget.0.used.fetch_add(bytes, Ordering::AcqRel);
+        self.0.budget.0.add(bytes);
         Reservation {
             account: self.clone(),
             bytes,
@@ -234,7 +282,7 @@ impl Reservation {
     pub fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
         let (owner, shared) = (&self.account.0, &self.account.0.budget.0);
         let mine = owner.used.fetch_add(more, Ordering::AcqRel) + more;
-        let all = shared.used.fetch_add(more, Ordering::AcqRel) + more;
+        let all = shared.add(more);
         if more == 0 || is_fair(mine, all, shared.usable) {
             self.bytes += more;
             return Ok(());
@@ -299,7 +347,10 @@ impl Account {
         }
         let shared = &self.0.budget.0;
         self.0.used.fetch_sub(bytes, Ordering::AcqRel);
-        shared.used.fetch_sub(bytes, Ordering::AcqRel);
+        let used = shared.used.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+        if let Some(heap) = &shared.heap {
+            heap.look(used);
+        }
         if shared.waiting.load(Ordering::Acquire) > 0 {
             shared.freed.notify_waiters();
         }

@@ -246,6 +246,49 @@ def unread_answers_stay_in_the_budget(cx):
     judge(cx, server, "200 answers that nobody reads")
 
 
+@case("D32", "what unread answers leave in the allocator must not add to what comes next", form="long", alone=True)
+def large_bodies_after_unread_answers_stay_in_the_budget(cx):
+    room_for_files(1000)
+    server, crowd = serve(cx, tokens=CALLERS), cx.keep(Sockets())
+    (cx.root / "large").write_text("words and more words\n" * 40_000)
+    params = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
+    body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+    part = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * (LARGE - 100)
+
+    def send(name, length, text, times=1):
+        headers = server.caller(token_of(name)).headers("tools/call", params)
+        connection = crowd.add(http.connect(server.port))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.settimeout(1)
+        try:
+            connection.sendall((http.head("POST", "/mcp", headers, length, server.port) + text) * times)
+        except OSError:
+            pass  # It reads no further, which is right.
+
+    for _ in range(600):
+        send("ann", len(body), body, 100)
+    time.sleep(8)
+    for number, connection in enumerate(crowd.sockets):
+        if number % 12:
+            connection.close()
+    time.sleep(1)
+    for _ in range(10):
+        send("bob", LARGE, part)
+    time.sleep(1)
+    crowd.close()
+    judge(cx, server, "unread answers on 600 connections, then 10 bodies of 8 MB")
+    deadline = time.monotonic() + 10
+    while (kept := kept_bytes(server.pid)) > BUDGET / 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    cx.note(f"{machine.mib(kept)} when all have gone")
+    check(kept <= BUDGET / 2, f"the server keeps {machine.mib(kept)} though nobody is there any more")
+
+
+def kept_bytes(pid):
+    """What a process holds now, without the code of a debug build."""
+    return machine.resident_bytes(pid) - code_of_a_debug_build(pid)
+
+
 @case("D5", "under all of it at once a fifth caller's calls stay quick", form="long", alone=True, limit=240)
 def the_whole_load_at_once_leaves_room_for_a_fifth_caller(cx):
     server, load, watch = under_the_whole_load(cx)
