@@ -18,6 +18,9 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
         Ok(listener) => listener,
         Err(err) => return Err(Error::io(failed, err)),
     };
+    // As many connections may wait to be accepted as the kernel allows. With the usual 128 a flood from one client fills the
+    // queue, and others wait for their own kernel's next attempt, seconds later.
+    let _ = rustix::net::listen(&listener, i32::MAX);
     let local = listener
         .local_addr()
         .map_err(|err| Error::io(failed, err))?;
