@@ -71,6 +71,7 @@ mod task;
 mod throttle;
 pub mod tool;
 pub mod transport;
+mod watch;
 mod weight;
 pub mod workplace;
 

@@ -46,7 +46,7 @@ pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
 /// Memory that counts for each client that listens, in bytes, beside what it watches.
 pub(crate) const LISTENER: usize = 4 << 10;
 
-/// Resources that one session may watch, and resources and tasks of one subscription. The next one is refused.
+/// Resources and tasks that one subscription may watch. One with more is refused.
 pub(crate) const WATCHED: usize = 1024;
 
 /// Pages of one list of a server that are read.

@@ -20,28 +20,6 @@ use crate::{
     scope::{Desk, Versions},
 };
 
-/// `resources/subscribe` and its opposite: the session remembers the URI, as its client knows it.
-pub(crate) fn watch(request: &Request, uri: &str) -> Result<(), RpcError> {
-    let Some(session) = request.session() else {
-        return Err(RpcError::method_not_found(request.method()));
-    };
-    let live = session.live()?;
-    if request.method() != request::SUBSCRIBE {
-        live.unwatch(uri);
-        return Ok(());
-    }
-    let watched = live.watched();
-    if watched.iter().any(|known| known == uri) {
-        return Ok(());
-    }
-    if watched.len() >= WATCHED {
-        let words = format!("{WATCHED} resources are watched already");
-        return Err(RpcError::invalid_request(words));
-    }
-    live.watch(uri, request.reserve(cost(uri))?);
-    Ok(())
-}
-
 /// The memory that a watched URI takes: here, in the stream to its server and in the request that opens it.
 fn cost(uri: &str) -> usize {
     4 * uri.len() + 256

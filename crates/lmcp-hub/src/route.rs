@@ -18,7 +18,7 @@ use crate::{
     catalog::{List, View},
     lazy,
     limits::FIRST_LIST,
-    listen::{listen, watch},
+    listen::listen,
     pass::pass,
     rewrite::{no_resource, out},
     scope::Desk,
@@ -75,7 +75,7 @@ impl Desk {
                 if self.place(&uri).is_none() {
                     return Err(no_resource(&uri));
                 }
-                watch(&request, &uri)?;
+                request.watch()?;
                 self.hub.nudge();
                 Ok(Replies::done(Payload::Acknowledged))
             }

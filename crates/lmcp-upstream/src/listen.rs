@@ -6,8 +6,7 @@ use lmcp_client::conversation::Wishes;
 use lmcp_core::{Notice, Outcome, Payload, Reply, Request, Say, session::SessionState};
 use lmcp_wire::{
     LoggingLevel, RpcError,
-    legacy::SubscribeParams,
-    method::{notification, request},
+    method::notification,
     subscribe::{ListenParams, SubscriptionFilter},
 };
 use serde_json::{Value, json, value::RawValue};
@@ -23,8 +22,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Listeners {
     all: Vec<Listener>,
-    /// The resources that sessions watch.
-    sessions: Vec<(Weak<SessionState>, Wishes)>,
+    /// Those that watch resources. What they watch is in their state, so that it lasts as long as they do.
+    sessions: Vec<Weak<SessionState>>,
     /// The lowest level that anybody asked for.
     level: Option<LoggingLevel>,
     last: u64,
@@ -51,12 +50,12 @@ impl Listeners {
             _ => return false,
         };
         for listener in &self.all {
-            let watches = |wishes: &Wishes| is_wished(wishes, method, &said);
-            let session = listener
-                .session
-                .as_ref()
-                .and_then(|live| self.watched(live));
-            if watches(&listener.wishes) || session.is_some_and(watches) {
+            let session = listener.session.as_ref().and_then(Weak::upgrade);
+            let uri = said["uri"].as_str().unwrap_or_default();
+            if is_wished(&listener.wishes, method, &said)
+                || method == notification::RESOURCE_UPDATED
+                    && session.is_some_and(|live| live.watches(uri))
+            {
                 listener.slot.notice(method.into(), params.to_owned());
             }
         }
@@ -72,11 +71,16 @@ impl Listeners {
 
     /// What the server is to be asked for.
     fn union(&mut self) -> Wishes {
-        self.sessions.retain(|(live, _)| live.strong_count() > 0);
         let mut union = Wishes::default();
         union.level = self.level;
-        let all = self.all.iter().map(|listener| &listener.wishes);
-        for wishes in all.chain(self.sessions.iter().map(|(_, wishes)| wishes)) {
+        self.sessions.retain(|live| {
+            let watched = live.upgrade().map(|live| live.watched());
+            let watched = watched.unwrap_or_default();
+            let is_needed = !watched.is_empty();
+            union.watched.extend(watched);
+            is_needed
+        });
+        for wishes in self.all.iter().map(|listener| &listener.wishes) {
             union.tools |= wishes.tools;
             union.prompts |= wishes.prompts;
             union.resources |= wishes.resources;
@@ -86,22 +90,11 @@ impl Listeners {
         union
     }
 
-    fn watched(&self, live: &Weak<SessionState>) -> Option<&Wishes> {
-        let mut sessions = self.sessions.iter();
-        let found = sessions.find(|(known, _)| known.ptr_eq(live));
-        found.map(|(_, wishes)| wishes)
-    }
-
-    fn watched_mut(&mut self, live: &Weak<SessionState>) -> &mut Wishes {
-        let place = self
-            .sessions
-            .iter()
-            .position(|(known, _)| known.ptr_eq(live));
-        let place = place.unwrap_or_else(|| {
-            self.sessions.push((Weak::clone(live), Wishes::default()));
-            self.sessions.len() - 1
-        });
-        &mut self.sessions[place].1
+    /// What this session watches counts from now on.
+    fn heed(&mut self, live: &Weak<SessionState>) {
+        if !self.sessions.iter().any(|known| known.ptr_eq(live)) {
+            self.sessions.push(Weak::clone(live));
+        }
     }
 }
 
@@ -171,24 +164,16 @@ impl Shared {
 
     /// `resources/subscribe` and its opposite, of a session.
     pub(crate) async fn watch(&self, request: &Request) -> Result<Outcome, RpcError> {
-        let SubscribeParams { uri, .. } = request.params()?;
         let Some(session) = request.session() else {
             return Err(RpcError::method_not_found(request.method()));
         };
         self.peer().await?;
+        request.watch()?;
         if let Some(client) = Client::of(request) {
             self.lock().callers.subscribed(&client);
         }
         let live = Arc::downgrade(&session.live()?);
-        let is_begun = request.method() == request::SUBSCRIBE;
-        self.change(|listeners| {
-            let watched = &mut listeners.watched_mut(&live).watched;
-            if !is_begun {
-                watched.remove(&uri);
-            } else if watched.len() < WATCHED {
-                watched.insert(uri);
-            }
-        });
+        self.change(|listeners| listeners.heed(&live));
         self.granted().await?;
         Ok(Payload::Acknowledged.into())
     }
@@ -197,6 +182,8 @@ impl Shared {
         let slot = Arc::new(Slot::new(self.room.clone()));
         let number = self.change(|listeners| {
             listeners.last += 1;
+            // It may have watched something before this server was reached for it.
+            session.iter().for_each(|live| listeners.heed(live));
             listeners.all.push(Listener {
                 number: listeners.last,
                 wishes,

@@ -161,18 +161,25 @@ impl SessionState {
 
     /// Remembers that the client watches a resource, for services that tell clients of changes by themselves. It is forgotten
     /// with the session, and the memory that was set aside for it is given back.
-    pub fn watch(&self, uri: &str, counted: Option<Reservation>) {
+    pub(crate) fn watch(&self, uri: &str, counted: Option<Reservation>) {
         self.wishes().watched.insert(uri.to_owned(), counted);
     }
 
     /// The client watches this resource no longer.
-    pub fn unwatch(&self, uri: &str) {
+    pub(crate) fn unwatch(&self, uri: &str) {
         self.wishes().watched.remove(uri);
     }
 
-    /// What [`SessionState::watch`] has remembered.
+    /// What [`Request::watch`](crate::Request::watch) has remembered.
     pub fn watched(&self) -> Vec<String> {
         self.wishes().watched.keys().cloned().collect()
+    }
+
+    /// Is this one of them, or below one?
+    pub fn watches(&self, uri: &str) -> bool {
+        let wishes = self.wishes();
+        let mut watched = wishes.watched.keys();
+        watched.any(|watched| lmcp_wire::resource::covers(watched, uri))
     }
 
     /// What tells this client of changes; made by the first who needs it.

@@ -32,6 +32,7 @@ use crate::{
     server::{Engine, catalog::Lists},
     service::Replies,
     session::Session,
+    watch::expect_room,
 };
 
 /// Everybody who listens.
@@ -355,18 +356,7 @@ fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(
     if watched.contains(&uri) {
         return Ok(());
     }
-    let (most, bytes) = (engine.limits.watched, engine.limits.watched_bytes);
-    if watched.iter().map(String::len).sum::<usize>() + uri.len() > bytes {
-        let words =
-            format!("the URIs that one session watches have at most {bytes} bytes together");
-        let data = json!({ "limit": "watched_bytes", "value": bytes });
-        return Err(RpcError::invalid_params(words).with_data(data));
-    }
-    if watched.len() >= most {
-        let words = format!("one session watches at most {most} resources");
-        let data = json!({ "limit": "watched", "value": most });
-        return Err(RpcError::invalid_params(words).with_data(data));
-    }
+    expect_room(watched, &uri, &engine.limits)?;
     let account = engine.budget.account(&request.caller().owner());
     listener.count(account.try_reserve(cost(&uri))?);
     watched.push(uri);

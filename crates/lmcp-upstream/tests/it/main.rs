@@ -9,4 +9,5 @@ mod process;
 mod questions;
 #[path = "../probe/server.rs"]
 mod server;
+mod sessions;
 mod support;
