@@ -45,3 +45,11 @@ pub(crate) fn no_room(method: &str, most: usize) -> RpcError {
     );
     RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
 }
+
+/// The server does not read what it is sent.
+pub(crate) fn unread(method: &str, waiting: usize) -> RpcError {
+    let words = format!(
+        "the server does not read, and {waiting} messages wait for it already: `{method}` was not sent, and can be tried again"
+    );
+    RpcError::internal(words).with_data(json!({ "retriable": true, "method": method }))
+}

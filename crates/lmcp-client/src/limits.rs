@@ -10,11 +10,15 @@ pub(crate) const ENOUGH_LINES: usize = 64;
 /// The same in bytes, also on pipes and sockets. From 1 MiB on, whoever sends is told to wait.
 pub(crate) const ENOUGH_BYTES: usize = 1 << 20;
 
-/// Messages that wait although their sender was told to wait, in number. The next one is answered with an error.
+/// Messages that wait although their sender was told to wait, in number. The next request is answered with an error. On pipes
+/// and sockets as many again may wait that want no answer; more of them are dropped.
 pub(crate) const MOST_LINES: usize = 4096;
 
-/// The same in bytes.
+/// The same in bytes, over HTTP.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
+
+/// The same in bytes, on pipes and sockets: a server that leaves so much does not read.
+pub(crate) const UNREAD_BYTES: usize = 16 << 20;
 
 /// Longest line of a server on a pipe or socket, in bytes. A server that sends a longer one is left.
 pub(crate) const LINE_BYTES: usize = 16 << 20;

@@ -9,14 +9,21 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use lmcp_wire::framing::{Framer, join_lines};
+use lmcp_wire::{
+    Envelope,
+    framing::{Framer, join_lines},
+    jsonrpc,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     task::consume_budget,
     time::timeout,
 };
 
-use crate::limits::{ENOUGH_BYTES, FLUSHING, LINE_BYTES, RUBBISH_BYTES};
+use crate::{
+    failures,
+    limits::{ENOUGH_BYTES, FLUSHING, LINE_BYTES, MOST_LINES, RUBBISH_BYTES, UNREAD_BYTES},
+};
 
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
@@ -36,6 +43,8 @@ pub(super) struct Lines {
     queue_bytes: usize,
     written: usize,
     was_full: bool,
+    /// Answers to requests that are not sent, because the server does not read.
+    refusals: VecDeque<Bytes>,
     ended: Option<String>,
 }
 
@@ -62,11 +71,27 @@ impl Lines {
             queue_bytes: 0,
             written: 0,
             was_full: false,
+            refusals: VecDeque::new(),
             ended: None,
         }
     }
 
+    /// Has a line wait to be written. While too much waits, a request is answered here, and has never been sent; what wants no
+    /// answer has as much room again, so that a server that reads late still hears what was cancelled.
     pub(super) fn send(&mut self, line: &[u8]) {
+        let is_past = |share: usize| {
+            self.queue.len() >= share * MOST_LINES || self.queue_bytes >= share * UNREAD_BYTES
+        };
+        if is_past(1)
+            && let Envelope::Request { id, method, .. } = Envelope::read(line)
+        {
+            let error = failures::unread(&method, self.queue.len());
+            let refusal = jsonrpc::error(Some(&id), &error);
+            return self.refusals.push_back(refusal.into());
+        }
+        if is_past(2) {
+            return;
+        }
         let mut whole = BytesMut::with_capacity(line.len() + 1);
         whole.extend_from_slice(line);
         join_lines(&mut whole);
@@ -106,6 +131,9 @@ impl Lines {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         self.poll_write(cx);
+        if let Some(refusal) = self.refusals.pop_front() {
+            return Poll::Ready(Output::Line(refusal));
+        }
         if self.was_full && self.has_room() {
             self.was_full = false;
             return Poll::Ready(Output::Room);
@@ -237,6 +265,56 @@ mod tests {
             let has_ended = tasks.try_join_next().is_some();
             assert!(!has_ended, "other tasks had to wait for all of it");
         }
+    }
+
+    /// Nobody reads what is sent there.
+    struct Deaf;
+
+    impl AsyncWrite for Deaf {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
+        let long = "x".repeat(1 << 20);
+        let request = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":["{long}"]}}"#);
+        let news = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{long}"]}}"#);
+        for (line, most) in [(&request, UNREAD_BYTES), (&news, 2 * UNREAD_BYTES)] {
+            let mut lines = Lines::new(tokio::io::empty(), Deaf);
+            for _ in 0..100 {
+                lines.send(line.as_bytes());
+            }
+            assert!(lines.queue_bytes < most + line.len() + 1);
+        }
+        let mut lines = Lines::new(tokio::io::empty(), Deaf);
+        let pong = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        for _ in 0..3 * MOST_LINES {
+            lines.send(pong);
+        }
+        assert_eq!(lines.queue.len(), 2 * MOST_LINES);
+        lines.send(request.as_bytes());
+        let Output::Line(refused) = lines.next().await else {
+            panic!("the request is answered");
+        };
+        let refused: serde_json::Value = serde_json::from_slice(&refused).unwrap();
+        assert_eq!(refused["id"], 7);
+        assert_eq!(refused["error"]["data"]["retriable"], true);
+        let words = refused["error"]["message"].as_str().unwrap();
+        assert!(words.contains("does not read"), "{words}");
     }
 
     #[tokio::test]

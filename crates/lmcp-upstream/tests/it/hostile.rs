@@ -109,6 +109,31 @@ async fn a_server_that_writes_nothing_but_rubbish_is_left() {
 }
 
 #[tokio::test]
+async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wait() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        import time
+        while True: time.sleep(1000)
+"#,
+    );
+    let client = soon(builder(ProtocolVersion::V2025_06_18).connect(target))
+        .await
+        .unwrap();
+    let text = "x".repeat(1 << 20);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let (client, arguments) = (client.clone(), json!({ "text": text }));
+        calls.spawn(async move { client.call_tool("any", arguments).await });
+    }
+    let first = soon(calls.join_next()).await.unwrap().unwrap();
+    let error = first.unwrap_err();
+    assert!(error.message.contains("does not read"), "{error}");
+    assert!(error.is_retriable(), "{error}");
+}
+
+#[tokio::test]
 async fn messages_that_are_nested_too_deep_are_refused_and_harm_nobody() {
     let target = scripted(
         r#"
