@@ -106,12 +106,17 @@ impl Live {
 impl State {
     /// Lets go of the service, if it is this one.
     fn let_go(&mut self, live: &Live) {
-        let now = self.live.as_ref();
-        if now.is_some_and(|now| now.generation == live.generation) {
+        if self.has(live) {
             self.restarts += live.times_opened().saturating_sub(1);
             self.live = None;
             self.offer = None;
         }
+    }
+
+    /// Is this the service that stands for the server now? What is heard of another says nothing about it.
+    fn has(&self, live: &Live) -> bool {
+        let now = self.live.as_ref();
+        now.is_some_and(|now| now.generation == live.generation)
     }
 }
 
@@ -178,10 +183,6 @@ impl Member {
         })
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.lock().offer.is_some()
-    }
-
     /// The service and what it offers, while it is open.
     pub(crate) fn open_now(&self) -> Option<(Live, Offer)> {
         let state = self.lock();
@@ -191,11 +192,13 @@ impl Member {
     /// Is this still the service that stands for the server, and open?
     pub(crate) fn is_current(&self, live: &Live) -> bool {
         let state = self.lock();
-        let now = state.live.as_ref();
-        state.offer.is_some() && now.is_some_and(|now| now.generation == live.generation)
+        state.offer.is_some() && state.has(live)
     }
 
     /// Waits until the server is there, for no longer than it may take.
+    ///
+    /// # Errors
+    /// It is not, or another service stands for it by now.
     pub(crate) async fn open(&self, live: &Live) -> Result<(), RpcError> {
         let most = self.config().start_timeout;
         let late = || {
@@ -206,6 +209,9 @@ impl Member {
         let _alone = opening.await.map_err(|_| self.told(late()))?;
         {
             let mut state = self.lock();
+            if !state.has(live) {
+                return Err(self.gone());
+            }
             if state.offer.is_some() {
                 return Ok(());
             }
@@ -222,6 +228,9 @@ impl Member {
         match timeout(most, ask::discover(&live.endpoint)).await {
             Ok(Ok(offer)) => {
                 let mut state = self.lock();
+                if !state.has(live) {
+                    return Err(self.gone());
+                }
                 state.offer = Some(offer);
                 state.restarts += u64::from(std::mem::take(&mut state.was_lost));
                 state.failures = 0;
@@ -231,23 +240,26 @@ impl Member {
                 self.opened.notify_one();
                 Ok(())
             }
-            Ok(Err(error)) => Err(self.failed(error)),
+            Ok(Err(error)) => Err(self.failed(live, error)),
             Err(_) => {
+                let failed = self.failed(live, late());
                 // It hangs, and will not get better.
                 self.discard(live);
-                Err(self.failed(late()))
+                Err(failed)
             }
         }
     }
 
     /// It could not be opened. Nobody tries again for a while, a longer one each time.
-    fn failed(&self, error: RpcError) -> RpcError {
+    fn failed(&self, live: &Live, error: RpcError) -> RpcError {
         let mut state = self.lock();
-        state.failures += 1;
-        let pause = pause(state.failures);
-        state.closed_until = Some((Instant::now() + pause, error.clone()));
-        state.offer = None;
-        state.history.failed(&error.message);
+        if state.has(live) {
+            state.failures += 1;
+            let pause = pause(state.failures);
+            state.closed_until = Some((Instant::now() + pause, error.clone()));
+            state.offer = None;
+            state.history.failed(&error.message);
+        }
         drop(state);
         self.told(error)
     }
@@ -261,10 +273,12 @@ impl Member {
     }
 
     /// A call ended so. An error of the way to the server tells that it has to be opened again.
-    pub(crate) fn ended(&self, time: Duration, error: Option<&RpcError>) {
+    pub(crate) fn ended(&self, live: &Live, time: Duration, error: Option<&RpcError>) {
         let mut state = self.lock();
         state.history.called(time);
-        if let Some(error) = error.filter(|error| is_of_transport(error)) {
+        if let Some(error) = error.filter(|error| is_of_transport(error))
+            && state.has(live)
+        {
             state.offer = None;
             state.history.failed(&error.message);
         }
@@ -303,7 +317,12 @@ impl Member {
 
     /// The server was lost, or does not answer any more: the next call starts another.
     pub(crate) fn lose(&self, live: &Live, error: &RpcError) {
-        self.lock().history.failed(&error.message);
+        {
+            let mut state = self.lock();
+            if state.has(live) {
+                state.history.failed(&error.message);
+            }
+        }
         self.discard(live);
     }
 
@@ -311,7 +330,7 @@ impl Member {
     fn discard(&self, live: &Live) {
         {
             let mut state = self.lock();
-            state.was_lost |= live.times_opened() > 0;
+            state.was_lost |= state.has(live) && live.times_opened() > 0;
             state.let_go(live);
         }
         let service = Arc::clone(&live.service);
@@ -406,4 +425,88 @@ fn pause(failures: u32) -> Duration {
     let pause = FIRST_PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(10));
     let random = RandomState::new().build_hasher().finish() % 512;
     pause.min(LONGEST_PAUSE) * (768 + random as u32) / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_core::{Handle, Replies, Request, Server};
+
+    use super::*;
+    use crate::config::Reach;
+
+    /// A server that answers when it is told to: well, or with an error.
+    struct Slow {
+        gate: Arc<Notify>,
+        server: Result<Handle, RpcError>,
+    }
+
+    impl Service for Slow {
+        fn call(&self, request: Request) -> Replies {
+            let (gate, server) = (Arc::clone(&self.gate), self.server.clone());
+            Replies::later(async move {
+                gate.notified().await;
+                match server {
+                    Ok(server) => Service::call(&server, request),
+                    Err(error) => Replies::error(error),
+                }
+            })
+        }
+    }
+
+    fn broken() -> RpcError {
+        RpcError::internal("it broke").with_data(json!({ "fault": "transport" }))
+    }
+
+    /// A server whose first service answers so once the gate is open, and all others at once.
+    fn member(first: Result<Handle, RpcError>) -> (Arc<Member>, Arc<Notify>) {
+        let gate = Arc::<Notify>::default();
+        let first = Mutex::new(Some(Slow {
+            gate: Arc::clone(&gate),
+            server: first,
+        }));
+        let make = Box::new(move || {
+            let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Ok(Made::once(match first {
+                Some(first) => Arc::new(first) as Arc<dyn Service>,
+                None => Arc::new(good()),
+            }))
+        });
+        let config = ServerConfig::new(Reach::Socket("/none".into()));
+        (Arc::new(Member::new("one", config, false, make)), gate)
+    }
+
+    fn good() -> Handle {
+        let server = Server::new("good", "1").start();
+        server.expect("the server is sound")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_opening_that_ends_late_says_nothing_of_the_next_service() {
+        for first in [Ok(good()), Err(broken())] {
+            let (member, gate) = member(first);
+            let old = member.lease(Purpose::Watch).unwrap();
+            let (late, new) = tokio::join!(member.open(&old.live), async {
+                member.lose(&old.live, &broken());
+                let new = member.lease(Purpose::Call).unwrap();
+                gate.notify_one();
+                new
+            });
+            let data = late.unwrap_err().data.unwrap_or_default();
+            assert_eq!(data["fault"], "transport", "who waited may try again");
+            assert!(!member.is_current(&new.live), "nobody has opened it yet");
+            member.open(&new.live).await.unwrap();
+            assert!(member.is_current(&new.live));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_ends_late_does_not_close_the_next_service() {
+        let (member, _) = member(Ok(good()));
+        let old = member.lease(Purpose::Call).unwrap();
+        member.lose(&old.live, &broken());
+        let new = member.lease(Purpose::Call).unwrap();
+        member.open(&new.live).await.unwrap();
+        member.ended(&old.live, Duration::ZERO, Some(&broken()));
+        assert!(member.is_current(&new.live));
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) fn pass(member: &Arc<Member>, request: Request) -> Replies {
         Ok(lease) => lease,
         Err(error) => return Replies::error(error),
     };
-    if member.is_open() {
+    if member.is_current(&lease.live) {
         return Replies::from_source(Passing::new(lease, request));
     }
     Replies::later(async move {
@@ -68,7 +68,8 @@ impl Passing {
         match reply {
             Reply::Done(result) => {
                 self.is_over = true;
-                member.ended(self.began.elapsed(), result.as_ref().err());
+                let time = self.began.elapsed();
+                member.ended(&self.lease.live, time, result.as_ref().err());
                 let result = result.map_err(|error| member.told(error));
                 rewrite::back(Reply::Done(result), &member.slug)
             }
