@@ -388,8 +388,8 @@ pub fn expect_share(limit: &str, mine: usize, all: usize, most: usize) -> Result
     Err(try_later(words, limit, most))
 }
 
-/// The error of a request that met a limit, and may be sent again.
-pub(crate) fn try_later(words: String, limit: &str, most: usize) -> RpcError {
+/// The error of a request that met a limit, and may be sent again: *internal error* with `retriable`.
+pub fn try_later(words: String, limit: &str, most: usize) -> RpcError {
     let data = json!({ "limit": limit, "value": most, "retriable": true });
     RpcError::internal(words).with_data(data)
 }

@@ -76,7 +76,7 @@ mod weight;
 pub mod workplace;
 
 pub use authenticate::{Authenticate, Authenticating, Authenticator, Challenge};
-pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share};
+pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share, try_later};
 pub use bytes;
 pub use caller::{Caller, HeaderValue, Headers, Identity, Transport as CallerTransport};
 pub use client::Client;

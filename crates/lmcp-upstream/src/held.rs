@@ -6,9 +6,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use lmcp_core::Request;
+use lmcp_core::{Request, try_later};
 use lmcp_wire::{RpcError, params::Params};
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
@@ -44,8 +43,7 @@ impl HeldCalls {
         all.retain(|_, held| now < held.until);
         if all.len() >= HELD_CALLS {
             let words = format!("{HELD_CALLS} calls wait for answers already; try again later");
-            let data = json!({ "retriable": true, "limit": "held_calls", "value": HELD_CALLS });
-            return Err(RpcError::internal(words).with_data(data));
+            return Err(try_later(words, "held_calls", HELD_CALLS));
         }
         let state = random()?;
         let held = Held {

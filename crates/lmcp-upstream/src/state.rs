@@ -15,6 +15,7 @@ use lmcp_client::{
 use lmcp_core::{
     Tasks,
     client::{Answerer, Asked},
+    try_later,
 };
 use lmcp_wire::{RpcError, input::InputRequest, members::Members, method::notification};
 use serde_json::{
@@ -153,8 +154,7 @@ impl Shared {
         }
         if state.slots.len() >= CALLS {
             let words = format!("{CALLS} calls wait for the server already; try again later");
-            let data = json!({ "retriable": true, "limit": "upstream_calls", "value": CALLS });
-            return Err(RpcError::internal(words).with_data(data));
+            return Err(try_later(words, "upstream_calls", CALLS));
         }
         if let Some(client) = &client {
             state.callers.called(client);

@@ -31,7 +31,7 @@ use super::{
     outgoing::Outgoing,
 };
 use crate::{
-    budget::{Account, CALL_BYTES},
+    budget::{Account, CALL_BYTES, try_later},
     caller::Caller,
     endpoint::{Endpoint, Messages},
     era,
@@ -306,8 +306,7 @@ impl Connection {
             let most = self.limits.requests_in_flight;
             let words =
                 format!("{most} requests are in flight on this connection; try again later");
-            let error = RpcError::internal(words)
-                .with_data(json!({ "limit": "requests_in_flight", "value": most }));
+            let error = try_later(words, "requests_in_flight", most);
             return answers.send(refuse(&error), &self.out).await;
         }
         if let Some(reply) = answered_at_once(&mut replies) {

@@ -91,7 +91,7 @@ async fn a_request_past_those_in_flight_is_refused_after_a_wait() {
     assert_eq!(answer["error"]["code"], -32603);
     assert_eq!(
         answer["error"]["data"],
-        json!({ "limit": "requests_in_flight", "value": 2 })
+        json!({ "limit": "requests_in_flight", "value": 2, "retriable": true })
     );
     assert!(asked.elapsed() >= Limits::default().admission_wait);
 

@@ -8,9 +8,9 @@ use std::{
 use lmcp_core::{
     Account, Budget, Limits, Reservation,
     session::{SessionId, SessionState},
+    try_later,
 };
 use lmcp_wire::{RequestId, RpcError};
-use serde_json::json;
 use tokio::{task::AbortHandle, time::Instant};
 
 use crate::stream::Stream;
@@ -231,5 +231,5 @@ pub(super) fn check(there: usize, more: usize, limit: &str, most: usize) -> Resu
         return Ok(());
     }
     let words = format!("the limit `{limit}` of {most} is reached; try again later");
-    Err(RpcError::internal(words).with_data(json!({ "limit": limit, "value": most })))
+    Err(try_later(words, limit, most))
 }

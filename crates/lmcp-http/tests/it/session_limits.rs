@@ -27,7 +27,7 @@ async fn a_session_past_those_that_are_busy_is_refused() {
         let refused = running.ask(&late.set_level("debug")).await.json();
         assert_eq!(
             refused["error"]["data"],
-            json!({ "limit": "sessions", "value": most })
+            json!({ "limit": "sessions", "value": most, "retriable": true })
         );
         expect_alive(&running, &late).await;
         // An end makes room.
@@ -116,7 +116,7 @@ async fn a_call_past_those_of_one_session_is_refused() {
     let refused = running.ask(&ann.call(3, "hang")).await.json();
     assert_eq!(
         refused["error"]["data"],
-        json!({ "limit": "requests_in_flight", "value": 2 })
+        json!({ "limit": "requests_in_flight", "value": 2, "retriable": true })
     );
     begin(&running, &bob.call(1, "hang"), &mut watcher).await;
     expect_alive(&running, &ann).await;
