@@ -301,8 +301,12 @@ impl Request {
         live.and_then(|live| live.level()).or(self.log_level)
     }
 
-    /// The last of the checks of `_meta`.
-    pub(crate) fn check_flaw(&self) -> Result<(), RpcError> {
+    /// The last of the checks of `_meta`: is the progress token one, and the log level? For services, once they know that what
+    /// is wanted is there.
+    ///
+    /// # Errors
+    /// *Invalid params*, naming what is wrong.
+    pub fn check_flaw(&self) -> Result<(), RpcError> {
         let flaw = self.flaw.as_ref();
         flaw.map_or(Ok(()), |flaw| Err(RpcError::clone(flaw)))
     }

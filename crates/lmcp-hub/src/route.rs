@@ -41,6 +41,9 @@ impl Desk {
                 None => Ok(self.list(pick)),
             }
         };
+        if is_answered_here(request.method()) {
+            request.check_flaw()?;
+        }
         match request.method() {
             request::INITIALIZE | request::DISCOVER => Ok(Replies::done(self.discovery())),
             request::PING => Ok(Replies::done(Payload::Acknowledged)),
@@ -111,12 +114,14 @@ impl Desk {
         let unknown = RpcError::method_not_found(request.method());
         let routed = out(request, &self.view(), &|slug| self.by_slug(slug))?;
         let (server, request) = routed.ok_or(unknown)?;
+        request.check_flaw()?;
         let gone = || RpcError::invalid_params(format!("server `{server}` is gone"));
         Ok(pass(&self.member(&server).ok_or_else(gone)?, request))
     }
 
     /// What a model has to know to do better the next time is a result that it reads.
     fn call_lazily(&self, request: Request) -> Result<Replies, RpcError> {
+        request.check_flaw()?;
         let view = self.view();
         let name = request.target()?.into_owned();
         let said = match &*name {
@@ -183,4 +188,19 @@ impl Desk {
             answer(&desk)
         })
     }
+}
+
+/// Is what is wanted always there? Of everything else, `route` finds out first.
+fn is_answered_here(method: &str) -> bool {
+    matches!(
+        method,
+        request::DISCOVER
+            | request::TOOLS_LIST
+            | request::PROMPTS_LIST
+            | request::RESOURCES_LIST
+            | request::RESOURCE_TEMPLATES_LIST
+            | request::LISTEN
+            | request::SUBSCRIBE
+            | request::UNSUBSCRIBE
+    )
 }

@@ -48,8 +48,16 @@ pub(crate) async fn answer(
     say: Say,
 ) -> Result<Outcome, RpcError> {
     let peer = shared.peer().await?;
+    let turn = Turn {
+        shared,
+        request,
+        say,
+    };
+    turn.check_headers(&peer).await?;
+    turn.request.check_flaw()?;
+    let (shared, request) = (&turn.shared, &turn.request);
     shared.held.expire();
-    if let Some(held) = shared.held.take(&request) {
+    if let Some(held) = shared.held.take(request) {
         let mut open = Vec::new();
         let params: Params<'_> = request.params()?;
         let responses = params.input_responses.map_or("{}", RawValue::get);
@@ -62,28 +70,15 @@ pub(crate) async fn answer(
             }
         }
         if !open.is_empty() {
-            return hold(held.call, open, &request);
+            return hold(held.call, open, request);
         }
-        return Turn {
-            shared,
-            request,
-            say,
-        }
-        .follow(held.call)
-        .await;
+        return turn.follow(held.call).await;
     }
     if let Some(level) = request.log_level() {
         shared.wish_level(level);
     }
-    let has_sessions = peer.version.has_handshake();
-    let turn = Turn {
-        shared,
-        request,
-        say,
-    };
-    turn.check_headers(&peer).await?;
     let call = turn.begin(&peer, None)?;
-    if has_sessions {
+    if peer.version.has_handshake() {
         return turn.follow(call).await;
     }
     turn.rounds(&peer, call).await

@@ -166,6 +166,11 @@ impl Builder {
 impl Service for Upstream {
     fn call(&self, request: Request) -> Replies {
         let shared = Arc::clone(&self.0.shared);
+        if is_answered_here(request.method())
+            && let Err(error) = request.check_flaw()
+        {
+            return Replies::error(error);
+        }
         match request.method() {
             request::INITIALIZE | request::DISCOVER => Replies::later(async move {
                 match shared.peer().await {
@@ -209,6 +214,14 @@ impl Service for Upstream {
     fn is_idle(&self) -> bool {
         self.0.shared.lock().slots.is_empty()
     }
+}
+
+/// Is it not passed on? Of what is, headers are checked first.
+fn is_answered_here(method: &str) -> bool {
+    matches!(
+        method,
+        request::DISCOVER | request::LISTEN | request::SUBSCRIBE | request::UNSUBSCRIBE
+    )
 }
 
 /// Asks the server whether it is there, in whatever words it knows.

@@ -97,6 +97,31 @@ async fn a_person_may_think_for_longer_than_a_server_may_be_silent() {
 }
 
 #[tokio::test]
+async fn a_progress_token_that_is_none_is_refused_as_by_any_server() {
+    let (hub, client) = hub(&[("one", notes())]);
+    client.list_tools().await.unwrap();
+    let mut session = Session::new(&hub).await;
+    let all = [
+        ("tools/list", json!({})),
+        ("tools/call", json!({ "name": "one__ask", "arguments": {} })),
+        ("resources/read", json!({ "uri": "one+note://about" })),
+        ("resources/subscribe", json!({ "uri": "one+note://about" })),
+    ];
+    for (method, mut params) in all {
+        params["_meta"] = json!({ "progressToken": [1] });
+        let answer = session.ask(method, params).await;
+        let words = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            words.contains("a string or an integer"),
+            "{method}: {answer}"
+        );
+    }
+    let unknown = json!({ "_meta": { "progressToken": [1] } });
+    let answer = session.ask("no/such", unknown).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+#[tokio::test]
 async fn a_resource_of_no_server_has_the_code_of_older_revisions() {
     let (hub, _) = hub(&[("one", notes())]);
     let mut session = Session::new(&hub).await;

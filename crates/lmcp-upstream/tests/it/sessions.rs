@@ -67,7 +67,6 @@ async fn post(near: &Place, session: &str, method: &str, params: Value) -> (Stri
         .read_to_string(&mut answer)
         .await
         .expect("it is text");
-    assert!(answer.contains("\"result\""), "{method}: {answer}");
     (head, answer)
 }
 
@@ -101,9 +100,32 @@ async fn a_client_that_comes_back_still_hears_of_what_it_watches() {
     let (server, _far, near) = places().await;
     let session = soon(initialize(&near)).await;
     let uri = json!({ "uri": "probe://text" });
-    soon(post(&near, &session, "resources/subscribe", uri)).await;
+    let (_, watched) = soon(post(&near, &session, "resources/subscribe", uri)).await;
+    assert!(watched.contains("\"result\""), "{watched}");
     drop(soon(listen(&near, &session)).await);
     let mut stream = soon(listen(&near, &session)).await;
     server.resource_updated("probe://text");
     soon(until(&mut stream, "notifications/resources/updated")).await;
+}
+
+#[tokio::test]
+async fn a_progress_token_that_is_none_is_refused_as_by_any_server() {
+    let (_server, _far, near) = places().await;
+    let session = soon(initialize(&near)).await;
+    let all = [
+        ("tools/list", json!({})),
+        (
+            "tools/call",
+            json!({ "name": "echo", "arguments": { "text": "x" } }),
+        ),
+        ("resources/subscribe", json!({ "uri": "probe://text" })),
+    ];
+    for (method, mut params) in all {
+        params["_meta"] = json!({ "progressToken": [1] });
+        let (_, answer) = soon(post(&near, &session, method, params)).await;
+        assert!(
+            answer.contains("a string or an integer"),
+            "{method}: {answer}"
+        );
+    }
 }
