@@ -257,6 +257,18 @@ impl Account {
         }
     }
 
+    /// Counts an answer that a server elsewhere sent, of whatever length: nobody could tell before how long it would be. A
+    /// caller that holds hardly anything gets any answer.
+    ///
+    /// # Errors
+    /// With what the caller has not read yet, it is more than its share.
+    pub fn take_answer(&self, bytes: usize) -> Result<Reservation, NoRoom> {
+        if self.used() <= MODEST {
+            return Ok(self.take(bytes));
+        }
+        self.try_reserve(bytes)
+    }
+
     /// Counts bytes that are there already and cannot be refused: the answer of a call that ran, say. New reservations
     /// wait until there is room again.
     pub fn take(&self, bytes: usize) -> Reservation {
@@ -394,7 +406,7 @@ pub fn try_later(words: String, limit: &str, most: usize) -> RpcError {
     RpcError::internal(words).with_data(data)
 }
 
-/// A caller that holds no more than this is not told to wait for others.
+/// A caller that holds no more than this is not told to wait for others, and gets any answer.
 const MODEST: usize = 256 << 10;
 
 /// Counts somebody who waits, for as long as that lasts.
@@ -490,6 +502,20 @@ mod tests {
         // Answers are taken, and never refused; who does not read them is told to wait.
         let _answers = first.take(16 << 20);
         assert!(first.is_over() && !others.is_over());
+    }
+
+    #[test]
+    fn one_answer_is_always_taken_and_more_of_them_have_to_fit() {
+        let budget = Budget::new(9 << 20);
+        let [deaf, other] = ["deaf", "other"].map(|name| budget.account(name));
+        let answers = std::iter::from_fn(|| deaf.take_answer(1 << 20).ok());
+        let unread: Vec<_> = answers.take(100).collect();
+        assert_eq!(unread.len(), 6, "two thirds");
+        assert!(other.try_reserve(1 << 20).is_ok());
+        let long = other.take_answer(8 << 20);
+        assert!(long.is_ok_and(|long| long.bytes() == 8 << 20));
+        drop(unread);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use lmcp_wire::{RpcError, method::request};
+use lmcp_wire::RpcError;
 
 use crate::{
     budget::Budget,
@@ -75,9 +75,7 @@ impl Endpoint {
     /// Starts to answer a request. The messages are in the revision of the request, and its client can read every one.
     pub fn start(&self, mut request: Request) -> Messages {
         let encoder = Encoder::new(&mut request, &self.premises.budget);
-        if request.session().is_some() || request.method() == request::LISTEN {
-            request.premises = Some(Arc::clone(&self.premises));
-        }
+        request.premises = Some(Arc::clone(&self.premises));
         Messages::new(self.service.call(request), encoder)
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    budget::{NoRoom, Reservation},
+    budget::{Account, NoRoom, Reservation},
     caller::Caller,
     extensions::Extensions,
     mirror,
@@ -45,7 +45,7 @@ pub struct Request {
     pub(crate) extensions: Extensions,
     /// The memory that is reserved for what a large message becomes.
     pub(crate) weight: Option<Arc<Reservation>>,
-    /// Where questions find their places and subscriptions their memory: of requests in sessions, and of those to listen.
+    /// Where questions find their places, and subscriptions and answers their memory. None of a request that no endpoint started.
     pub(crate) premises: Option<Arc<Premises>>,
 }
 
@@ -253,11 +253,16 @@ impl Request {
     /// # Errors
     /// The caller has its share.
     pub fn reserve(&self, bytes: usize) -> Result<Option<Reservation>, NoRoom> {
-        let account = |premises: &Arc<Premises>| premises.budget.account(&self.caller.owner());
-        let account = self.premises.as_ref().map(account);
+        let account = self.account();
         account
             .map(|account| account.try_reserve(bytes))
             .transpose()
+    }
+
+    /// The memory that its caller occupies; none where no endpoint started the request.
+    pub fn account(&self) -> Option<Account> {
+        let premises = self.premises.as_ref()?;
+        Some(premises.budget.account(&self.caller.owner()))
     }
 
     /// What the client can be asked for. One that cannot be read counts as none.

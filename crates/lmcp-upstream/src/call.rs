@@ -25,7 +25,7 @@ use crate::{
     limits::{ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
-    state::{Shared, question},
+    state::{Origin, Shared, question},
 };
 
 /// A call that the server has, or will have. Dropping it cancels.
@@ -105,8 +105,12 @@ impl Turn {
             request.method(),
             request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
         );
-        let is_askable = may_ask && request.asks() != Asks::Never;
-        let slot = shared.begin(call, is_askable, Client::of(request))?;
+        let origin = Origin {
+            client: Client::of(request),
+            is_askable: may_ask && request.asks() != Asks::Never,
+            account: request.account(),
+        };
+        let slot = shared.begin(call, origin)?;
         let shared = Arc::clone(shared);
         Ok(Call { id, slot, shared })
     }
@@ -183,7 +187,7 @@ impl Turn {
             }
             let text = params.to_string();
             let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
-            let slot = self.shared.begin(call, false, None)?;
+            let slot = self.shared.begin(call, Origin::default())?;
             let shared = Arc::clone(&self.shared);
             let page = self.end(&Call { id, slot, shared }).await?;
             self.shared.learn(&page);

@@ -9,8 +9,9 @@ use std::{
     },
 };
 
-use lmcp_wire::{RpcError, progress::ProgressParams};
-use serde_json::value::RawValue;
+use lmcp_core::{Account, CALL_BYTES, NoRoom, Reservation};
+use lmcp_wire::{RpcError, method::request, progress::ProgressParams};
+use serde_json::{json, value::RawValue};
 use tokio::sync::Notify;
 
 use crate::limits::{ALL_NOTICES_BYTES, NOTICES, NOTICES_BYTES};
@@ -59,6 +60,10 @@ impl Drop for Taken {
 pub(crate) struct Slot {
     waiting: Mutex<Waiting>,
     room: Room,
+    /// Whose memory a long answer takes, if anybody counts it.
+    account: Option<Account>,
+    /// Whether the call can be made again, whatever came of it.
+    only_reads: bool,
     changed: Notify,
 }
 
@@ -78,6 +83,8 @@ struct Waiting {
     /// Questions that were handed out, and are taken back.
     taken_back: Vec<u64>,
     done: Option<Result<Box<RawValue>, RpcError>>,
+    /// The memory of a long answer, until it is taken.
+    counted: Option<Reservation>,
 }
 
 impl Slot {
@@ -85,7 +92,18 @@ impl Slot {
         Self {
             waiting: Mutex::default(),
             room,
+            account: None,
+            only_reads: false,
             changed: Notify::new(),
+        }
+    }
+
+    /// For the answer to a call of this method; a long one counts as memory of the caller.
+    pub(crate) fn of_call(method: &str, account: Option<Account>, room: Room) -> Self {
+        Self {
+            account,
+            only_reads: request::only_reads(method),
+            ..Self::new(room)
         }
     }
 
@@ -139,7 +157,19 @@ impl Slot {
     }
 
     pub(crate) fn done(&self, result: Result<Box<RawValue>, RpcError>) {
-        self.put(|waiting| waiting.done = Some(result));
+        let counted = match (&self.account, &result) {
+            (Some(account), Ok(answer)) if answer.get().len() > CALL_BYTES => {
+                account.take_answer(answer.get().len()).map(Some)
+            }
+            _ => Ok(None),
+        };
+        self.put(|waiting| match counted {
+            Ok(counted) => {
+                waiting.done = Some(result);
+                waiting.counted = counted;
+            }
+            Err(no_room) => waiting.done = Some(Err(unread(no_room, self.only_reads))),
+        });
     }
 
     /// What comes next. After the end it waits for ever.
@@ -191,6 +221,8 @@ impl Slot {
         {
             return Some(Said::Question(question));
         }
+        // Whoever writes the message counts it from here on.
+        waiting.counted = None;
         waiting.done.take().map(Said::Done)
     }
 
@@ -208,6 +240,21 @@ impl Waiting {
     fn notice_bytes(&self) -> usize {
         self.notices.iter().map(|notice| notice.taken.1).sum()
     }
+}
+
+/// An answer has no room beside those that its caller has not read.
+fn unread(no_room: NoRoom, only_reads: bool) -> RpcError {
+    let (bytes, most) = (no_room.wanted, no_room.total);
+    let what_now = match only_reads {
+        true => "read those, and try again",
+        false => "the request may have taken effect",
+    };
+    let words = format!(
+        "the server's answer of {bytes} bytes was not passed on: with others that this caller has not read it is more than its \
+         share of the memory; {what_now}"
+    );
+    let data = json!({ "limit": "memory_bytes", "value": most, "retriable": only_reads });
+    RpcError::internal(words).with_data(data)
 }
 
 #[cfg(test)]

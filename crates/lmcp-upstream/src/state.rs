@@ -13,7 +13,7 @@ use lmcp_client::{
     conversation::{Call, Conversation, Ids, Output, Peer, Profile},
 };
 use lmcp_core::{
-    Tasks,
+    Account, Tasks,
     client::{Answerer, Asked},
     try_later,
 };
@@ -94,6 +94,17 @@ impl State {
     }
 }
 
+/// Where a call comes from; by default, from this process itself.
+#[derive(Default)]
+pub(crate) struct Origin {
+    /// The client that it belongs to.
+    pub(crate) client: Option<Client>,
+    /// Can that be asked something?
+    pub(crate) is_askable: bool,
+    /// Whose memory a long answer takes.
+    pub(crate) account: Option<Account>,
+}
+
 /// Who waits for an answer.
 pub(crate) struct Taker {
     pub(crate) slot: Arc<Slot>,
@@ -142,12 +153,12 @@ impl Shared {
     }
 
     /// Makes a call.
-    pub(crate) fn begin(
-        &self,
-        call: Call,
-        is_askable: bool,
-        client: Option<Client>,
-    ) -> Result<Arc<Slot>, RpcError> {
+    pub(crate) fn begin(&self, call: Call, origin: Origin) -> Result<Arc<Slot>, RpcError> {
+        let Origin {
+            client,
+            is_askable,
+            account,
+        } = origin;
         let mut state = self.lock();
         if state.is_closed {
             return Err(closed());
@@ -159,7 +170,7 @@ impl Shared {
         if let Some(client) = &client {
             state.callers.called(client);
         }
-        let slot = Arc::new(Slot::new(self.room.clone()));
+        let slot = Arc::new(Slot::of_call(&call.method, account, self.room.clone()));
         let taker = Taker {
             slot: Arc::clone(&slot),
             is_askable,

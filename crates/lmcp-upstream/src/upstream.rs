@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::{
     call, cross, pump,
-    state::{Hear, Shared},
+    state::{Hear, Origin, Shared},
 };
 
 /// A server elsewhere, as a [`Service`]: callers of every revision share it, whatever revision it speaks.
@@ -239,7 +239,7 @@ async fn ping(shared: &Arc<Shared>) -> Result<(), RpcError> {
         (request::DISCOVER, json!({ "_meta": head }))
     };
     let call = Call::new(id, method, params.to_string().as_bytes(), &peer);
-    let slot = shared.begin(call, false, None)?;
+    let slot = shared.begin(call, Origin::default())?;
     loop {
         if let crate::slot::Said::Done(result) = slot.next().await {
             return result.map(drop);

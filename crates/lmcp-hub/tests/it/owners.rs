@@ -1,11 +1,12 @@
 //! What one caller of a hub carries between its requests is nothing to another, whatever the server behind the hub does.
 
 use lmcp_core::{
-    Caller, CallerTransport, Client, Cx, Endpoint, NoArgs, Owned, OwnerKey, Server, Tasks, Tool,
-    client::Event, unix,
+    CALL_BYTES, Caller, CallerTransport, Client, Cx, Endpoint, Limits, Messages, NoArgs, Owned,
+    OwnerKey, Server, Tasks, Terms, Tool, admit, bytes::Bytes, client::Event, unix,
 };
 use lmcp_hub::Hub;
 use lmcp_upstream::{Upstream, socket};
+use lmcp_wire::{Incoming, meta};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -13,6 +14,10 @@ use crate::ask;
 
 async fn wait(_: NoArgs, _: Cx) -> &'static str {
     std::future::pending().await
+}
+
+async fn long(_: NoArgs, _: Cx) -> String {
+    "a".repeat(1 << 20)
 }
 
 /// A server on a socket: whoever reaches it through a hub or a bridge is the same user to it.
@@ -28,6 +33,7 @@ impl Shared {
             .tool(Tool::new("wait", wait).read_only().as_task())
             .tool(Tool::new("ask", ask).read_only())
             .tool(Tool::new("also", ask).read_only())
+            .tool(Tool::new("long", long).read_only())
             .start()
             .expect("the server is sound");
         let folder = TempDir::new().expect("a folder can be made");
@@ -57,13 +63,19 @@ fn client(endpoint: &Endpoint, name: &str) -> Client {
 
 /// A hub over one server under two names, a bridge to it, and what their tools begin with.
 async fn ways(shared: &Shared) -> [(Endpoint, &'static str); 2] {
+    ways_within(shared, &Limits::default()).await
+}
+
+/// The same within other bounds.
+async fn ways_within(shared: &Shared, limits: &Limits) -> [(Endpoint, &'static str); 2] {
+    let terms = || Terms::default().limits(limits.clone());
     let hub = Hub::new("hub", "1").key([7; 32]);
     hub.mount("one", shared.upstream());
     hub.mount("two", shared.upstream());
-    let hub = Endpoint::new(hub);
+    let hub = Endpoint::on_terms(hub, terms());
     hub.client().list_tools().await.expect("it lists");
     let bridge = Owned::new(shared.upstream(), &OwnerKey::random(), "");
-    [(hub, "one__"), (Endpoint::new(bridge), "")]
+    [(hub, "one__"), (Endpoint::on_terms(bridge, terms()), "")]
 }
 
 #[tokio::test]
@@ -156,4 +168,46 @@ async fn tasks_and_states_outlast_a_hub_whose_key_is_kept() {
     let state = state(&before, "one__ask").await;
     let answered = after.request("tools/call", answer("one__ask", &state));
     assert_eq!(answered.await.unwrap()["content"][0]["text"], "Ada");
+}
+
+/// Starts a call of this caller.
+fn call(endpoint: &Endpoint, name: &str, tool: &str) -> Messages {
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "_meta": {
+        meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}, meta::CLIENT_INFO: { "name": "x", "version": "1" },
+    }}});
+    let message = Bytes::from(message.to_string());
+    let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
+        panic!("it is a request");
+    };
+    let caller = Caller::new(CallerTransport::Memory).known_as(name);
+    endpoint.start(admit(&message, id, &method, params, caller, None).expect("it is valid"))
+}
+
+#[tokio::test]
+async fn answers_that_one_caller_does_not_read_keep_no_other_caller_out() {
+    let shared = Shared::new();
+    let mut few = Limits::default();
+    few.memory_bytes = 8 << 20;
+    for (endpoint, prefix) in ways_within(&shared, &few).await {
+        let tool = format!("{prefix}long");
+        let answer = async |name: &str| call(&endpoint, name, &tool).response().await.unwrap();
+        let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
+        let mut unread = Vec::new();
+        for _ in 0..12 {
+            unread.push(answer("ann").await);
+        }
+        let last = read(unread.last().unwrap().json());
+        assert_eq!(last["error"]["data"]["limit"], "memory_bytes", "{last}");
+        let words = last["error"]["message"].as_str().unwrap();
+        assert!(words.contains("may have taken effect"), "{words}");
+        let room = |name: &str| {
+            let account = endpoint.budget().account(&format!("principal:{name}"));
+            account.try_reserve(CALL_BYTES).map(drop)
+        };
+        room("bob").unwrap();
+        assert!(read(answer("bob").await.json())["result"].is_object());
+        // Who reads its answers gets the next.
+        drop(unread);
+        assert!(read(answer("ann").await.json())["result"].is_object());
+    }
 }
