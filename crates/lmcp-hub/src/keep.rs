@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     ask::{self, Offer},
+    catalog::Listing,
     hub::Inner,
     limits::{HEARING, LIST_WAIT, PROBE, SETTLE},
     member::{Live, Member, Purpose, is_of_transport},
@@ -26,7 +27,9 @@ pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
     loop {
         if member.tried() && knows(&hub, &member) {
             // Nothing is started before somebody needs it.
-            member.opened.notified().await;
+            while member.open_now().is_none() {
+                member.opened.notified().await;
+            }
         } else {
             member.may_be_tried().await;
             if first(&member).await.is_err() {
@@ -40,9 +43,9 @@ pub(crate) async fn keep(member: Arc<Member>, hub: Weak<Inner>) {
         // The server is listened to before it is asked: a change in between would never be heard of.
         let mut changes = listen(&live, &offer);
         let _ = timeout(HEARING, heard(&mut changes)).await;
-        learn(&member, &live, &offer, &hub).await;
+        learn(&member, &live, &hub).await;
         tried(&hub, &member);
-        follow(&member, &live, &offer, &hub, changes).await;
+        follow(&member, &live, &hub, changes).await;
     }
 }
 
@@ -69,8 +72,10 @@ fn tried(hub: &Weak<Inner>, member: &Arc<Member>) {
     }
 }
 
-async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inner>) {
-    let listed = timeout(LIST_WAIT, ask::lists(&live.endpoint, offer)).await;
+async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
+    // Lists that were read while the server was started again are of neither start.
+    let start = live.start();
+    let listed = timeout(LIST_WAIT, lists(live)).await;
     let listed = listed.unwrap_or_else(|_| {
         let words = format!(
             "it did not list what it offers within {} s",
@@ -87,37 +92,51 @@ async fn learn(member: &Arc<Member>, live: &Live, offer: &Offer, hub: &Weak<Inne
             if let Some(hub) = hub.upgrade() {
                 hub.learn(member, listing, review);
             }
+            member.was_listed(start, Ok(()));
         }
-        Err(error) => member.complained(&error),
+        Err(error) => {
+            member.complained(&error);
+            member.was_listed(start, Err(error));
+        }
     }
+}
+
+/// All that a server offers. What it says of itself may be another thing since it was started again.
+async fn lists(live: &Live) -> Result<Listing, RpcError> {
+    let offer = ask::discover(&live.endpoint).await?;
+    ask::lists(&live.endpoint, &offer).await
 }
 
 /// Stays with a server for as long as it is there.
 async fn follow(
     member: &Arc<Member>,
     live: &Live,
-    offer: &Offer,
     hub: &Weak<Inner>,
     mut changes: Option<Messages>,
 ) {
     let mut since_probe = Duration::ZERO;
-    let mut opened = live.times_opened();
     loop {
         let idle_stop = member.config().idle_stop.filter(|_| !member.is_mounted);
         let tick = idle_stop.map_or(PROBE, |stop| stop.min(PROBE));
-        let has_changed = tokio::select! {
-            has_changed = changed(&mut changes) => has_changed,
-            () = sleep(tick) => false,
+        let (has_changed, is_wanted) = tokio::select! {
+            has_changed = changed(&mut changes) => (has_changed, false),
+            () = member.opened.notified() => (false, true),
+            () = sleep(tick) => (false, false),
         };
         if !member.is_current(live) {
             return;
         }
-        let was_opened = std::mem::replace(&mut opened, live.times_opened());
-        // A server that was started again may be another version.
-        if has_changed || opened != was_opened {
+        if has_changed {
             // One that announces change after change is not asked each time.
             sleep(SETTLE).await;
-            learn(member, live, offer, hub).await;
+        }
+        // A server that was started again may be another version.
+        let is_other = !member.was_asked(live) || is_wanted && !member.is_listed(live);
+        if has_changed || is_other {
+            learn(member, live, hub).await;
+            continue;
+        }
+        if is_wanted {
             continue;
         }
         let is_needless = idle_stop.is_some_and(|stop| {

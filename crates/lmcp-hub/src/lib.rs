@@ -26,6 +26,7 @@
 //! | `member` | one server: started, given up, stopped |
 //! | `pass` | one request on its way through a server |
 //! | `keep`, `ask` | the task beside every server; what the hub asks servers for itself |
+//! | `listed` | whether the lists of a server were read since it was last started |
 //! | `lazy` | three tools in the place of hundreds. No I/O |
 //! | `listen` | what clients are told outside of any call |
 //! | `store` | what servers offer and what was seen of it, kept on disk |
@@ -45,6 +46,7 @@ pub mod jsonc;
 mod keep;
 mod lazy;
 mod limits;
+mod listed;
 mod listen;
 mod member;
 mod names;

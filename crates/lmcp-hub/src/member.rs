@@ -13,7 +13,7 @@ use lmcp_core::{Endpoint, Service, Tasks};
 use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{Instant, timeout},
 };
 
@@ -21,6 +21,7 @@ use crate::{
     ask::{self, Offer},
     config::ServerConfig,
     limits::{FIRST_PAUSE, HANG_UP, LONGEST_PAUSE},
+    listed::Listed,
     names::{head, slug},
     status::{History, ServerState, ServerStatus},
 };
@@ -59,8 +60,10 @@ pub(crate) struct Member {
     state: Mutex<State>,
     /// Held by whoever opens it: others wait for how that ends.
     opening: tokio::sync::Mutex<()>,
-    /// It was opened: what it offers may have changed.
+    /// It was opened, or somebody waits for its lists: what it offers may have changed. The task beside it listens.
     pub(crate) opened: Notify,
+    /// How its lists were last asked for.
+    pub(crate) lists: watch::Sender<Listed>,
     /// Services that are given up.
     leaving: Tasks,
     /// What it offers is known, or it is known that it cannot be asked.
@@ -101,6 +104,21 @@ impl Live {
     pub(crate) fn times_opened(&self) -> u64 {
         (self.times_opened)()
     }
+
+    /// Which start of the server stands behind it now.
+    pub(crate) fn start(&self) -> Start {
+        Start {
+            generation: self.generation,
+            times_opened: self.times_opened(),
+        }
+    }
+}
+
+/// One start of a server, apart from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    generation: u64,
+    times_opened: u64,
 }
 
 impl State {
@@ -133,6 +151,7 @@ impl Member {
             state: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             opened: Notify::new(),
+            lists: watch::Sender::default(),
             leaving: Tasks::default(),
             is_tried: AtomicBool::new(false),
         }

@@ -18,7 +18,7 @@ impl Prefixes {
     }
 
     /// The server that a name belongs to: the one with the longest prefix that the name carries, else the one without a prefix.
-    fn owner(&self, name: &str) -> &str {
+    pub(crate) fn owner(&self, name: &str) -> &str {
         let carried = self.0.iter().filter(|head| {
             let rest = name.strip_prefix(head.as_str());
             !head.is_empty() && rest.is_some_and(|rest| rest.starts_with("__"))

@@ -19,6 +19,7 @@ use crate::{
     lazy,
     limits::FIRST_LIST,
     listen::listen,
+    member::Member,
     pass::pass,
     rewrite::{no_resource, out},
     scope::Desk,
@@ -53,10 +54,7 @@ impl Desk {
                     Outcome::new(page).from_server(Arc::clone(&self.hub.info)),
                 ))
             }
-            request::TOOLS_CALL if self.hub.is_lazy() => Ok(self.in_time(|desk| {
-                let called = desk.call_lazily(request);
-                called.unwrap_or_else(Replies::error)
-            })),
+            request::TOOLS_CALL if self.hub.is_lazy() => self.call_lazily(request),
             request::TOOLS_LIST => list(|view| &view.lists.tools),
             request::PROMPTS_LIST => list(|view| &view.lists.prompts),
             request::RESOURCES_LIST => list(|view| &view.lists.resources),
@@ -87,30 +85,38 @@ impl Desk {
                 let result = result.map_err(|err| RpcError::internal(err.to_string()))?;
                 Ok(Replies::done(result))
             }
-            // It may be of a server that nobody has heard of what it offers yet.
-            request::TOOLS_CALL | request::PROMPTS_GET if !self.has_name(&request)? => {
-                Ok(self.in_time(|hub| hub.route(request).unwrap_or_else(Replies::error)))
-            }
-            _ => self.route(request),
+            _ => match self.unlisted(&request)? {
+                None => self.route(request),
+                Some(member) => {
+                    let desk = self.clone();
+                    Ok(Replies::later(async move {
+                        let listed = member.listed().await;
+                        let routed = listed.and_then(|()| desk.route(request));
+                        routed.unwrap_or_else(Replies::error)
+                    }))
+                }
+            },
         }
     }
 
-    /// Is what the request names in the catalogue?
-    fn has_name(&self, request: &Request) -> Result<bool, RpcError> {
-        let (name, view) = (request.target()?, self.view());
-        Ok(view.tools.contains_key(&*name) || view.prompts.contains_key(&*name))
+    /// The server that has to say what it offers before anybody knows where the request leads.
+    fn unlisted(&self, request: &Request) -> Result<Option<Arc<Member>>, RpcError> {
+        let view = self.view();
+        let is_there = match request.method() {
+            request::TOOLS_CALL => {
+                let name = request.target()?;
+                view.tools.contains_key(&*name) || view.held.contains_key(&*name)
+            }
+            request::PROMPTS_GET => view.prompts.contains_key(&*request.target()?),
+            _ => true,
+        };
+        match is_there {
+            true => Ok(None),
+            false => Ok(self.unheard_of(&request.target()?)),
+        }
     }
 
     fn route(&self, request: Request) -> Result<Replies, RpcError> {
-        if matches!(request.method(), request::TOOLS_CALL | request::PROMPTS_GET)
-            && !self.has_name(&request)?
-            && let Some(server) = self.unheard_of(&request.target()?)
-        {
-            let words =
-                format!("server `{server}` has not said yet what it offers; try again later");
-            let data = json!({ "retriable": true, "server": &*server });
-            return Err(RpcError::internal(words).with_data(data));
-        }
         let unknown = RpcError::method_not_found(request.method());
         let routed = out(request, &self.view(), &|slug| self.by_slug(slug))?;
         let (server, request) = routed.ok_or(unknown)?;
@@ -119,29 +125,45 @@ impl Desk {
         Ok(pass(&self.member(&server).ok_or_else(gone)?, request))
     }
 
-    /// What a model has to know to do better the next time is a result that it reads.
     fn call_lazily(&self, request: Request) -> Result<Replies, RpcError> {
         request.check_flaw()?;
-        let view = self.view();
         let name = request.target()?.into_owned();
-        let said = match &*name {
-            lazy::FIND => lazy::find(&request, &view.items),
-            lazy::DESCRIBE => lazy::describe(&request, &view.items),
-            lazy::CALL => match lazy::call(request).and_then(|request| self.route(request)) {
-                Ok(replies) => return Ok(replies),
-                Err(error) => Err(error),
-            },
+        let look = match &*name {
+            lazy::FIND => lazy::find,
+            lazy::DESCRIBE => lazy::describe,
+            lazy::CALL => {
+                let request = match lazy::call(request) {
+                    Ok(request) => request,
+                    Err(error) => return Ok(self.tell(Err(error))),
+                };
+                let desk = self.clone();
+                return Ok(Replies::later(async move {
+                    let called = desk.call_listed(request).await;
+                    called.unwrap_or_else(|error| desk.tell(Err(error)))
+                }));
+            }
             _ => return self.route(request),
         };
+        Ok(self.in_time(move |desk| desk.tell(look(&request, &desk.view().items))))
+    }
+
+    /// Has a server answer, once it has said what it offers.
+    async fn call_listed(&self, request: Request) -> Result<Replies, RpcError> {
+        if let Some(member) = self.unlisted(&request)? {
+            member.listed().await?;
+        }
+        self.route(request)
+    }
+
+    /// What a model has to know to do better the next time is a result that it reads.
+    fn tell(&self, said: Result<String, RpcError>) -> Replies {
         let result = match said {
             Ok(text) => CallToolResult::new(vec![Content::text(text)]),
             Err(error) => {
                 CallToolResult::error(format!("{}; find_tools names the tools", error.message))
             }
         };
-        Ok(Replies::done(
-            Outcome::from(result).from_server(Arc::clone(&self.hub.info)),
-        ))
+        Replies::done(Outcome::from(result).from_server(Arc::clone(&self.hub.info)))
     }
 
     fn discovery(&self) -> Outcome {

@@ -133,15 +133,13 @@ impl Desk {
     }
 
     /// The server that a name would be of, if that server never said what it offers.
-    pub(crate) fn unheard_of(&self, name: &str) -> Option<Arc<str>> {
-        let mut members = self.members().filter(|member| !member.is_disabled());
-        let found = members.find(|member| {
-            let rest = name.strip_prefix(&member.prefix);
-            let is_its =
-                rest.is_some_and(|rest| member.prefix.is_empty() || rest.starts_with("__"));
-            is_its && !self.hub.knows(&member.name)
-        });
-        found.map(|member| Arc::clone(&member.name))
+    pub(crate) fn unheard_of(&self, name: &str) -> Option<Arc<Member>> {
+        let members = self.hub.members();
+        let prefixes = Prefixes::new(members.iter().map(|member| &*member.prefix));
+        let owner = prefixes.owner(name);
+        let found = members.iter().find(|member| member.prefix == owner)?;
+        let found = self.member(&found.name)?;
+        (!self.hub.knows(&found.name)).then_some(found)
     }
 
     /// Where a URI or the id of a task leads.

@@ -16,14 +16,14 @@ use serde_json::json;
 use crate::{hub, notes};
 
 /// A server that never answers what it should.
-struct Faulty {
+pub(crate) struct Faulty {
     inner: Handle,
     fault: Fault,
     calls: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+pub(crate) enum Fault {
     /// Nothing is answered.
     Hangs,
     /// No way leads to it.
@@ -63,7 +63,7 @@ impl Service for Faulty {
     }
 }
 
-fn faulty(fault: Fault) -> (Faulty, Arc<AtomicUsize>) {
+pub(crate) fn faulty(fault: Fault) -> (Faulty, Arc<AtomicUsize>) {
     let calls = Arc::<AtomicUsize>::default();
     let service = Faulty {
         inner: notes(),

@@ -1,0 +1,83 @@
+//! Which start of a server its lists were last read of, and the wait for that: what a server offers may differ from one start
+//! to the next. Reading them is the work of the task beside the server.
+
+use std::sync::Arc;
+
+use lmcp_wire::RpcError;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    ask,
+    member::{Live, Member, Purpose, Start},
+};
+
+/// How the lists of a server were last asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The start of the server that was asked. `None`: nobody has asked yet.
+    start: Option<Start>,
+    /// Why they could not be read.
+    error: Option<RpcError>,
+}
+
+impl Member {
+    /// The lists were read as this start of the server has them, and are in the catalogue; or they could not be read.
+    pub(crate) fn was_listed(&self, start: Start, result: Result<(), RpcError>) {
+        let error = result.err();
+        let start = Some(start);
+        self.lists.send_replace(Listed { start, error });
+    }
+
+    /// Was the server as it runs now asked for its lists, whether that went well or not?
+    pub(crate) fn was_asked(&self, live: &Live) -> bool {
+        self.lists.borrow().start == Some(live.start())
+    }
+
+    /// Were the lists of the server as it runs now read?
+    pub(crate) fn is_listed(&self, live: &Live) -> bool {
+        self.was_asked(live) && self.lists.borrow().error.is_none()
+    }
+
+    /// Waits until the server is there and its lists were read as it runs now, for no longer than it may take to start.
+    ///
+    /// # Errors
+    /// Why the server is not there, or why its lists could not be read.
+    pub(crate) async fn listed(self: &Arc<Self>) -> Result<(), RpcError> {
+        let until = Instant::now() + self.config().start_timeout;
+        let lease = self.lease(Purpose::Watch)?;
+        self.open(&lease.live).await?;
+        match timeout_at(until, self.listed_of(&lease.live)).await {
+            Ok(listed) => listed,
+            Err(_) => Err(self.unlisted("it has not said yet what it offers; try again later")),
+        }
+    }
+
+    async fn listed_of(&self, live: &Live) -> Result<(), RpcError> {
+        // A service starts a server that was lost by itself, and answers this once the server is there.
+        let there = ask::discover(&live.endpoint).await;
+        there.map_err(|error| self.told(error))?;
+        let mut lists = self.lists.subscribe();
+        lists.mark_unchanged();
+        if self.is_listed(live) {
+            return Ok(());
+        }
+        loop {
+            // The task beside the server asks, once for all who wait.
+            self.opened.notify_one();
+            if lists.changed().await.is_err() {
+                return Err(self.unlisted("it is gone"));
+            }
+            let now = lists.borrow_and_update();
+            if now.start == Some(live.start()) {
+                let error = now.error.as_ref();
+                return error.map_or(Ok(()), |error| Err(self.unlisted(&error.message)));
+            }
+        }
+    }
+
+    fn unlisted(&self, words: &str) -> RpcError {
+        let data = json!({ "retriable": true, "server": &*self.name });
+        RpcError::internal(format!("server `{}`: {words}", self.name)).with_data(data)
+    }
+}
