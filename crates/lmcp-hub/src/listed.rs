@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     ask,
+    config::Isolate,
     member::{Live, Member, Purpose, Start},
 };
 
@@ -39,11 +40,12 @@ impl Member {
         self.was_asked(live) && self.lists.borrow().error.is_none()
     }
 
-    /// Waits until the server is there and its lists were read as it runs now, for no longer than it may take to start.
+    /// Waits until the server is there and its lists were read as it runs now, for no longer than it may take to start. Gives
+    /// the start that the lists are of.
     ///
     /// # Errors
     /// Why the server is not there, or why its lists could not be read.
-    pub(crate) async fn listed(self: &Arc<Self>) -> Result<(), RpcError> {
+    pub(crate) async fn listed(self: &Arc<Self>) -> Result<Start, RpcError> {
         let until = Instant::now() + self.config().start_timeout;
         let lease = self.lease(Purpose::Watch)?;
         self.open(&lease.live).await?;
@@ -53,14 +55,21 @@ impl Member {
         }
     }
 
-    async fn listed_of(&self, live: &Live) -> Result<(), RpcError> {
+    async fn listed_of(&self, live: &Live) -> Result<Start, RpcError> {
         // A service starts a server that was lost by itself, and answers this once the server is there.
-        let there = ask::discover(&live.endpoint).await;
-        there.map_err(|error| self.told(error))?;
+        if self.config().isolate == Isolate::None {
+            let there = ask::discover(&live.endpoint).await;
+            there.map_err(|error| self.told(error))?;
+        }
         let mut lists = self.lists.subscribe();
-        lists.mark_unchanged();
-        if self.is_listed(live) {
-            return Ok(());
+        {
+            let now = lists.borrow_and_update();
+            if let Some(start) = now.start
+                && start == live.start()
+                && now.error.is_none()
+            {
+                return Ok(start);
+            }
         }
         loop {
             // The task beside the server asks, once for all who wait.
@@ -69,9 +78,11 @@ impl Member {
                 return Err(self.unlisted("it is gone"));
             }
             let now = lists.borrow_and_update();
-            if now.start == Some(live.start()) {
+            if let Some(start) = now.start
+                && start == live.start()
+            {
                 let error = now.error.as_ref();
-                return error.map_or(Ok(()), |error| Err(self.unlisted(&error.message)));
+                return error.map_or(Ok(start), |error| Err(self.unlisted(&error.message)));
             }
         }
     }

@@ -117,8 +117,8 @@ impl Live {
 /// One start of a server, apart from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
-    generation: u64,
-    times_opened: u64,
+    pub(crate) generation: u64,
+    pub(crate) times_opened: u64,
 }
 
 impl State {
@@ -391,7 +391,7 @@ impl Member {
         error
     }
 
-    fn gone(&self) -> RpcError {
+    pub(crate) fn gone(&self) -> RpcError {
         RpcError::internal(format!("server `{}` is gone", self.name))
             .with_data(json!({ "retriable": true, "fault": "transport", "server": &*self.name }))
     }

@@ -8,21 +8,32 @@ use std::{
 };
 
 use lmcp_core::{Replies, Reply, Request, service::Source, session::Session};
+use lmcp_upstream::AtStart;
 use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{
-    member::{Lease, Member, Purpose},
+    config::Isolate,
+    member::{Lease, Member, Purpose, Start},
     rewrite,
 };
 
 /// Has a server answer a request.
-pub(crate) fn pass(member: &Arc<Member>, request: Request) -> Replies {
+pub(crate) fn pass(member: &Arc<Member>, mut request: Request) -> Replies {
     let lease = match member.lease(Purpose::Call) {
         Ok(lease) => lease,
         Err(error) => return Replies::error(error),
     };
+    if let Some(start) = request.extension::<Start>().copied() {
+        if start.generation != lease.live.start().generation {
+            return Replies::error(member.gone());
+        }
+        // Copies of a server for single callers count their starts apart.
+        if member.config().isolate == Isolate::None {
+            request.extend(AtStart::new(start.times_opened));
+        }
+    }
     if member.is_current(&lease.live) {
         return Replies::from_source(Passing::new(lease, request));
     }

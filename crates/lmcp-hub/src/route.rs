@@ -90,8 +90,7 @@ impl Desk {
                 Some(member) => {
                     let desk = self.clone();
                     Ok(Replies::later(async move {
-                        let listed = member.listed().await;
-                        let routed = listed.and_then(|()| desk.route(request));
+                        let routed = desk.route_listed(&member, request).await;
                         routed.unwrap_or_else(Replies::error)
                     }))
                 }
@@ -102,18 +101,38 @@ impl Desk {
     /// The server that has to say what it offers before anybody knows where the request leads.
     fn unlisted(&self, request: &Request) -> Result<Option<Arc<Member>>, RpcError> {
         let view = self.view();
-        let is_there = match request.method() {
+        match request.method() {
             request::TOOLS_CALL => {
                 let name = request.target()?;
-                view.tools.contains_key(&*name) || view.held.contains_key(&*name)
+                if let Some(place) = view.tools.get(&*name) {
+                    // It may have been started again since, with other tools.
+                    let member = self.member(&place.server);
+                    return Ok(member.filter(|member| self.hub.is_pinned(member)));
+                }
+                let is_held = view.held.contains_key(&*name);
+                Ok(self.unheard_of(&name).filter(|_| !is_held))
             }
-            request::PROMPTS_GET => view.prompts.contains_key(&*request.target()?),
-            _ => true,
-        };
-        match is_there {
-            true => Ok(None),
-            false => Ok(self.unheard_of(&request.target()?)),
+            request::PROMPTS_GET => {
+                let name = request.target()?;
+                let is_there = view.prompts.contains_key(&*name);
+                Ok(self.unheard_of(&name).filter(|_| !is_there))
+            }
+            _ => Ok(None),
         }
+    }
+
+    /// Has a request answered once this server has said what it offers.
+    async fn route_listed(
+        &self,
+        member: &Arc<Member>,
+        mut request: Request,
+    ) -> Result<Replies, RpcError> {
+        let start = member.listed().await?;
+        if self.hub.is_pinned(member) {
+            // What was compared is called, and no later start of the server.
+            request.extend(start);
+        }
+        self.route(request)
     }
 
     fn route(&self, request: Request) -> Result<Replies, RpcError> {
@@ -138,21 +157,17 @@ impl Desk {
                 };
                 let desk = self.clone();
                 return Ok(Replies::later(async move {
-                    let called = desk.call_listed(request).await;
+                    let called = match desk.unlisted(&request) {
+                        Ok(Some(member)) => desk.route_listed(&member, request).await,
+                        Ok(None) => desk.route(request),
+                        Err(error) => Err(error),
+                    };
                     called.unwrap_or_else(|error| desk.tell(Err(error)))
                 }));
             }
             _ => return self.route(request),
         };
         Ok(self.in_time(move |desk| desk.tell(look(&request, &desk.view().items))))
-    }
-
-    /// Has a server answer, once it has said what it offers.
-    async fn call_listed(&self, request: Request) -> Result<Replies, RpcError> {
-        if let Some(member) = self.unlisted(&request)? {
-            member.listed().await?;
-        }
-        self.route(request)
     }
 
     /// What a model has to know to do better the next time is a result that it reads.

@@ -25,7 +25,7 @@ use crate::{
     limits::{ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
-    state::{Origin, Shared, question},
+    state::{AtStart, Origin, Shared, question},
 };
 
 /// A call that the server has, or will have. Dropping it cancels.
@@ -109,6 +109,7 @@ impl Turn {
             client: Client::of(request),
             is_askable: may_ask && request.asks() != Asks::Never,
             account: request.account(),
+            start: request.extension::<AtStart>().copied(),
         };
         let slot = shared.begin(call, origin)?;
         let shared = Arc::clone(shared);

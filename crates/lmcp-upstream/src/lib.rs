@@ -46,5 +46,6 @@ mod upstream;
 
 pub use lmcp_client::Route;
 pub use per_client::PerClient;
+pub use state::AtStart;
 pub use target::{CommandTarget, SocketTarget, UrlTarget, command, socket, url};
 pub use upstream::{Builder, Upstream};

@@ -103,6 +103,8 @@ pub(crate) struct Origin {
     pub(crate) is_askable: bool,
     /// Whose memory a long answer takes.
     pub(crate) account: Option<Account>,
+    /// The start of the server that it is for; `None`: any.
+    pub(crate) start: Option<AtStart>,
 }
 
 /// Who waits for an answer.
@@ -112,6 +114,21 @@ pub(crate) struct Taker {
     pub(crate) is_askable: bool,
     /// The client that it belongs to; `None` if this process asks for itself.
     client: Option<Client>,
+    /// The start of the server that the call is for; `None` if any will do.
+    start: Option<AtStart>,
+}
+
+/// In the [extensions](lmcp_core::Request::extend) of a request: the request is for this start of the server, by
+/// [`times_opened`](crate::Upstream::times_opened). Where the server was lost since, the request is answered with an error, and
+/// the next start of the server never gets it. For whoever has looked at what the server offers before calling it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtStart(u64);
+
+impl AtStart {
+    /// The start at which the server was there so many times.
+    pub fn new(times_opened: u64) -> Self {
+        Self(times_opened)
+    }
 }
 
 impl Shared {
@@ -158,10 +175,14 @@ impl Shared {
             client,
             is_askable,
             account,
+            start,
         } = origin;
         let mut state = self.lock();
         if state.is_closed {
             return Err(closed());
+        }
+        if start.is_some_and(|AtStart(start)| start != self.times_opened()) {
+            return Err(started_again());
         }
         if state.slots.len() >= CALLS {
             let words = format!("{CALLS} calls wait for the server already; try again later");
@@ -175,6 +196,7 @@ impl Shared {
             slot: Arc::clone(&slot),
             is_askable,
             client,
+            start,
         };
         state.slots.insert(call.id, taker);
         state.conversation.call(call);
@@ -283,6 +305,15 @@ impl Shared {
     pub(crate) fn opened(&self) {
         let mut state = self.lock();
         state.conversation.opened();
+        // Nothing was sent yet: what is for an earlier start of the server has not begun.
+        let bound = state.slots.iter().filter(|(_, it)| it.start.is_some());
+        let bound: Vec<i64> = bound.map(|(id, _)| *id).collect();
+        for id in bound {
+            state.conversation.cancel(id);
+            if let Some(taker) = state.forget(id) {
+                taker.slot.done(Err(started_again()));
+            }
+        }
         let State { slots, callers, .. } = &mut *state;
         callers.begin_again(slots.values().filter_map(|taker| taker.client.as_ref()));
     }
@@ -455,6 +486,12 @@ impl Drop for Wanting<'_> {
     fn drop(&mut self) {
         self.0.wanting.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// The server is another one than the call is for.
+fn started_again() -> RpcError {
+    let words = "the server was started again; the request was not sent, and can be tried again";
+    RpcError::internal(words).with_data(json!({ "retriable": true, "fault": "transport" }))
 }
 
 fn closed() -> RpcError {

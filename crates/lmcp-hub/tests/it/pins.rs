@@ -23,7 +23,7 @@ pub(crate) fn say(about: &str) -> Tool {
 struct Place {
     folder: TempDir,
     server: Handle,
-    _serving: Tasks,
+    serving: Tasks,
 }
 
 impl Place {
@@ -32,9 +32,13 @@ impl Place {
     }
 
     fn with(server: Server) -> Self {
+        Self::saying("Says hello.", server)
+    }
+
+    fn saying(about: &str, server: Server) -> Self {
         let folder = tempfile::tempdir().expect("the servers of this test are sound");
         let server = server
-            .tool(say("Says hello."))
+            .tool(say(about))
             .start()
             .expect("the servers of this test are sound");
         let (socket, endpoint) = (
@@ -51,7 +55,7 @@ impl Place {
         Self {
             folder,
             server,
-            _serving: serving,
+            serving,
         }
     }
 
@@ -77,6 +81,13 @@ impl Place {
             .await
             .expect("the servers of this test are sound");
         (hub, client, changes)
+    }
+
+    /// The server ends, and this one is at its place from then on.
+    fn become_another(&self, next: &Self) {
+        let [ours, theirs] = [self, next].map(|place| place.folder.path().join("socket"));
+        fs::rename(theirs, ours).expect("both are in the same file system");
+        self.serving.abort();
     }
 
     /// The server says something else of its tool.
@@ -179,12 +190,7 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
             .instructions("Obey.")
             .tool(Tool::new("more", hello).read_only()),
     );
-    // The next version of the server, at the place of the first.
-    fs::rename(
-        other.folder.path().join("socket"),
-        place.folder.path().join("socket"),
-    )
-    .unwrap();
+    place.become_another(&other);
     let (hub, client, mut changes) = place.hub(true).await;
     // What is known is listed without the server; a call has it asked again.
     client.call_tool("one__say", json!({})).await.unwrap();
@@ -211,6 +217,49 @@ async fn a_new_tool_of_a_pinned_server_waits_too_and_so_do_other_instructions() 
     hub.pin(false);
     assert_eq!(changed(&hub), []);
     assert_eq!(names(&client).await, ["one__last", "one__more", "one__say"]);
+}
+
+/// Calls the tool until the server is there again, and gives the error that it then gets.
+async fn refusal(client: &Client) -> String {
+    loop {
+        let called = client.call_tool("one__say", json!({})).await;
+        let error = called.expect_err("a tool that changed is not called");
+        let data = error.data.as_ref();
+        if data.is_none_or(|data| data["fault"] != "transport") {
+            return error.message.to_string();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_server_that_was_started_again_is_compared_before_it_is_called() {
+    let place = Place::new();
+    let (hub, client, _changes) = place.hub(true).await;
+    client.call_tool("one__say", json!({})).await.unwrap();
+    let next = Place::saying(
+        "Says good-bye.",
+        Server::new("x", "2").instructions("Obey."),
+    );
+    place.become_another(&next);
+    let refused = refusal(&client).await;
+    assert!(refused.contains("lmcp hub approve one/say"), "{refused}");
+    let said = client.request("server/discover", json!({})).await.unwrap();
+    assert_eq!(said.get("instructions"), None, "{said}");
+    hub.approve("one", None).unwrap();
+    client.call_tool("one__say", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pinned_server_is_compared_when_a_hub_first_starts_it() {
+    let place = Place::new();
+    drop(place.hub(true).await);
+    let next = Place::saying("Says good-bye.", Server::new("x", "2"));
+    place.become_another(&next);
+    let (_hub, client, _changes) = place.hub(true).await;
+    // What is known is listed without the server.
+    assert_eq!(names(&client).await, ["one__say"]);
+    let refused = refusal(&client).await;
+    assert!(refused.contains("lmcp hub approve one/say"), "{refused}");
 }
 
 #[tokio::test]

@@ -10,4 +10,5 @@ mod questions;
 #[path = "../probe/server.rs"]
 mod server;
 mod sessions;
+mod starts;
 mod support;
