@@ -93,6 +93,24 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Is it a server, whose stderr is a log? That of others is a terminal where somebody works.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Serve(_) | Self::Bridge(_) => true,
+            Self::Hub(options) => options.command.is_none(),
+            Self::Proxy(_)
+            | Self::Run(_)
+            | Self::Tools(_)
+            | Self::Call(_)
+            | Self::Read(_)
+            | Self::Prompt(_)
+            | Self::Ping(_)
+            | Self::RunChild { .. } => false,
+        }
+    }
+}
+
 /// The options of `run`. Those about tools are those of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {

@@ -36,8 +36,7 @@ fn main() -> ExitCode {
         Some(options) => proxy::run(&options),
         None => {
             let cli = cli::Cli::parse();
-            let is_quiet = !matches!(cli.command, cli::Command::Serve(_));
-            logging::start(cli.verbose, is_quiet);
+            logging::start(cli.verbose, !cli.command.serves());
             commands::run(cli.command, helper)
         }
     };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use lmcp_core::{Owned, OwnerKey, Replies, Request, Service, Tasks};
-use lmcp_upstream::{PerClient, Upstream};
+use lmcp_upstream::{Health, PerClient, Upstream};
 use lmcp_wire::{Implementation, RpcError};
 use tokio::{task::AbortHandle, time::Instant};
 
@@ -125,7 +125,7 @@ impl Hub {
     pub fn mount(&self, name: &str, service: impl Service) {
         let service: Arc<dyn Service> = Arc::new(service);
         let config = ServerConfig::new(Reach::Socket(PathBuf::new()));
-        let make = Box::new(move || Ok(Made::once(Arc::clone(&service))));
+        let make = Box::new(move |_: &_| Ok(Made::once(Arc::clone(&service))));
         self.0
             .add(Member::new(name, config, true, self.0.owned(name, make)));
         self.0.look_again();
@@ -333,19 +333,22 @@ impl Inner {
         let store = self.store.as_ref();
         let memory = store.map_or(Memory::Nothing, |store| store.read(name, &config));
         let made = config.clone();
-        let make = Box::new(move || {
-            let (route, idle_stop) = (made.route()?, made.idle_stop);
+        let make = Box::new(move |health: &Arc<Health>| {
+            let upstream = Upstream::builder(made.route()?).health(Arc::clone(health));
+            let idle_stop = made.idle_stop;
             Ok(match made.isolate {
                 Isolate::None => {
-                    let upstream = Upstream::new(route);
+                    let upstream = upstream.build();
                     let counted = upstream.clone();
                     Made {
                         service: Arc::new(upstream),
                         times_opened: Arc::new(move || counted.times_opened()),
                     }
                 }
-                Isolate::Caller => apart(PerClient::per_caller(route).idle_stop(idle_stop)),
-                Isolate::Session => apart(PerClient::new(route).idle_stop(idle_stop)),
+                Isolate::Caller => {
+                    apart(PerClient::built_per_caller(upstream).idle_stop(idle_stop))
+                }
+                Isolate::Session => apart(PerClient::built(upstream).idle_stop(idle_stop)),
             })
         });
         let member = Member::new(name, config, false, self.owned(name, make));
@@ -366,8 +369,8 @@ impl Inner {
             self.key.get_or_init(OwnerKey::random).clone(),
             name.to_owned(),
         );
-        Box::new(move || {
-            let made = make()?;
+        Box::new(move |health| {
+            let made = make(health)?;
             Ok(Made {
                 service: Arc::new(Owned::new(made.service, &key, &name)),
                 ..made
@@ -475,7 +478,7 @@ mod tests {
     fn hub(change: impl FnOnce(&mut ServerConfig)) -> (Hub, Arc<AtomicUsize>) {
         let made = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&made);
-        let make: Make = Box::new(move || {
+        let make: Make = Box::new(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
             let say = Tool::new("say", |_: NoArgs, _: Cx| async { "hello" });
             let server = Server::new("x", "1").tool(say.read_only()).start();

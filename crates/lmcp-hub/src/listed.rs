@@ -25,6 +25,9 @@ pub(crate) struct Listed {
 impl Member {
     /// The lists were read as this start of the server has them, and are in the catalogue; or they could not be read.
     pub(crate) fn was_listed(&self, start: Start, result: Result<(), RpcError>) {
+        if result.is_ok() {
+            self.health.there();
+        }
         let error = result.err();
         let start = Some(start);
         self.lists.send_replace(Listed { start, error });

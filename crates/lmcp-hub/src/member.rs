@@ -10,6 +10,7 @@ use std::{
 };
 
 use lmcp_core::{Endpoint, Service, Tasks};
+use lmcp_upstream::Health;
 use lmcp_wire::RpcError;
 use serde_json::json;
 use tokio::{
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Makes the service that stands for a server. Nothing is connected to before it is called.
-pub(crate) type Make = Box<dyn Fn() -> Result<Made, RpcError> + Send + Sync>;
+pub(crate) type Make = Box<dyn Fn(&Arc<Health>) -> Result<Made, RpcError> + Send + Sync>;
 
 /// A service that stands for a server.
 #[derive(Clone)]
@@ -57,6 +58,8 @@ pub(crate) struct Member {
     config: RwLock<Arc<ServerConfig>>,
     pub(crate) is_mounted: bool,
     make: Make,
+    /// What the log tells of it.
+    pub(crate) health: Arc<Health>,
     state: Mutex<State>,
     /// Held by whoever opens it: others wait for how that ends.
     opening: tokio::sync::Mutex<()>,
@@ -148,6 +151,7 @@ impl Member {
             config: RwLock::new(Arc::new(config)),
             is_mounted,
             make,
+            health: Arc::new(Health::new(format!("server `{name}`"))),
             state: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             opened: Notify::new(),
@@ -176,8 +180,9 @@ impl Member {
     pub(crate) fn lease(self: &Arc<Self>, purpose: Purpose) -> Result<Lease, RpcError> {
         let mut state = self.lock();
         if state.live.is_none() {
-            let made = (self.make)();
+            let made = (self.make)(&self.health);
             let made = made.map_err(|error| {
+                self.health.failed(&error.message);
                 state.history.failed(&error.message);
                 self.told(error)
             })?;
@@ -278,6 +283,7 @@ impl Member {
             state.closed_until = Some((Instant::now() + pause, error.clone()));
             state.offer = None;
             state.history.failed(&error.message);
+            self.health.failed(&error.message);
         }
         drop(state);
         self.told(error)
@@ -340,6 +346,7 @@ impl Member {
             let mut state = self.lock();
             if state.has(live) {
                 state.history.failed(&error.message);
+                self.health.failed(&error.message);
             }
         }
         self.discard(live);

@@ -28,11 +28,13 @@
 //! | `listen` | who wants to hear of what |
 //! | `mirrored` | which arguments of which tools callers over HTTP repeat in headers |
 //! | `per_client` | a server of its own for every client |
+//! | `health` | lines of the log when a server is lost, and when it is there again |
 //! | `limits` | every bound, and what happens at it |
 
 mod call;
 mod callers;
 mod cross;
+mod health;
 mod held;
 mod limits;
 mod listen;
@@ -44,6 +46,7 @@ mod state;
 mod target;
 mod upstream;
 
+pub use health::Health;
 pub use lmcp_client::Route;
 pub use per_client::PerClient;
 pub use state::AtStart;

@@ -108,7 +108,12 @@ impl PerClient {
     /// A server for every caller, as [`Caller::owner`](lmcp_core::Caller::owner) tells them apart: all connections and
     /// sessions of a caller share it. Callers of whom nothing is known are served as by [`PerClient::new`].
     pub fn per_caller(route: Route) -> Self {
-        Self::make(Upstream::builder(route), Sharing::Caller, Some(SERVER_IDLE))
+        Self::built_per_caller(Upstream::builder(route))
+    }
+
+    /// The same, with more to be said of each.
+    pub fn built_per_caller(make: Builder) -> Self {
+        Self::make(make, Sharing::Caller, Some(SERVER_IDLE))
     }
 
     /// The same, where servers end after so long without a call; `None`: only to make room for others.

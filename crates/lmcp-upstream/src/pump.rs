@@ -208,6 +208,9 @@ fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
     state.conversation.lost(&why);
     drop(state);
     shared.is_there(None);
+    if let Some(health) = shared.health.as_ref().filter(|_| was_open) {
+        health.failed(&why);
+    }
     shared.settle();
     match (was_open, reopens) {
         (true, _) if retriable => Ended::Lost,

@@ -29,6 +29,7 @@ use tokio::{
 
 use crate::{
     callers::{Callers, Client},
+    health::Health,
     held::HeldCalls,
     limits::{CALLS, GRANT_WAIT},
     listen::Listeners,
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) ids: Ids,
     pub(crate) answer: Option<Answerer>,
     pub(crate) hear: Option<Hear>,
+    pub(crate) health: Option<Arc<Health>>,
     pub(crate) held: HeldCalls,
     /// `None`: nobody wants headers to be checked.
     pub(crate) mirrored: Option<Mirrored>,
@@ -137,6 +139,7 @@ impl Shared {
         profile: Profile,
         answer: Option<Answerer>,
         hear: Option<Hear>,
+        health: Option<Arc<Health>>,
         checks_headers: bool,
     ) -> Self {
         let ids = Ids::default();
@@ -154,6 +157,7 @@ impl Shared {
             ids,
             answer,
             hear,
+            health,
             held: HeldCalls::default(),
             mirrored: checks_headers.then(Mirrored::default),
             state: Mutex::new(state),
@@ -269,6 +273,9 @@ impl Shared {
 
     /// The server cannot be reached, or is none.
     pub(crate) fn failed(&self, error: RpcError) {
+        if let Some(health) = &self.health {
+            health.failed(&error.message);
+        }
         self.status.send_modify(|status| {
             status.peer = None;
             status.failures += 1;
@@ -278,6 +285,9 @@ impl Shared {
 
     /// The server is there, or it is not any more.
     pub(crate) fn is_there(&self, peer: Option<Arc<Peer>>) {
+        if let (Some(health), Some(_)) = (&self.health, &peer) {
+            health.there();
+        }
         self.status.send_modify(|status| {
             status.opened += u64::from(peer.is_some());
             status.peer = peer;

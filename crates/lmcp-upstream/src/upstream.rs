@@ -18,7 +18,9 @@ use serde_json::{json, value::RawValue};
 use tokio::sync::watch;
 
 use crate::{
-    call, cross, pump,
+    call, cross,
+    health::Health,
+    pump,
     state::{Hear, Origin, Shared},
 };
 
@@ -54,6 +56,7 @@ impl Upstream {
             profile,
             answer: None,
             hear: None,
+            health: None,
             checks_headers: false,
         }
     }
@@ -93,6 +96,7 @@ pub struct Builder {
     profile: Profile,
     answer: Option<Answerer>,
     hear: Option<Hear>,
+    health: Option<Arc<Health>>,
     checks_headers: bool,
 }
 
@@ -128,6 +132,12 @@ impl Builder {
         self
     }
 
+    /// Tells this when the server is lost, cannot be reached, and is there again.
+    pub fn health(mut self, health: Arc<Health>) -> Self {
+        self.health = Some(health);
+        self
+    }
+
     /// Is so what a client says of itself.
     pub(crate) fn settings(mut self, settings: &Settings) -> Self {
         self.profile.info = settings.info.clone();
@@ -150,6 +160,7 @@ impl Builder {
             self.profile,
             self.answer,
             self.hear,
+            self.health,
             self.checks_headers,
         ));
         let (closing, closed) = watch::channel(false);

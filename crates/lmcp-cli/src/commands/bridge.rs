@@ -1,11 +1,11 @@
 //! `lmcp bridge`: any server, on any transport, to clients of every revision.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use lmcp::{
     Endpoint, Owned, OwnerKey, Terms,
-    upstream::{PerClient, Upstream},
+    upstream::{Health, PerClient, Upstream},
 };
 
 use super::listen::{self, Basis, Made};
@@ -104,7 +104,8 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
             terms = terms.key(key);
         }
         let terms = lmcp_tools::outside_of_fences(terms);
-        let upstream = Upstream::builder(route).checks_headers();
+        let health = Arc::new(Health::new("the server"));
+        let upstream = Upstream::builder(route).checks_headers().health(health);
         // The server takes all clients for one.
         let key = basis.key.map_or_else(OwnerKey::random, OwnerKey::from);
         let endpoint = match options.per_client {

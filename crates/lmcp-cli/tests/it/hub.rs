@@ -3,6 +3,7 @@
 mod callers;
 mod groups;
 mod import;
+mod log;
 mod pins;
 mod watching;
 

@@ -1,0 +1,80 @@
+//! What the log of a hub and of a bridge tells of servers that fail.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{ChildStderr, Command},
+};
+
+use super::*;
+use crate::support::post;
+
+/// Reads the log until a line has these words, and gives all lines up to that one.
+fn until(log: &mut BufReader<ChildStderr>, words: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let read = log.read_line(&mut line).expect("it is a pipe");
+        assert!(read > 0, "{words}: {lines:?}");
+        lines.push(line);
+        if lines.last().is_some_and(|line| line.contains(words)) {
+            return lines;
+        }
+    }
+}
+
+fn log(running: &mut Running) -> BufReader<ChildStderr> {
+    BufReader::new(running.0.stderr.take().expect("it is a pipe"))
+}
+
+fn starts(place: &Place) -> usize {
+    let lines = fs::read_to_string(place.0.join("starts"));
+    lines.unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_server_that_fails_is_told_of_once_and_when_it_is_back() {
+    let place = Place::new("hub-log");
+    place.write("broken", "");
+    let config = place.write("hub.toml", &counted("one", &place.0));
+    let (mut running, address, _) = start(place.hub(&config, &["--http", "0", "-v"]));
+    let mut log = log(&mut running);
+    while starts(&place) < 3 {
+        std::thread::yield_now();
+    }
+    fs::remove_file(place.0.join("broken")).unwrap();
+    let lines = until(&mut log, "server `one` is there again");
+    let told: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("server `one` failed"))
+        .collect();
+    assert_eq!(told.len(), 1, "{lines:?}");
+    assert!(told[0].contains("WARN"), "{told:?}");
+    for words in ["exit status 3", "no such database"] {
+        assert!(told[0].contains(words), "{told:?}");
+    }
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "one__echo", "arguments": { "text": "hello" } } });
+    // For a moment after its last failure the server is not called.
+    while post(&address, "", &call).1["result"]["content"][0]["text"] != "hello" {}
+}
+
+#[test]
+fn a_bridge_tells_of_the_loss_of_its_server_though_nobody_calls() {
+    let place = Place::new("bridge-log");
+    let (program, pid) = (env!("CARGO_BIN_EXE_lmcp"), place.0.join("pid"));
+    let script = format!(
+        "echo $$ > {}; exec {program} serve --demo --stdio",
+        pid.display()
+    );
+    let command = lmcp(&["bridge", "-v", "--http", "0", "--", "sh", "-c", &script]);
+    let (mut running, address, _) = start(command);
+    let mut log = log(&mut running);
+    assert_eq!(tool_names(&address).len(), 4);
+    let pid = fs::read_to_string(pid).unwrap();
+    let killed = Command::new("kill").args(["-9", pid.trim()]).status();
+    assert!(killed.unwrap().success());
+    until(&mut log, "the server failed");
+    assert_eq!(tool_names(&address).len(), 4);
+    until(&mut log, "the server is there again");
+}

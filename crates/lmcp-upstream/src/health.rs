@@ -1,0 +1,57 @@
+//! How it stands with a server, for whoever reads the log. Nothing here decides anything.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Writes a line to the log when a server is lost or cannot be reached, and one when it is there again: one for each change, and
+/// none for each attempt in between.
+#[derive(Debug)]
+pub struct Health {
+    what: String,
+    is_failed: AtomicBool,
+}
+
+impl Health {
+    /// Of a server that the log calls so.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            is_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// The server was lost, or could not be reached.
+    pub fn failed(&self, why: &str) {
+        if !self.is_failed.swap(true, Ordering::AcqRel) {
+            tracing::warn!("{} failed: {}", self.what, shown(why));
+        }
+    }
+
+    /// The server is there.
+    pub fn there(&self) {
+        if self.is_failed.swap(false, Ordering::AcqRel) {
+            tracing::info!("{} is there again", self.what);
+        }
+    }
+}
+
+/// The words of a server must not look like lines of ours, nor drive a terminal.
+fn shown(words: &str) -> String {
+    let mut shown = String::new();
+    for letter in words.chars() {
+        match letter.is_control() {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_server_stay_on_one_line() {
+        assert_eq!(shown("a\nb\x1b[31mü"), "a\\nb\\u{1b}[31mü");
+    }
+}
