@@ -105,10 +105,7 @@ impl Found {
                     *path =
                         folder.map_or_else(|| PathBuf::from(&text), |folder| folder.join(&text));
                 }
-                let is_relative =
-                    |text: &str| text == "." || text.starts_with("./") || text.starts_with("../");
-                let mut texts = [&*command].into_iter().chain(&*args);
-                if cwd.is_none() && texts.any(|text| is_relative(text)) {
+                if cwd.is_none() && needs_folder(command, args) {
                     *cwd = folder.map(Path::to_owned);
                 }
             }
@@ -153,6 +150,23 @@ impl Found {
             }
         }
     }
+}
+
+/// May it matter where a server of a project is started? Clients start it in the folder of the project. What is fetched by its
+/// name is the same everywhere, unless it is told of something in the folder: several projects then share one server.
+fn needs_folder(command: &str, args: &[String]) -> bool {
+    let program = command.rsplit('/').next().unwrap_or(command);
+    !FETCHERS.contains(&program) || args.iter().any(|text| is_relative(text))
+}
+
+/// Is this a path that begins in some folder? A doubt counts as yes.
+fn is_relative(text: &str) -> bool {
+    let text = match text.split_once('=') {
+        Some((option, value)) if option.starts_with('-') => value,
+        _ => text,
+    };
+    let is_elsewhere = text.starts_with(['/', '~', '$', '@', '-']) || text.contains("://");
+    matches!(text, "." | "..") || text.contains('/') && !is_elsewhere
 }
 
 fn names(list: &Value) -> BTreeSet<String> {
@@ -371,6 +385,9 @@ fn string(text: impl Serialize) -> String {
     let text = serde_json::to_string(&text).unwrap_or_else(|_| "\"\"".to_owned());
     text.replace('\u{7f}', "\\u007F")
 }
+
+/// Programs that start a server which they fetch by its name.
+const FETCHERS: [&str; 6] = ["npx", "bunx", "uvx", "pipx", "docker", "podman"];
 
 #[cfg(test)]
 mod tests {

@@ -348,3 +348,29 @@ fn what_is_broken_costs_one_server_and_shows_no_secret() {
         assert_eq!((names(&servers), &*notes), (Vec::new(), ""), "{none}");
     }
 }
+
+#[test]
+fn servers_of_a_project_work_in_its_folder_unless_they_are_fetched_and_name_nothing_in_it() {
+    for (words, is_in_folder) in [
+        (&["python", "tools/server.py"][..], true),
+        (&["python", "server.py"], true),
+        (&["python", "-m", "server"], true),
+        (&["node", "--config=conf/a.json", "/opt/a.js"], true),
+        (&["bin/server"], true),
+        (&["npm", "run", "mcp"], true),
+        (&["npx", "-y", "tsx", "src/server.ts"], true),
+        (&["uvx", "mcp-server-git", "--repository", "."], true),
+        (&["npx", "-y", "@scope/server"], false),
+        (&["uvx", "--from", "git+https://example.org/a", "a"], false),
+        (&["/usr/bin/npx", "-y", "server", "/srv", "~/notes"], false),
+    ] {
+        let entry = serde_json::json!({ "command": words[0], "args": words[1..] });
+        let configuration = serde_json::json!({ "mcpServers": { "a": entry } });
+        let (servers, _) = imported(&configuration, Some("/p"));
+        let expected = is_in_folder.then_some(Path::new("/p"));
+        assert_eq!(command(&servers["a"]).1, expected, "{words:?}");
+        // Nobody knows the folder of a server that is for all projects.
+        let (servers, _) = imported(&configuration, None);
+        assert_eq!(command(&servers["a"]).1, None, "{words:?}");
+    }
+}
