@@ -6,7 +6,11 @@ use lmcp::wire::{ClientCapabilities, elicit::ElicitParams, input::InputRequest};
 use lmcp::{RpcError, client::Asked};
 use serde_json::{Map, Value, json};
 
-use super::{progress, show::visible};
+use super::{
+    field::{Field, truth},
+    progress,
+    show::visible,
+};
 
 /// The capabilities of a person at a terminal: forms and addresses.
 pub(super) fn capabilities() -> ClientCapabilities {
@@ -38,172 +42,137 @@ fn fill_in(
     output: &mut impl Write,
 ) -> io::Result<Value> {
     writeln!(output, "{}", visible(&form.message))?;
-    if let Some(url) = &form.url {
-        writeln!(output, "{}", visible(url))?;
-        let agreed = yes_or_no("Open this address yourself, and go on?", input, output)?;
-        return Ok(action(agreed));
+    writeln!(
+        output,
+        "({DECLINE} refuses, {CANCEL} or Ctrl-D dismisses the question)"
+    )?;
+    match &form.url {
+        Some(url) => agree(url, input, output),
+        None => fields(form, input, output),
     }
+    .map(|answered| match answered {
+        Typed::Line(answer) => answer,
+        Typed::Declined => json!({ "action": "decline" }),
+        Typed::Cancelled => json!({ "action": "cancel" }),
+    })
+}
+
+fn agree(url: &str, input: &mut impl BufRead, output: &mut impl Write) -> io::Result<Typed<Value>> {
+    writeln!(output, "{}", visible(url))?;
+    let agreed = yes_or_no("Open this address yourself, and go on?", input, output)?;
+    Ok(agreed.map(|()| json!({ "action": "accept" })))
+}
+
+fn fields(
+    form: &ElicitParams,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> io::Result<Typed<Value>> {
     let schema = form.requested_schema.as_ref();
-    let fields = schema.and_then(|schema| schema["properties"].as_object());
-    let fields = fields.into_iter().flatten();
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
     let required = schema.and_then(|schema| schema["required"].as_array());
     let mut content = Map::new();
-    for (name, field) in fields {
+    let mut shown = Vec::new();
+    for (name, schema) in properties.into_iter().flatten() {
         let is_required = required.is_some_and(|names| names.iter().any(|it| it == name));
-        match one_field(name, field, is_required, input, output)? {
-            Filled::In(value) => drop(content.insert(name.clone(), value)),
-            Filled::Empty => {}
-            Filled::Cancelled => return Ok(action(None)),
+        let field = Field::new(name, schema, is_required);
+        match one_field(&field, input, output)? {
+            Typed::Line(None) => {}
+            Typed::Line(Some(value)) => {
+                shown.push(format!("  {}: {}", field.title(), field.shown(&value)));
+                content.insert(name.clone(), value);
+            }
+            Typed::Declined => return Ok(Typed::Declined),
+            Typed::Cancelled => return Ok(Typed::Cancelled),
         }
     }
-    let sent = yes_or_no("Send this to the server?", input, output)?;
-    let mut answer = action(sent);
-    if sent == Some(true) {
-        answer["content"] = content.into();
+    for line in shown {
+        writeln!(output, "{}", visible(&line))?;
     }
-    Ok(answer)
+    let sent = yes_or_no("Send this to the server?", input, output)?;
+    Ok(sent.map(|()| json!({ "action": "accept", "content": content })))
 }
 
-fn action(agreed: Option<bool>) -> Value {
-    json!({ "action": match agreed {
-        Some(true) => "accept",
-        Some(false) => "decline",
-        None => "cancel",
-    } })
-}
-
-enum Filled {
-    In(Value),
-    Empty,
+/// What a person typed.
+enum Typed<T> {
+    Line(T),
+    Declined,
     Cancelled,
 }
 
-/// Asks until the answer fits.
+impl<T> Typed<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Typed<U> {
+        match self {
+            Self::Line(line) => Typed::Line(change(line)),
+            Self::Declined => Typed::Declined,
+            Self::Cancelled => Typed::Cancelled,
+        }
+    }
+}
+
+/// Asks until the answer fits. `None`: the field stays empty.
 fn one_field(
-    name: &str,
-    field: &Value,
-    is_required: bool,
+    field: &Field<'_>,
     input: &mut impl BufRead,
     output: &mut impl Write,
-) -> io::Result<Filled> {
-    let title = field["title"].as_str().unwrap_or(name);
-    let about = field["description"]
-        .as_str()
-        .map(|about| format!(" ({about})"));
-    let choices = choices(field);
-    let offered = match &choices[..] {
-        [] if field["type"] == "boolean" => " [yes/no]".to_owned(),
-        [] => String::new(),
-        choices => format!(" [{}]", choices.join("/")),
-    };
-    let default = field.get("default").filter(|value| !value.is_null());
-    let shown = default.map(|value| format!(" = {}", plain(value)));
-    let question = format!(
-        "{title}{}{offered}{}: ",
-        about.unwrap_or_default(),
-        shown.unwrap_or_default()
-    );
+) -> io::Result<Typed<Option<Value>>> {
     loop {
-        let Some(line) = ask(&question, input, output)? else {
-            return Ok(Filled::Cancelled);
+        let line = match ask(&field.question(), input, output)? {
+            Typed::Line(line) => line,
+            Typed::Declined => return Ok(Typed::Declined),
+            Typed::Cancelled => return Ok(Typed::Cancelled),
         };
-        match (line.is_empty(), default) {
-            (true, Some(default)) => return Ok(Filled::In(default.clone())),
-            (true, None) if !is_required => return Ok(Filled::Empty),
-            (true, None) => writeln!(output, "an answer is needed; Ctrl-D cancels")?,
-            (false, _) => match value(&line, field, &choices) {
-                Ok(value) => return Ok(Filled::In(value)),
-                Err(words) => writeln!(output, "{words}")?,
+        match (line.is_empty(), field.default()) {
+            (true, Some(default)) => return Ok(Typed::Line(Some(default.clone()))),
+            (true, None) if !field.is_required => return Ok(Typed::Line(None)),
+            (true, None) => writeln!(output, "an answer is needed")?,
+            (false, _) => match field.value(&line) {
+                Ok(value) => return Ok(Typed::Line(Some(value))),
+                Err(words) => writeln!(output, "{}", visible(&words))?,
             },
         }
     }
 }
 
-/// The value that a line stands for. In words, what is expected instead.
-fn value(line: &str, field: &Value, choices: &[String]) -> Result<Value, String> {
-    if field["type"] == "array" {
-        let items = line
-            .split(',')
-            .map(|item| value(item.trim(), &field["items"], choices));
-        return items.collect();
-    }
-    if !choices.is_empty() && !choices.iter().any(|choice| choice == line) {
-        return Err(format!("it is one of {}", choices.join(", ")));
-    }
-    let number: Option<Value> = serde_json::from_str(line).ok().filter(Value::is_number);
-    match field["type"].as_str() {
-        Some("boolean") => truth(line)
-            .map(Value::Bool)
-            .ok_or_else(|| "yes or no".to_owned()),
-        Some("integer") => number
-            .filter(|it| !it.is_f64())
-            .ok_or_else(|| "a whole number is needed".to_owned()),
-        Some("number") => number.ok_or_else(|| "a number is needed".to_owned()),
-        _ => Ok(line.into()),
-    }
-}
-
-/// The values that a field can have, if they are few.
-fn choices(field: &Value) -> Vec<String> {
-    let field = if field["type"] == "array" {
-        &field["items"]
-    } else {
-        field
-    };
-    let plain_ones = field["enum"].as_array().into_iter().flatten();
-    let titled = ["oneOf", "anyOf"]
-        .iter()
-        .filter_map(|name| field[name].as_array());
-    let titled = titled.flatten().filter_map(|choice| choice.get("const"));
-    plain_ones.chain(titled).map(plain).collect()
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
+/// Asks until somebody agrees or does not.
 fn yes_or_no(
     question: &str,
     input: &mut impl BufRead,
     output: &mut impl Write,
-) -> io::Result<Option<bool>> {
+) -> io::Result<Typed<()>> {
     loop {
         match ask(&format!("{question} [yes/no]: "), input, output)? {
-            None => return Ok(None),
-            Some(line) => {
-                if let Some(truth) = truth(&line) {
-                    return Ok(Some(truth));
-                }
-            }
+            Typed::Line(line) => match truth(&line) {
+                Some(true) => return Ok(Typed::Line(())),
+                Some(false) => return Ok(Typed::Declined),
+                None => {}
+            },
+            other => return Ok(other.map(drop)),
         }
     }
 }
 
-fn truth(line: &str) -> Option<bool> {
-    match &*line.to_ascii_lowercase() {
-        "y" | "yes" | "true" => Some(true),
-        "n" | "no" | "false" => Some(false),
-        _ => None,
-    }
-}
-
-/// A line of input; `None` at its end.
+/// A line of input.
 fn ask(
     question: &str,
     input: &mut impl BufRead,
     output: &mut impl Write,
-) -> io::Result<Option<String>> {
+) -> io::Result<Typed<String>> {
     write!(output, "{}", visible(question))?;
     output.flush()?;
     let mut line = String::new();
-    match input.read_line(&mut line)? {
-        0 => Ok(None),
-        _ => Ok(Some(line.trim().to_owned())),
-    }
+    let read = input.read_line(&mut line)?;
+    Ok(match line.trim() {
+        _ if read == 0 => Typed::Cancelled,
+        CANCEL => Typed::Cancelled,
+        DECLINE => Typed::Declined,
+        line => Typed::Line(line.to_owned()),
+    })
 }
+
+/// Lines that answer no field.
+const DECLINE: &str = "/decline";
+const CANCEL: &str = "/cancel";
 
 #[cfg(test)]
 mod tests {
@@ -259,6 +228,41 @@ mod tests {
             answer(json!({}), "yes\n").0,
             json!({ "action": "accept", "content": {} })
         );
+    }
+
+    #[test]
+    fn a_person_can_refuse_or_dismiss_at_any_question_and_is_told_how() {
+        for (typed, action) in [
+            ("/decline\n", "decline"),
+            ("/cancel\n", "cancel"),
+            ("1\n/decline\n", "decline"),
+            ("1\n\n\n\n/cancel\n", "cancel"),
+        ] {
+            let (answer, said) = answer(form(), typed);
+            assert_eq!(answer, json!({ "action": action }), "{typed:?}");
+            for words in ["/decline", "/cancel", "Ctrl-D"] {
+                assert!(said.contains(words), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_breaks_a_rule_of_its_field_is_asked_for_again() {
+        let schema = json!({ "properties": {
+            "day": { "type": "string", "format": "date" },
+            "size": { "type": "string", "oneOf": [{ "const": "s", "title": "Small" }, { "const": "l", "title": "Large" }] },
+        }, "required": ["day", "size"] });
+        let (answer, said) = answer(schema, "tomorrow\n2026-07-28\nSmall\ny\n");
+        let content = json!({ "day": "2026-07-28", "size": "s" });
+        assert_eq!(answer, json!({ "action": "accept", "content": content }));
+        assert!(said.contains("s: Small, l: Large"), "{said}");
+    }
+
+    #[test]
+    fn what_is_sent_is_shown_before_it_is_sent() {
+        let (_, said) = answer(form(), "41\n\nyes\na, b\ny\n");
+        let shown = "  Your age: 41\n  color: red\n  happy: yes\n  tags: a, b\nSend this";
+        assert!(said.contains(shown), "{said}");
     }
 
     #[test]

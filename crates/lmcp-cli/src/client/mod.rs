@@ -8,12 +8,13 @@
 //! | `show` | results, for people on a terminal or for programs |
 //! | `describe` | lists of tools, prompts and resources, for people |
 //! | `hub` | how the servers of a hub are, for people |
-//! | `ask` | a server's question becomes a prompt on the terminal |
+//! | `ask`, `field` | a server's question becomes a prompt on the terminal; what fits into a field of it |
 //! | `progress` | one line that says how far a call has got |
 
 mod arguments;
 mod ask;
 mod describe;
+mod field;
 mod hub;
 mod options;
 mod progress;
