@@ -13,7 +13,7 @@ use crate::{
     member::Member,
     names::Prefixes,
     rewrite::led_back,
-    status::ServerStatus,
+    status::{ServerState, ServerStatus},
 };
 
 /// The names of the groups, each with the names of its servers.
@@ -156,6 +156,11 @@ impl Desk {
         let view = self.view();
         let all = self.members().map(|member| {
             let mut status = member.status();
+            // Whoever waits for its tools is not to think that there are none.
+            let is_unheard = status.last_error.is_none() && !self.hub.knows(&member.name);
+            if is_unheard && matches!(status.state, ServerState::Stopped | ServerState::Ready) {
+                status.state = ServerState::Starting;
+            }
             let its = |place: &&Place| place.server == member.name;
             status.tools = view.tools.values().filter(its).count();
             let notes = view.notes.iter().filter(|(name, _)| *name == member.name);

@@ -69,7 +69,7 @@ pub enum ServerState {
     /// Nobody needs it.
     #[default]
     Stopped,
-    /// It was asked to be there.
+    /// It was asked to be there, or has not said yet what it offers.
     Starting,
     /// It is there.
     Ready,

@@ -29,6 +29,43 @@ pub(super) async fn servers(client: &Client) -> Result<Value, Failure> {
     Ok(status["servers"].take())
 }
 
+/// Waits a little where a tool that is not there may be of a hub's server that is still starting.
+///
+/// # Errors
+/// What is wrong with that server, or else `unknown`.
+pub(super) async fn wait_for_tools(
+    client: &Client,
+    tool: &str,
+    unknown: Failure,
+) -> Result<(), Failure> {
+    let Ok(status) = client.request(STATUS, json!({})).await else {
+        return Err(unknown);
+    };
+    let servers: Vec<ServerStatus> =
+        serde_json::from_value(status["servers"].clone()).unwrap_or_default();
+    let is_its = |server: &&ServerStatus| {
+        let rest = tool.strip_prefix(&*server.name);
+        rest.is_some_and(|rest| rest.starts_with("__"))
+    };
+    let server = servers.iter().filter(is_its).max_by_key(|it| it.name.len());
+    match server {
+        Some(server) if server.state == ServerState::Starting => {
+            sleep(SOON).await;
+            Ok(())
+        }
+        Some(server) if server.state == ServerState::Failed && server.tools == 0 => {
+            let why = server.last_error.as_deref().unwrap_or("nobody knows why");
+            let words = format!("server `{}` of the hub failed: {why}", server.name);
+            Err(Failure::of(words).code(FAILED))
+        }
+        Some(server) if server.state == ServerState::Disabled => {
+            let words = format!("server `{}` of the hub is disabled", server.name);
+            Err(Failure::of(words).code(FAILED))
+        }
+        _ => Err(unknown),
+    }
+}
+
 /// Shows it again and again, until something ends that.
 pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCode, Failure> {
     let is_drawn = output == Output::Text && stdout().is_terminal();
@@ -149,6 +186,9 @@ fn ago(seconds: u64) -> String {
 
 /// How often a hub is asked while it is watched.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The same, while one of its servers starts.
+const SOON: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {

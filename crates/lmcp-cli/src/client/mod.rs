@@ -26,7 +26,7 @@ use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 use lmcp::{
     Client,
     client::{Error, Fault},
-    wire::{error::METHOD_NOT_FOUND, prompt::Prompt},
+    wire::{error::METHOD_NOT_FOUND, prompt::Prompt, tool::Tool},
 };
 use serde_json::json;
 
@@ -50,11 +50,10 @@ const FAILED: u8 = 1;
 
 pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
     with_server(&options.connection, async |client, mut output| {
-        let mut tools = or_none(client.list_tools().await)?;
-        if let Some(name) = &options.tool {
-            let index = arguments::find(&tools, name)?;
-            tools = vec![tools.swap_remove(index)];
-        }
+        let tools = match &options.tool {
+            Some(name) => vec![find(client, name).await?],
+            None => or_none(client.list_tools().await)?,
+        };
         match (&output, &tools[..]) {
             (Output::Json, [tool]) if options.tool.is_some() => output.json(tool)?,
             (Output::Json, tools) => output.json(&json!({ "tools": tools }))?,
@@ -68,11 +67,21 @@ pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
     .await
 }
 
+/// The tool of this name. One of a hub's server that is still starting is waited for.
+async fn find(client: &Client, name: &str) -> Result<Tool, Failure> {
+    loop {
+        let mut tools = or_none(client.list_tools().await)?;
+        match arguments::find(&tools, name) {
+            Ok(place) => return Ok(tools.swap_remove(place)),
+            Err(unknown) => hub::wait_for_tools(client, name, unknown).await?,
+        }
+    }
+}
+
 pub(crate) async fn call(options: CallOptions) -> Result<ExitCode, Failure> {
     with_server(&options.connection, async |client, mut output| {
-        let tools = or_none(client.list_tools().await)?;
-        let tool = &tools[arguments::find(&tools, &options.tool)?];
-        let arguments = arguments::of_tool(&options.arguments, tool)?;
+        let tool = find(client, &options.tool).await?;
+        let arguments = arguments::of_tool(&options.arguments, &tool)?;
         let result = client.call_tool(&tool.name, arguments).await;
         let result = result.map_err(no_answer)?;
         output.call(&result)?;

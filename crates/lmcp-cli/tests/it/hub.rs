@@ -98,6 +98,36 @@ start_timeout = 0.5
 ";
 
 #[test]
+fn a_call_from_a_shell_waits_for_a_server_that_is_still_starting_and_tells_why_one_failed() {
+    let place = Place::new("hub-call-starting");
+    let (program, go) = (env!("CARGO_BIN_EXE_lmcp"), place.0.join("go"));
+    // It is there once somebody writes into the pipe.
+    let made = Command::new("mkfifo").arg(&go).status();
+    assert!(made.expect("there is mkfifo").success());
+    let script = format!(
+        "read line < {}; exec {program} serve --demo --stdio",
+        go.display()
+    );
+    let slow = format!("[servers.slow]\ncommand = 'sh'\nargs = ['-c', '{script}']\n");
+    let config = place.write("hub.toml", &format!("{slow}{TROUBLE}"));
+    let (_running, address) = place.http(&config);
+    let dead = with_client(&address, &["call", "dead__x"]);
+    assert_eq!(dead.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&dead.stderr).into_owned();
+    assert!(said.contains("no such database"), "{said}");
+    // The first list of the hub has been answered without it.
+    assert_eq!(status(&address, "slow")["state"], "starting");
+    let mut call = lmcp(&["call", "slow__echo", "text=5", "--json", "--at"]);
+    let call = call.arg(format!("http://{address}/mcp")).spawn();
+    let call = call.expect("the binary was built for this test");
+    fs::write(go, "go\n").expect("the server reads it");
+    let called = call.wait_with_output().expect("it ends");
+    assert_eq!(json_of(&called)["content"][0]["text"], "5");
+    let unknown = with_client(&address, &["call", "slow__x"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
 fn the_healthy_are_served_whatever_others_do() {
     let place = Place::new("hub-trouble");
     let text = format!(
