@@ -26,6 +26,7 @@ use crate::{
     budget::Reservation,
     error::{Failure, ToolError},
     layer::incident,
+    logged::{Failed, Line},
     message::SMALL,
     outbox::{Next, Outbox},
     outcome::{Outcome, Payload},
@@ -72,12 +73,9 @@ impl Call {
 
     /// Writes a line to the log that names the call, how it ended, and how long it took.
     fn log(&self, outcome: &dyn std::fmt::Display) {
-        let Some(began) = self.began else { return };
-        let what = self.request.target().unwrap_or_default();
-        let (method, milliseconds) = (self.request.method(), began.elapsed().as_millis());
-        let caller = self.request.caller().owner();
-        // Escaped: what a client sends must not look like lines of ours.
-        tracing::info!("{method:?} {what:?}: {outcome} ({milliseconds} ms, {caller:?})");
+        if let Some(began) = self.began {
+            Line::of(&self.request, began).write(outcome);
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -153,7 +151,7 @@ impl Call {
         let settled = self.settle(result);
         match &settled {
             Ok(outcome) => self.log(outcome),
-            Err(error) => self.log(&format_args!("error {}: {:?}", error.code, error.message)),
+            Err(error) => self.log(&Failed(error)),
         }
         settled
     }

@@ -12,6 +12,7 @@
 //! | [`session`] | what older revisions agree on in a handshake, and what goes on after it |
 //! | `endpoint`, `premises` | a service with what transports need: they start a request, and get [`Messages`] |
 //! | [`service`], `reply`, `outcome` | **the seam**: a request goes in, [`Replies`] come out, free of revisions |
+//! | `logged` | a line in the log for every call |
 //! | `layer`, `dispatch` | around every request; from its method to the function that answers |
 //! | `call` | one running handler: deadline, panic fence, exactly one response |
 //! | [`tool`], [`resource`], [`prompt`], [`completion`] | what people write, and what stands behind it |
@@ -39,6 +40,7 @@ mod folders;
 mod handler;
 mod layer;
 pub mod limits;
+mod logged;
 mod message;
 mod mirror;
 mod outbox;
@@ -88,6 +90,7 @@ pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::{Layered, Next};
 pub use limits::Limits;
+pub use logged::Logged;
 pub use message::{Message, MessageKind};
 pub use outcome::{Discovery, Outcome, Page, Payload};
 pub use owned::{Owned, OwnerKey};

@@ -9,7 +9,7 @@ use lmcp_wire::{
     discover::CacheHint, input::InputRequiredResult, jsonrpc, prompt::GetPromptResult,
     resource::ReadResourceResult, task::Task, tool::CallToolResult,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 /// How a request ended well: its result, and what stands beside every result.
@@ -165,17 +165,53 @@ impl fmt::Display for Outcome {
         match &self.payload {
             Payload::CallTool(result) if result.is_error => {
                 let text = result.content.iter().find_map(Content::as_text);
-                let line = text
-                    .and_then(|text| text.lines().next())
-                    .unwrap_or_default();
-                let line: String = line.chars().take(LOGGED).collect();
-                write!(f, "failed: {line:?}")
+                failed(f, text.unwrap_or_default())
             }
+            Payload::Raw(result) => match serde_json::from_str(result.get()) {
+                Ok(Passed {
+                    is_error: true,
+                    content,
+                    ..
+                }) => {
+                    let text = content.into_iter().find_map(|block| block.text);
+                    failed(f, &text.unwrap_or_default())
+                }
+                Ok(Passed {
+                    kind: Some(kind), ..
+                }) if kind == "input_required" => f.write_str("asks the client"),
+                Ok(Passed {
+                    kind: Some(kind), ..
+                }) if kind == "task" => f.write_str("goes on as a task"),
+                _ => f.write_str("ok"),
+            },
             Payload::InputRequired(_) => f.write_str("asks the client"),
             Payload::TaskCreated(_) => f.write_str("goes on as a task"),
             _ => f.write_str("ok"),
         }
     }
+}
+
+fn failed(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let line = text.lines().next().unwrap_or_default();
+    let line: String = line.chars().take(LOGGED).collect();
+    write!(f, "failed: {line:?}")
+}
+
+/// What a result that is passed on says of how the request ended.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Passed {
+    #[serde(default)]
+    is_error: bool,
+    #[serde(default)]
+    content: Vec<Block>,
+    #[serde(rename = "resultType")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    text: Option<String>,
 }
 
 /// Characters of an error that a line of the log has room for.

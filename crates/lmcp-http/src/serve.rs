@@ -3,7 +3,10 @@
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use http::{Request, Response, StatusCode};
@@ -99,12 +102,19 @@ async fn serve(
         .header_read_timeout(limits.header_wait)
         .max_buf_size(limits.header_bytes.max(8192));
     let (entry, connection) = (Arc::new(entry), Arc::clone(place.connection()));
+    let was_used = Arc::<AtomicBool>::default();
+    let uses = Arc::clone(&was_used);
     let answer = service_fn(move |request: Request<Incoming>| {
+        uses.store(true, Ordering::Relaxed);
         // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
         connection.begin();
         let received = match entry.verdict() {
             Some(Ok(())) => service.receive(request),
-            Some(Err(error)) => service.answered(forbid(error)),
+            Some(Err(error)) => {
+                // Told here and not when they connect: those who only look whether somebody listens want nothing.
+                tracing::debug!("a connection is not served: {}", error.message);
+                service.answered(forbid(error))
+            }
             None => {
                 let (service, entry) = (service.clone(), Arc::clone(&entry));
                 service.clone().later(async move {
@@ -125,8 +135,13 @@ async fn serve(
             connection.await
         }
     };
-    if let Err(err) = result {
-        tracing::debug!("a connection ended: {err}");
+    match result {
+        Ok(()) => {}
+        // What it brought was answered, or has a line of its own.
+        Err(err) if was_used.load(Ordering::Relaxed) => {
+            tracing::trace!("a connection ended: {err}")
+        }
+        Err(err) => tracing::debug!("a connection ended before its first request: {err}"),
     }
     drop(place);
 }
@@ -200,7 +215,6 @@ impl Door {
         if self.asks_for_user
             && let Some(why) = refusal(&found)
         {
-            tracing::debug!("a connection is not served: {why}");
             entry.verdict = OnceLock::from(Err(RpcError::invalid_request(why)));
             return entry;
         }

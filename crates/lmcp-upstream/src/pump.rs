@@ -121,6 +121,7 @@ async fn attempts(
 fn give_up(shared: &Arc<Shared>, why: &str, retriable: bool) {
     let error = RpcError::internal(why.to_owned())
         .with_data(json!({ "retriable": retriable, "fault": "transport" }));
+    shared.complain(why);
     shared.lock().conversation.give_up(&error);
     shared.settle();
     shared.failed(error);
@@ -208,8 +209,8 @@ fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
     state.conversation.lost(&why);
     drop(state);
     shared.is_there(None);
-    if let Some(health) = shared.health.as_ref().filter(|_| was_open) {
-        health.failed(&why);
+    if was_open {
+        shared.complain(&why);
     }
     shared.settle();
     match (was_open, reopens) {

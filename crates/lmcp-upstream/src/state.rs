@@ -273,14 +273,18 @@ impl Shared {
 
     /// The server cannot be reached, or is none.
     pub(crate) fn failed(&self, error: RpcError) {
-        if let Some(health) = &self.health {
-            health.failed(&error.message);
-        }
         self.status.send_modify(|status| {
             status.peer = None;
             status.failures += 1;
             status.error = Some(error);
         });
+    }
+
+    /// Tells the log of what went wrong.
+    pub(crate) fn complain(&self, why: &str) {
+        if let Some(health) = &self.health {
+            health.failed(why);
+        }
     }
 
     /// The server is there, or it is not any more.
@@ -344,6 +348,7 @@ impl Shared {
                 Output::Send(line) => settled.lines.push(line),
                 Output::Ready(peer) => self.is_there(Some(peer)),
                 Output::Unfit(error) => {
+                    self.complain(&error.message);
                     self.failed(error);
                     settled.is_over = true;
                 }

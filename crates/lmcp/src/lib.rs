@@ -8,10 +8,10 @@
 pub use lmcp_core::{
     Authenticate, Budget, Caller, CallerTransport, Challenge, Client, Completing, Cx, Discovery,
     Endpoint, Error, Handle, Handler, HeaderValue, Identity, Json, JsonText, Layered, Limits,
-    Message, MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey, Page,
-    Payload, Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply,
-    Request, Reservation, Resource, Server, Service, Session, Terms, Tool, ToolError, ToolResult,
-    ToolSet, Transport, Workplace, ask, client, error, roots, service, stdio, streams,
+    Logged, Message, MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey,
+    Page, Payload, Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies,
+    Reply, Request, Reservation, Resource, Server, Service, Session, Terms, Tool, ToolError,
+    ToolResult, ToolSet, Transport, Workplace, ask, client, error, roots, service, stdio, streams,
     transport::Unix, unix, workplace,
 };
 #[cfg(feature = "embed")]

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use lmcp::{
-    Endpoint, Owned, OwnerKey, Terms,
+    Endpoint, Logged, Owned, OwnerKey, Service, Terms,
     upstream::{Health, PerClient, Upstream},
 };
 
@@ -108,10 +108,11 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         let upstream = Upstream::builder(route).checks_headers().health(health);
         // The server takes all clients for one.
         let key = basis.key.map_or_else(OwnerKey::random, OwnerKey::from);
-        let endpoint = match options.per_client {
-            true => Endpoint::on_terms(Owned::new(PerClient::built(upstream), &key, ""), terms),
-            false => Endpoint::on_terms(Owned::new(upstream.build(), &key, ""), terms),
+        let service: Arc<dyn Service> = match options.per_client {
+            true => Arc::new(Owned::new(PerClient::built(upstream), &key, "")),
+            false => Arc::new(Owned::new(upstream.build(), &key, "")),
         };
+        let endpoint = Endpoint::on_terms(Logged::new(service), terms);
         Ok(Made::new(endpoint, vec![words]))
     };
     listen::run(&serving, asked, signals, make).await

@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Terms,
+    Endpoint, Hub, Logged, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use tokio::time::sleep;
@@ -237,11 +237,11 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         }
         plan.set(hub).map_err(wrong)?;
         let terms = lmcp_tools::outside_of_fences(terms);
-        let endpoint = Endpoint::on_terms(hub.clone(), terms);
+        let endpoint = Endpoint::on_terms(Logged::new(hub.clone()), terms);
         let mut made = Made::new(endpoint, described(&plan));
         let whole = hub.clone();
         made.below = Some(Box::new(move |name| match whole.group(name) {
-            Some(group) => Ok(Arc::new(group)),
+            Some(group) => Ok(Arc::new(Logged::new(group))),
             None => Err(format!("this hub has no group `{name}`")),
         }));
         Ok(made)

@@ -64,7 +64,9 @@ impl Drop for Running {
 /// A server, where it listens for HTTP, and what it said before.
 pub(crate) fn start(mut command: Command) -> (Running, String, String) {
     let mut running = Running(command.spawn().expect("the binary was built for this test"));
-    let mut stderr = BufReader::new(running.0.stderr.take().expect("stderr is a pipe"));
+    let stderr = running.0.stderr.take().expect("stderr is a pipe");
+    // Nothing is read ahead: the test may want to read on.
+    let mut stderr = BufReader::with_capacity(1, stderr);
     let (mut words, mut line) = (String::new(), String::new());
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
         if let Some(url) = line.trim().strip_prefix("listening on http://") {

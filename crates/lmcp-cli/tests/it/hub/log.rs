@@ -37,15 +37,16 @@ fn a_server_that_fails_is_told_of_once_and_when_it_is_back() {
     let place = Place::new("hub-log");
     place.write("broken", "");
     let config = place.write("hub.toml", &counted("one", &place.0));
-    let (mut running, address, _) = start(place.hub(&config, &["--http", "0", "-v"]));
+    let (mut running, _, before) = start(place.hub(&config, &["--http", "0", "-v"]));
     let mut log = log(&mut running);
     while starts(&place) < 3 {
         std::thread::yield_now();
     }
     fs::remove_file(place.0.join("broken")).unwrap();
-    let lines = until(&mut log, "server `one` is there again");
+    let lines = until(&mut log, "server `one` is there again").concat();
+    let lines = before + &lines;
     let told: Vec<_> = lines
-        .iter()
+        .lines()
         .filter(|line| line.contains("server `one` failed"))
         .collect();
     assert_eq!(told.len(), 1, "{lines:?}");
@@ -53,10 +54,6 @@ fn a_server_that_fails_is_told_of_once_and_when_it_is_back() {
     for words in ["exit status 3", "no such database"] {
         assert!(told[0].contains(words), "{told:?}");
     }
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": { "name": "one__echo", "arguments": { "text": "hello" } } });
-    // For a moment after its last failure the server is not called.
-    while post(&address, "", &call).1["result"]["content"][0]["text"] != "hello" {}
 }
 
 #[test]
@@ -77,4 +74,44 @@ fn a_bridge_tells_of_the_loss_of_its_server_though_nobody_calls() {
     until(&mut log, "the server failed");
     assert_eq!(tool_names(&address).len(), 4);
     until(&mut log, "the server is there again");
+}
+
+/// What a server writes with `-v` while it is called over HTTP, once well and once not, and somebody looks whether it is there.
+fn told(command: Command, tool: &str) -> Vec<String> {
+    let (mut running, address, _) = start(command);
+    let mut log = log(&mut running);
+    for _ in 0..20 {
+        drop(std::net::TcpStream::connect(&address).expect("it listens"));
+    }
+    for arguments in [json!({ "text": "hello" }), json!({})] {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        assert_eq!(post(&address, "", &call).0, 200);
+    }
+    let pid = running.0.id().to_string();
+    let ended = Command::new("kill").arg(pid).status();
+    assert!(ended.expect("there is kill").success());
+    let lines = std::io::read_to_string(&mut log).expect("it is text");
+    let is_of_log = |line: &&str| ["INFO", "DEBUG", "WARN"].iter().any(|it| line.contains(it));
+    lines.lines().filter(is_of_log).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_call_is_one_line_of_the_log_and_connections_are_none() {
+    let place = Place::new("log-lines");
+    let config = place.write("hub.toml", &demo("one"));
+    let program = env!("CARGO_BIN_EXE_lmcp");
+    let words = ["bridge", "-v", "--http", "0", "--", program];
+    let words = [&words[..], &["serve", "--demo", "--stdio"]].concat();
+    for (command, tool) in [
+        (lmcp(&["serve", "--demo", "--http", "0", "-v"]), "echo"),
+        (lmcp(&words), "echo"),
+        (place.hub(&config, &["--http", "0", "-v"]), "one__echo"),
+    ] {
+        let lines = told(command, tool);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let began = format!("tools/call {tool}: ");
+        assert!(lines[0].contains(&format!("{began}ok (")), "{lines:?}");
+        assert!(lines[1].contains(&format!("{began}failed: ")), "{lines:?}");
+    }
 }

@@ -1,0 +1,161 @@
+//! [`Logged`]: a service whose calls are told in the log. What the engine of a server runs is told by `call.rs`, in the same line.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use lmcp_wire::{RpcError, method::request};
+use tokio::time::Instant;
+
+use crate::{
+    reply::Reply,
+    request::Request,
+    service::{Replies, Service, Source},
+};
+
+/// A service that writes one line to the log for every call of a tool, prompt or resource: what was called, how it ended, how long
+/// that took and who called. For services that pass calls on; a server of this crate does it by itself.
+#[derive(Clone, Debug)]
+pub struct Logged<S>(S);
+
+impl<S: Service> Logged<S> {
+    /// The same service, with lines in the log.
+    pub fn new(service: S) -> Self {
+        Self(service)
+    }
+}
+
+impl<S: Service> Service for Logged<S> {
+    fn call(&self, request: Request) -> Replies {
+        let is_call = matches!(
+            request.method(),
+            request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
+        );
+        if !is_call || !tracing::enabled!(tracing::Level::INFO) {
+            return self.0.call(request);
+        }
+        let line = Some(Line::of(&request, Instant::now()));
+        let replies = self.0.call(request);
+        Replies::from_source(Watched { replies, line })
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.0.hang_up()
+    }
+
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        self.0.ping()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+}
+
+/// The replies to a call that has no line yet.
+struct Watched {
+    replies: Replies,
+    line: Option<Line>,
+}
+
+impl Source for Watched {
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        let reply = self.replies.poll_next(cx);
+        if let Poll::Ready(Some(Reply::Done(result))) = &reply
+            && let Some(line) = self.line.take()
+        {
+            match result {
+                Ok(outcome) => line.write(outcome),
+                Err(error) => line.write(&Failed(error)),
+            }
+        }
+        reply
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.replies.is_harmless()
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.replies.poll_deadline(cx)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.write(&"cancelled");
+        }
+    }
+}
+
+/// A line of the log about one call.
+pub(crate) struct Line {
+    words: String,
+    caller: String,
+    began: Instant,
+}
+
+impl Line {
+    pub(crate) fn of(request: &Request, began: Instant) -> Self {
+        let what = request.target().unwrap_or_default();
+        let caller = request.caller().owner();
+        Self {
+            words: format!("{} {}", Plain(request.method()), Plain(&what)),
+            caller: Plain(&caller).to_string(),
+            began,
+        }
+    }
+
+    /// It ended so.
+    pub(crate) fn write(self, outcome: &dyn fmt::Display) {
+        let Self { words, caller, .. } = &self;
+        let milliseconds = self.began.elapsed().as_millis();
+        tracing::info!("{words}: {outcome} ({milliseconds} ms, {caller})");
+    }
+}
+
+/// An error as the log has it.
+pub(crate) struct Failed<'a>(pub(crate) &'a RpcError);
+
+impl fmt::Display for Failed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error {}: {:?}", self.0.code, self.0.message)
+    }
+}
+
+/// A word as it is, or escaped: what a client sends must not look like lines of ours.
+struct Plain<'a>(&'a str);
+
+impl fmt::Display for Plain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |letter: char| letter.is_ascii_graphic() && letter != '"';
+        match !self.0.is_empty() && self.0.chars().all(is_plain) {
+            true => f.write_str(self.0),
+            false => fmt::Debug::fmt(self.0, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_could_be_taken_for_a_line_are_escaped() {
+        for (word, shown) in [
+            ("tools/call", "tools/call"),
+            ("file:///a b", "\"file:///a b\""),
+            ("a\nINFO b", "\"a\\nINFO b\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(Plain(word).to_string(), shown);
+        }
+    }
+}
