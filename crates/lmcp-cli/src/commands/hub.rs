@@ -304,6 +304,7 @@ async fn watch(
     path: &Path,
     mut seen: Seen,
 ) -> Infallible {
+    let mut others = read_servers(path).map(|file| others(&file)).ok();
     loop {
         sleep(LOOK).await;
         let Some(hub) = hub.get() else {
@@ -316,11 +317,17 @@ async fn watch(
         }
         seen = now;
         match read_again(options, serving, hub, path) {
-            Ok(count) => {
-                report::note(&format!(
-                    "{} has changed: {count} servers now",
-                    path.display()
-                ));
+            Ok((count, now)) => {
+                let path = path.display();
+                report::note(&format!("{path} has changed: {count} servers now"));
+                if others
+                    .replace(now.clone())
+                    .is_some_and(|before| before != now)
+                {
+                    report::note(&format!(
+                        "warning: other options in {path} have changed: they count from the next start"
+                    ));
+                }
             }
             Err(why) => {
                 report::note(&format!("warning: the servers stay as they were: {why}"));
@@ -329,14 +336,26 @@ async fn watch(
     }
 }
 
-/// Has the hub have what the file says now. Gives the number of servers.
+/// What a file says beside its servers, groups and pins: all that a running hub does not take from it again.
+fn others(file: &Serving) -> String {
+    let file = Serving {
+        servers: Servers::default(),
+        groups: Groups::default(),
+        pin: None,
+        ..file.clone()
+    };
+    format!("{file:?}")
+}
+
+/// Has the hub have what the file says now. Gives the number of servers, and what else the file says.
 fn read_again(
     options: &HubOptions,
     serving: &Serving,
     hub: &Hub,
     path: &Path,
-) -> Result<usize, String> {
+) -> Result<(usize, String), String> {
     let mut file = read_servers(path).map_err(|failure| failure.to_string())?;
+    let others = others(&file);
     let plan = options.plan(&mut Serving {
         servers: std::mem::take(&mut file.servers),
         groups: std::mem::take(&mut file.groups),
@@ -345,7 +364,7 @@ fn read_again(
     })?;
     expect_memory(&plan, !serving.keeps_nothing())?;
     plan.set(hub)?;
-    Ok(plan.servers.len())
+    Ok((plan.servers.len(), others))
 }
 
 /// A file as it was when it was last looked at.

@@ -115,3 +115,17 @@ fn each_call_is_one_line_of_the_log_and_connections_are_none() {
         assert!(lines[1].contains(&format!("{began}failed: ")), "{lines:?}");
     }
 }
+
+#[test]
+fn a_change_that_needs_a_restart_is_told_and_one_of_servers_is_not_taken_for_it() {
+    let place = Place::new("hub-options");
+    let config = place.write("hub.toml", &demo("one"));
+    let (mut running, ..) = start(place.hub(&config, &["--http", "0"]));
+    let mut log = log(&mut running);
+    place.write("hub.toml", &format!("{}{}", demo("one"), demo("two")));
+    let lines = until(&mut log, "2 servers now").concat();
+    place.write("hub.toml", &format!("name = 'other'\n{}", demo("one")));
+    let lines = lines + &until(&mut log, "1 servers now").concat();
+    assert!(!lines.contains("next start"), "{lines}");
+    until(&mut log, "next start");
+}
