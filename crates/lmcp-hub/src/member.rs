@@ -367,6 +367,7 @@ impl Member {
 
     /// Says good-bye.
     pub(crate) async fn hang_up(&self) {
+        self.health.over();
         let live = self.lock().live.take();
         if let Some(live) = live {
             let _ = timeout(HANG_UP, live.service.hang_up()).await;

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Health {
     what: String,
     is_failed: AtomicBool,
+    /// Nothing more is told.
+    is_over: AtomicBool,
 }
 
 impl Health {
@@ -16,12 +18,19 @@ impl Health {
         Self {
             what: what.into(),
             is_failed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         }
+    }
+
+    /// Whoever holds the server lets go of it: what happens to the server from now on is meant to.
+    pub fn over(&self) {
+        self.is_over.store(true, Ordering::Release);
     }
 
     /// The server was lost, or could not be reached.
     pub fn failed(&self, why: &str) {
-        if !self.is_failed.swap(true, Ordering::AcqRel) {
+        let is_over = self.is_over.load(Ordering::Acquire);
+        if !is_over && !self.is_failed.swap(true, Ordering::AcqRel) {
             tracing::warn!("{} failed: {}", self.what, shown(why));
         }
     }

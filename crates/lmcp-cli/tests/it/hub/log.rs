@@ -129,3 +129,19 @@ fn a_change_that_needs_a_restart_is_told_and_one_of_servers_is_not_taken_for_it(
     assert!(!lines.contains("next start"), "{lines}");
     until(&mut log, "next start");
 }
+
+#[test]
+fn a_hub_that_ends_while_a_server_starts_does_not_say_that_the_server_failed() {
+    let place = Place::new("hub-log-end");
+    let stuck = "[servers.stuck]\ncommand = 'sleep'\nargs = ['1000']\n";
+    let config = place.write("hub.toml", stuck);
+    let (mut running, address, _) = start(place.hub(&config, &["--http", "0"]));
+    let mut log = log(&mut running);
+    assert_eq!(status(&address, "stuck")["state"], "starting");
+    let ended = Command::new("kill")
+        .arg(running.0.id().to_string())
+        .status();
+    assert!(ended.expect("there is kill").success());
+    let lines = std::io::read_to_string(&mut log).expect("it is text");
+    assert!(!lines.contains("failed"), "{lines}");
+}
