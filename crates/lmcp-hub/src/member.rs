@@ -491,7 +491,7 @@ mod tests {
             gate: Arc::clone(&gate),
             server: first,
         }));
-        let make = Box::new(move || {
+        let make = Box::new(move |_: &_| {
             let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
             Ok(Made::once(match first {
                 Some(first) => Arc::new(first) as Arc<dyn Service>,

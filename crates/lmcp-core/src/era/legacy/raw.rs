@@ -61,7 +61,7 @@ pub(super) fn shaped<'a>(
                 resource(version, one)
             });
         }
-        request::INITIALIZE => initialized(version, &mut result, server, info),
+        request::INITIALIZE => initialized(version, &mut result, server.as_deref(), info),
         _ => {}
     }
     for (name, value) in more.into_iter().flatten() {
@@ -82,7 +82,7 @@ pub(super) fn cannot_be_said() -> RpcError {
 fn initialized(
     version: ProtocolVersion,
     result: &mut Members<'_>,
-    server: Option<Cow<'_, RawValue>>,
+    server: Option<&RawValue>,
     info: Option<&str>,
 ) {
     result.take("supportedVersions");
@@ -95,7 +95,7 @@ fn initialized(
     });
     if result.get("serverInfo").is_none() {
         let info = info.and_then(|info| serde_json::from_str::<&RawValue>(info).ok());
-        result.set("serverInfo", &server.as_deref().or(info));
+        result.set("serverInfo", &server.or(info));
     }
     within(result, "serverInfo", |named| {
         if lacks_titles(version) {
