@@ -14,6 +14,7 @@ use lmcp::workplace::is_of_session;
 
 use crate::{
     options::OWN_SOCKET,
+    signals::hear_of_children,
     socket::{Own, TAKEN},
     this_program::this_program,
 };
@@ -82,6 +83,8 @@ impl Daemon {
     /// It serves others, too: of our environment it gets what says whose server it is and how it is to be, and no variable
     /// that is ours alone. Each session brings its own.
     fn spawn(&self) -> io::Result<Child> {
+        // Else nobody could tell that it cannot start.
+        hear_of_children()?;
         // What the client left open for us is not for it.
         close_fds::set_fds_cloexec(3, &[]);
         Command::new(this_program()?)

@@ -6,6 +6,27 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
 
+/// Hears of the end of children, whatever this process was started to do about that. To be called
+/// inside of a runtime, before the first process is started.
+///
+/// Where SIGCHLD is ignored, the kernel tells nobody how a child ended. Programs that are started
+/// have the default.
+pub(crate) fn take_back() -> io::Result<()> {
+    signal(SignalKind::child()).map(drop)
+}
+
+/// Hears of the end of children, in a program that has no runtime.
+pub(crate) fn hear_of_children() -> io::Result<()> {
+    if !is_ignored(rustix::process::Signal::CHILD) {
+        return Ok(());
+    }
+    // The handler stays when this is gone.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_io().build()?;
+    let _inside = runtime.enter();
+    signal(SignalKind::child()).map(drop)
+}
+
 /// All of them, from now on.
 pub(crate) struct Signals {
     interrupt: Signal,

@@ -246,7 +246,7 @@ def unread_answers_stay_in_the_budget(cx):
     judge(cx, server, "200 answers that nobody reads")
 
 
-@case("D32", "what unread answers leave in the allocator must not add to what comes next", form="long", alone=True)
+@case("D38", "what unread answers leave in the allocator must not add to what comes next", form="long", alone=True)
 def large_bodies_after_unread_answers_stay_in_the_budget(cx):
     room_for_files(1000)
     server, crowd = serve(cx, tokens=CALLERS), cx.keep(Sockets())

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use lmcp_tools::Helper;
 
-use crate::{allocator, child, cli::Command, client, report::Failure};
+use crate::{allocator, child, cli::Command, client, report::Failure, signals};
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure> {
@@ -77,6 +77,11 @@ fn on_one_thread(
         .max_blocking_threads(16)
         .build()
         .map_err(|err| Failure::new("cannot start", err))?;
+    let taken_back = {
+        let _inside = runtime.enter();
+        signals::take_back()
+    };
+    taken_back.map_err(|err| Failure::new("cannot hear signals", err))?;
     let result = runtime.block_on(work);
     // What still runs on other threads must not hold the process.
     runtime.shutdown_background();

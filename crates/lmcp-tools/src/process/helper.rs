@@ -3,6 +3,7 @@
 use std::{env, ffi::OsString, path::PathBuf, process::ExitCode};
 
 use lmcp_private::guards::GUARD;
+use nix::sys::signal::SigSet;
 
 use super::{enter, guard};
 
@@ -28,9 +29,13 @@ pub struct Helper(PathBuf);
 impl Helper {
     /// To be called first in `main`, before any thread is started.
     ///
+    /// From then on no signal is blocked: what whoever started the program had blocked would be blocked in every command.
+    ///
     /// # Errors
     /// The program was called to guard a command, has done so, and must now end with this code.
     pub fn this_program() -> Result<Self, ExitCode> {
+        // Cannot fail: the mask is a valid one.
+        let _ = SigSet::empty().thread_set_mask();
         let mut args = env::args_os().skip(1);
         match args.next().as_deref().and_then(|first| first.to_str()) {
             Some(GUARD) => Err(guard::run()),

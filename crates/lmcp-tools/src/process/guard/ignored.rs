@@ -4,7 +4,7 @@
 //! ignore it, too: a key that does nothing on the terminal of a job. A program that is started gets the default for each
 //! signal that is heard, so the guard hears them all.
 
-use std::{fs, io};
+use std::{fs, io, ops::RangeInclusive};
 
 use nix::sys::signal::Signal;
 use tokio::{
@@ -12,28 +12,29 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// Those that users and shells send.
-const SENT: [Signal; 10] = [
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-    Signal::SIGTERM,
-    Signal::SIGTSTP,
-    Signal::SIGTTIN,
-    Signal::SIGTTOU,
+/// Those that no program can hear, and SIGPIPE, which Rust ignores and gives back to the programs that it starts.
+const LEFT_OUT: [Signal; 6] = [
+    Signal::SIGILL,
+    Signal::SIGFPE,
+    Signal::SIGKILL,
+    Signal::SIGSEGV,
+    Signal::SIGPIPE,
+    Signal::SIGSTOP,
 ];
 
-/// Hears from now on every signal that this process was started to ignore.
+/// The numbers that C libraries use themselves.
+const OF_LIBRARIES: RangeInclusive<i32> = 32..=34;
+
+/// Hears from now on every signal that this process was started to ignore. SIGCHLD is one of them: where it is ignored, nobody
+/// learns how a command ended.
 pub(super) fn hear() -> io::Result<()> {
     let ignored = ignored()?;
-    let heard: Vec<_> = SENT
-        .into_iter()
-        .map(|signal| signal as i32)
-        .filter(|number| ignored & (1 << (number - 1)) != 0)
-        .collect();
+    let is_heard = |number: &i32| {
+        let is_left_out = LEFT_OUT.iter().any(|signal| *signal as i32 == *number);
+        let is_ignored = ignored & (1 << (number - 1)) != 0;
+        is_ignored && !is_left_out && !OF_LIBRARIES.contains(number)
+    };
+    let heard: Vec<_> = (1..=64).filter(is_heard).collect();
     if heard.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,57 @@
+"""What a server inherits from whoever starts it: signals that are ignored or blocked, limits, the umask."""
+
+from harness.case import case, check
+
+# Changes what a process passes on, and becomes the program that is named after it. Python ignores two signals by itself.
+BECOME = """
+import os, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+{change}
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def inheriting(cx, change):
+    """Words that stand before a command, and make it inherit something."""
+    return (cx.python(), "-c", BECOME.format(change=change))
+
+
+NO_NEWS_OF_CHILDREN = "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+
+
+@case("D32", "a server that was started to ignore SIGCHLD must learn how its first command ends")
+def the_first_command_of_a_server_that_ignores_its_children_is_answered(cx):
+    for options in ((), ("--root", cx.root)):
+        server = cx.stdio(*options, wrap=inheriting(cx, NO_NEWS_OF_CHILDREN))
+        answer = server.call("shell", command="sleep 0.1; grep SigIgn /proc/self/status; exit 3", timeout=10)
+        check(answer.data.get("exit_code") == 3, f"{options}: it says {answer.text[:150]}")
+        check(is_default(answer.text, 17), f"{options}: the command ignores its children, too: {answer.text[:150]}")
+        mark = server.mark
+        server.close()
+        cx.until_gone(mark, "the end of the server")
+
+
+@case("D32", "`lmcp run` that was started to ignore SIGCHLD must pass on how its command ends")
+def a_run_that_ignores_its_children_passes_on_the_exit_code(cx):
+    command = [*inheriting(cx, NO_NEWS_OF_CHILDREN), cx.binary, "run", "--", "sh", "-c", "exit 3"]
+    code, _, said = cx.finish(command)
+    check(code == 3, f"exit code {code}: {said[-200:]}")
+
+
+@case("D33", "signals that are blocked where a server starts must reach its commands")
+def commands_have_no_signals_blocked(cx):
+    change = "signal.pthread_sigmask(signal.SIG_BLOCK, set(range(1, 65)) - {32, 33})"
+    for options in ((), ("--root", cx.root)):
+        server = cx.stdio(*options, wrap=inheriting(cx, change))
+        answer = server.call("shell", command="grep SigBlk /proc/self/status")
+        check("0000000000000000" in answer.text, f"{options}: the command has {answer.text[:150]}")
+        answer = server.call("shell", command="sleep 300", timeout=1)
+        check(answer.data.get("timed_out"), f"{options}: {answer.text[:150]}")
+        check(answer.data.get("signal") == "SIGTERM", f"{options}: it is ended by {answer.data.get('signal')}")
+
+
+def is_default(status, number):
+    """Is this signal not among those that are ignored?"""
+    mask = status.partition("SigIgn:")[2].split()
+    return bool(mask) and not int(mask[0], 16) >> (number - 1) & 1
