@@ -6,13 +6,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::report::Failure;
 
-/// Hears of the end of children, whatever this process was started to do about that. To be called
+/// Hears of the end of children, and of files beyond a limit, whatever this process was started to do about that. To be called
 /// inside of a runtime, before the first process is started.
 ///
-/// Where SIGCHLD is ignored, the kernel tells nobody how a child ended. Programs that are started
-/// have the default.
+/// Where SIGCHLD is ignored, the kernel tells nobody how a child ended. SIGXFSZ would end a server whose caller writes a file
+/// that is too large; once it is heard, that write fails. Programs that are started have the default for both.
 pub(crate) fn take_back() -> io::Result<()> {
-    signal(SignalKind::child()).map(drop)
+    for kind in [
+        rustix::process::Signal::CHILD,
+        rustix::process::Signal::XFSZ,
+    ] {
+        drop(signal(SignalKind::from_raw(kind.as_raw()))?);
+    }
+    Ok(())
 }
 
 /// Hears of the end of children, in a program that has no runtime.

@@ -55,3 +55,30 @@ def is_default(status, number):
     """Is this signal not among those that are ignored?"""
     mask = status.partition("SigIgn:")[2].split()
     return bool(mask) and not int(mask[0], 16) >> (number - 1) & 1
+
+
+@case("D34", "a limit on the size of files makes a write fail, and ends neither the server nor a guard")
+def a_file_beyond_the_limit_ends_no_server(cx):
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))"
+    for options in ((), ("--root", cx.root)):
+        server = cx.stdio(*options, wrap=inheriting(cx, limit))
+        large = "x" * (2 << 20)
+        answer = server.call("write_file", path=str(cx.root / "large"), content=large)
+        check(answer.refused, f"{options}: {answer.text[:150]}")
+        check(not list(cx.root.iterdir()), f"{options}: it leaves {list(cx.root.iterdir())}")
+        # What the command reads, its own line, and its output: each is written to a file first.
+        for name, call in {
+            "input": {"command": "cat | wc -c", "stdin": large},
+            "line": {"command": f": {large}; echo done"},
+            "output": {"command": f"head -c {2 << 20} /dev/zero | tr '\\0' y; echo done"},
+        }.items():
+            answer = server.call("shell", **call)
+            cx.note(f"{name}: {answer.text[:60]!r}")
+            check(server.is_alive(), f"{options}: the server has ended after a long {name}")
+            check("guard of the command is gone" not in answer.text, f"{options}: {name}: {answer.text[:150]}")
+        check(answer.data.get("exit_code") == 0, f"{options}: with a long output: {answer.text[:150]}")
+        check("could not be recorded" in answer.text, f"{options}: a lost end is not told: {answer.text[:150]}")
+        # The command itself is ended, as it would be anywhere.
+        answer = server.call("shell", command=f"cd {cx.root}; dd if=/dev/zero of=big bs=2M count=1; echo ended $?")
+        check("ended 153" in answer.text, f"{options}: the command goes on: {answer.text[:150]}")
+        (cx.root / "big").unlink(missing_ok=True)

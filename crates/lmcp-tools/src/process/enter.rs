@@ -13,6 +13,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
+use nix::sys::signal::{SigSet, Signal as Kind};
 use rustix::{
     fs::{MemfdFlags, memfd_create},
     process::{Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid},
@@ -76,6 +77,9 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
         Ok(step) => step,
         Err(err) => return failed(told, &format!("cannot tell what to run: {err}"), 125),
     };
+    // A limit on the size of files is told as a reason, and is no reason to be killed. The command does not inherit this.
+    let too_large = SigSet::from(Kind::SIGXFSZ);
+    let _ = too_large.thread_block();
     if let Err(err) = prepare(&step) {
         return failed(told, &format!("cannot confine the command: {err}"), 125);
     }
@@ -86,6 +90,7 @@ pub(super) fn run(descriptor: Option<&str>) -> ExitCode {
     let Some((program, args)) = step.argv.split_first() else {
         return ExitCode::FAILURE;
     };
+    let _ = too_large.thread_unblock();
     let err = Command::new(program)
         .args(args)
         .env_clear()

@@ -365,6 +365,8 @@ impl Record {
         parts
             .filter(move |((from, of), to)| *of == stream && *from < end && *to > start)
             .map(move |((from, _), to)| ((*from).max(start), to.min(end)))
+            // What was not kept may reach beyond the end of a file that was not let grow.
+            .filter(|(from, to)| from < to)
     }
 }
 
@@ -438,6 +440,20 @@ mod tests {
         assert_eq!(record.len().unwrap(), 16 * STEP);
         assert_eq!(record.read(STEP - 1, 2).unwrap(), b"x\0");
         assert_eq!(record.read(13 * STEP - 1, 2).unwrap(), b"\0x");
+    }
+
+    #[test]
+    fn a_record_that_ends_before_what_was_not_kept_has_no_tail() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::create(dir.path(), 0).unwrap();
+        spool.write(Stream::Stdout, b"begin");
+        let extent = Extent {
+            dropped: Some((2, 100)),
+            memory: None,
+        };
+        let record = Record::open(dir.path(), extent).unwrap();
+        assert_eq!(record.stream_head(Stream::Stdout, 100).unwrap(), b"be");
+        assert_eq!(record.stream_tail(Stream::Stdout, 100).unwrap(), b"");
     }
 
     #[test]

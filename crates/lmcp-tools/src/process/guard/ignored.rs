@@ -7,6 +7,7 @@
 use std::{fs, io, ops::RangeInclusive};
 
 use nix::sys::signal::Signal;
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     runtime,
     signal::unix::{SignalKind, signal},
@@ -27,12 +28,17 @@ const OF_LIBRARIES: RangeInclusive<i32> = 32..=34;
 
 /// Hears from now on every signal that this process was started to ignore. SIGCHLD is one of them: where it is ignored, nobody
 /// learns how a command ended.
+///
+/// Hears of files that become too large, too, where there is a limit on that: the guard can block that signal, but not while it
+/// starts the command, which would inherit it blocked.
 pub(super) fn hear() -> io::Result<()> {
     let ignored = ignored()?;
+    let is_limited = getrlimit(Resource::Fsize).current.is_some();
     let is_heard = |number: &i32| {
         let is_left_out = LEFT_OUT.iter().any(|signal| *signal as i32 == *number);
         let is_ignored = ignored & (1 << (number - 1)) != 0;
         is_ignored && !is_left_out && !OF_LIBRARIES.contains(number)
+            || is_limited && *number == Signal::SIGXFSZ as i32
     };
     let heard: Vec<_> = (1..=64).filter(is_heard).collect();
     if heard.is_empty() {
