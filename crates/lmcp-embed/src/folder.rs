@@ -93,6 +93,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        lmcp_private::restore_folder_of(&self.path);
+        lmcp_private::restore(&self.path);
         let _ = fs::remove_dir_all(&self.path);
     }
 }

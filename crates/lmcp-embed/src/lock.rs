@@ -47,6 +47,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        lmcp_private::restore_folder_of(&self.path);
         // Before it is let go, so that nobody takes the lock of a file that is about to go.
         let _ = fs::remove_file(&self.path);
     }

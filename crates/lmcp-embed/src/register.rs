@@ -92,6 +92,7 @@ impl Record {
 impl Written {
     pub(crate) fn remove(self) {
         for path in self.0 {
+            lmcp_private::restore_folder_of(&path);
             let _ = fs::remove_file(path);
         }
     }

@@ -58,7 +58,7 @@ pub fn make_own(path: &Path) -> io::Result<bool> {
 pub fn expect_private(path: &Path) -> io::Result<()> {
     let found = own_folder(path)?;
     if found.stat.st_mode & 0o077 != 0 {
-        return Err(refused("others can enter it (chmod 700 mends that)"));
+        return Err(refused(CAN_ENTER));
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ pub fn make_or_mend(path: &Path) -> io::Result<bool> {
     match attempt() {
         Err(err) if err.kind() == io::ErrorKind::PermissionDenied => {
             // A confined command can take the leave to enter the folder above from its own user.
-            restore(path.parent().unwrap_or(path));
+            restore_folder_of(path);
             attempt()
         }
         done => done,
@@ -97,6 +97,13 @@ pub fn restore(path: &Path) {
             // Whether that helped is seen by who tries again.
             let _ = fs::set_permissions(step, fs::Permissions::from_mode(mode | wanted));
         }
+    }
+}
+
+/// Lets us remove what is at a path: a confined command can take the leave to do so from its own user.
+pub fn restore_folder_of(path: &Path) {
+    if let Some(folder) = path.parent() {
+        restore(folder);
     }
 }
 
@@ -255,6 +262,8 @@ pub fn expect_secret(file: &File) -> io::Result<()> {
     Ok(())
 }
 
+pub(crate) const CAN_ENTER: &str = "others can enter it (chmod 700 mends that)";
+
 const OPEN_TO_OTHERS: &str = "others can read or write it; its mode must be 0600";
 
 fn expect_own_content(folder: &PathEnd) -> io::Result<()> {
@@ -282,7 +291,7 @@ fn expect_own_content(folder: &PathEnd) -> io::Result<()> {
 }
 
 /// Changes the mode of what is open without leave to read it.
-fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
+pub(crate) fn set_mode(file: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(chmod(by_descriptor(file), Mode::from_raw_mode(mode))?)
 }
 
@@ -305,7 +314,7 @@ fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(&path)
 }
 
-fn own_folder(path: &Path) -> io::Result<PathEnd> {
+pub(crate) fn own_folder(path: &Path) -> io::Result<PathEnd> {
     let path: PathBuf = std::path::absolute(path)?;
     let found = walk(&path)?;
     if found.kind() != FileType::Directory {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `walk` | is every step of a path out of the hands of other users? |
 //! | `folders` | folders and files that must be private, made or checked |
+//! | `above` | folders of the user that hold those: their modes are put right |
 //! | `users` | whose something is, as far as the numbers of users tell |
 //! | `sockets` | whose socket is at the other end of a TCP connection |
 //! | [`guards`] | whose command a socket may be of, of those that are confined |
@@ -12,6 +13,7 @@
 //!
 //! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
 
+mod above;
 mod folders;
 pub mod guards;
 pub mod mark;
@@ -24,6 +26,7 @@ mod walk;
 pub use folders::{
     expect_private, expect_safe, expect_safe_name, expect_secret, expect_trusted, make_or_mend,
     make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,
+    restore_folder_of,
 };
 pub use sockets::{TcpSocket, expect_own_server, tcp_socket};
 pub use users::{Whose, is_ours, is_ours_or_roots, knows_own_user, whose};

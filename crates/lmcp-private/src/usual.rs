@@ -1,18 +1,19 @@
 //! Where the sockets and records of a user are.
 
-use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
-};
+use std::{env, fs, io, path::PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::{expect_private, make_or_mend};
+use crate::{
+    above::{expect_or_mend, named},
+    make_or_mend,
+};
 
-/// `$XDG_RUNTIME_DIR/lmcp`, if that variable names a folder that is private.
+/// `$XDG_RUNTIME_DIR/lmcp`, if that variable names a folder that is private. A mode that a confined command gave that folder is
+/// put right first.
 pub fn runtime_folder() -> Option<PathBuf> {
     let runtime = PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?);
-    let is_safe = runtime.is_absolute() && expect_private(&runtime).is_ok();
+    let is_safe = runtime.is_absolute() && expect_or_mend(&runtime).is_ok();
     is_safe.then(|| runtime.join("lmcp"))
 }
 
@@ -31,7 +32,7 @@ pub fn outer_folders() -> Vec<PathBuf> {
 
 fn folders_of(user: u32) -> Vec<PathBuf> {
     let runtime = PathBuf::from(format!("/run/user/{user}"));
-    let runtime = Some(runtime).filter(|runtime| expect_private(runtime).is_ok());
+    let runtime = Some(runtime).filter(|runtime| expect_or_mend(runtime).is_ok());
     let runtime = runtime.map(|runtime| runtime.join("lmcp"));
     let temporary = PathBuf::from(format!("/tmp/lmcp-{user}"));
     runtime.into_iter().chain([temporary]).collect()
@@ -61,10 +62,6 @@ pub fn first_usable(folders: impl IntoIterator<Item = PathBuf>) -> io::Result<(P
         }
     }
     Err(failed.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
-}
-
-fn named(folder: &Path, err: &io::Error) -> io::Error {
-    io::Error::new(err.kind(), format!("{}: {err}", folder.display()))
 }
 
 /// What a user is called in the namespace around this one.

@@ -118,7 +118,7 @@ impl Identity {
 }
 
 /// Puts the modes of a file of ours right, and of the two folders above it that are for such files alone: a confined command
-/// can change the modes of all that its user owns. True if something may be better now.
+/// can change the modes of all that its user owns, the runtime folder of the user among it. True if something may be better now.
 fn mend(path: &Path) -> bool {
     let Some(folder) = path.parent() else {
         return false;
@@ -128,6 +128,9 @@ fn mend(path: &Path) -> bool {
     if !name.starts_with(b"lmcp") {
         return false;
     }
+    // The folder that holds them may be closed, too.
+    lmcp_private::restore(above);
+    let _ = lmcp_private::runtime_folder();
     let mended = [lmcp_private::mend(above), lmcp_private::mend(folder)];
     let file = lmcp_private::mend_file(path);
     mended.iter().any(Result::is_ok) || file.is_ok()

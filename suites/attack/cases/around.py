@@ -8,6 +8,7 @@ import time
 
 from driver import processes
 from harness import machine
+from harness.agent import run_agent
 from harness.bystander import Bystander
 from harness.case import Skip, case, check
 
@@ -312,3 +313,36 @@ def a_command_that_takes_all_processes_ends_no_server(cx):
     stopped = server.call("job_stop", id=job, signal="KILL")
     check(not stopped.refused, f"the job cannot be stopped: {stopped.text[:150]}")
     check("alive" in server.call("shell", command="echo alive").text, "the server runs no commands any more")
+
+
+@case("D35", "the runtime folder that a fenced command closes, or opens to everybody, keeps no proxy out", needs=["user"])
+def a_changed_runtime_folder_keeps_no_proxy_out(cx):
+    for mode in ("000", "777"):
+        change_modes(cx, mode, cx.runtime)
+        for options in ((), ("--own",)):
+            caller = cx.proxy(*options)
+            check("alive" in caller.call("shell", command="echo alive").text, f"after chmod {mode} a proxy serves nobody")
+            caller.close()
+        now = cx.runtime.stat().st_mode & 0o777
+        check(now == 0o700, f"after chmod {mode} the folder has {now:o}")
+        sockets = list((cx.runtime / "lmcp").glob("serve*.sock"))
+        check(sockets, f"after chmod {mode} the user's own server is elsewhere")
+
+
+@case("D35", "an agent whose runtime folder is closed keeps its identity, and nothing of it is left", needs=["user"])
+def a_changed_runtime_folder_loses_no_identity(cx):
+    for mode in (0o000, 0o777):
+        script = f"os.chmod(os.environ['XDG_RUNTIME_DIR'], {mode})\nsay(**proxy())\nos.chmod(os.environ['XDG_RUNTIME_DIR'], {mode})"
+        found = run_agent(cx, script, "--read-only")
+        check("whoami" in (found["tools"] or ()), f"after chmod {mode:03o} its proxy gives {found}")
+        cx.runtime.chmod(0o700)
+        left = [path.name for path in (cx.runtime / "lmcp").iterdir()]
+        check(not left, f"after chmod {mode:03o} `lmcp run` leaves {left}")
+
+
+def change_modes(cx, mode, folder):
+    """Has a fenced command change a mode."""
+    server = cx.stdio("--root", cx.root, state=cx.make("fenced-state", 0o700))
+    said = server.call("shell", command=f"chmod {mode} {folder}; stat -c %a {folder}").text
+    check(f"{int(mode)}\n" in said + "\n", f"the mode was not changed: {said}")
+    server.close()
