@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use lmcp_private::{make_own, mend_file, open_secret, runtime_folder};
+use lmcp_private::{make_own, mend_file, mend_way, open_secret, runtime_folder};
 
 use crate::{
     options::Options,
@@ -88,9 +88,16 @@ pub(crate) fn directory(options: &Options) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// Makes a folder, or takes one of ours. A mode that let others write it does not stop the start: a confined command can
-/// bring that about. But nothing of another user may be in it.
+/// Makes a folder, or takes one of ours. A mode that let others write it, or a folder above, does not stop the start, nor does one
+/// that keeps us out of a folder above: a confined command can bring that about. But nothing of another user may be in it, or on
+/// the way to it.
 fn take(folder: &Path) -> io::Result<()> {
+    for above in mend_way(folder)? {
+        report::note(&format!(
+            "warning: everybody could write {}, and may have moved something there; its owner alone can now",
+            above.display()
+        ));
+    }
     if make_own(folder)? {
         report::note(&format!(
             "warning: others could write {}, and may have removed something there; its mode is 0700 again",

@@ -1,13 +1,52 @@
 //! The folders above those of lmcp: not its own, but of the same user, so that a confined command can change their modes, too.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use rustix::io::Errno;
+use rustix::{fs::FileType, io::Errno};
 
 use crate::{
     folders::{CAN_ENTER, own_folder, remove_default_acl, restore, set_mode},
-    walk::{by_descriptor, refused},
+    walk::{by_descriptor, refused, walk},
 };
+
+/// Puts the folders above a path right, as far as they are ours: their owner may pass through them, and not everybody may
+/// write them. Gives those that everybody could write: others may have moved or removed something there.
+///
+/// Folders that a group may write are left as they are: that is how people share one.
+///
+/// # Errors
+/// A folder on the way cannot be looked at or changed, or another user could change the way even so.
+pub fn mend_way(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let path = std::path::absolute(path)?;
+    let mut way: Vec<_> = path.ancestors().skip(1).collect();
+    way.reverse();
+    let mut closed = Vec::new();
+    for step in way {
+        let found = match walk(step) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => break,
+            found => found.map_err(|err| named(step, &err))?,
+        };
+        if found.kind() != FileType::Directory || !found.is_own() {
+            continue;
+        }
+        let mode = found.stat.st_mode & 0o7777;
+        let was_open = mode & 0o002 != 0 && mode & 0o1000 == 0;
+        let mut wanted = if was_open { mode & !0o022 } else { mode };
+        if wanted & 0o100 == 0 {
+            wanted |= 0o700;
+        }
+        if wanted != mode {
+            set_mode(&found.file, wanted).map_err(|err| named(step, &err))?;
+        }
+        if was_open {
+            closed.push(step.to_owned());
+        }
+    }
+    Ok(closed)
+}
 
 pub(crate) fn named(path: &Path, err: &io::Error) -> io::Error {
     io::Error::new(err.kind(), format!("{}: {err}", path.display()))
@@ -40,11 +79,16 @@ pub(crate) fn expect_or_mend(path: &Path) -> io::Result<()> {
 mod tests {
     use std::{
         fs::{self, Permissions},
-        os::unix::fs::PermissionsExt as _,
+        os::unix::fs::{PermissionsExt as _, chown, lchown},
     };
 
+    use rustix::process::geteuid;
+
     use super::*;
-    use crate::{expect_private, make_private};
+    use crate::{expect_private, make_own, make_private};
+
+    /// Somebody who is neither root nor us.
+    const NOBODY: u32 = 65_534;
 
     fn folder(mode: u32) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -54,6 +98,46 @@ mod tests {
 
     fn why(refused: io::Result<()>) -> String {
         refused.unwrap_err().to_string()
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    fn the_way_to_a_folder_is_opened_for_its_owner_and_closed_to_everybody() {
+        let own = folder(0o700);
+        let (above, path) = (own.path().join("above"), own.path().join("above/state"));
+        make_private(&path).unwrap();
+        let set = |mode| fs::set_permissions(&above, Permissions::from_mode(mode)).unwrap();
+        for (mode, then) in [
+            (0o000, 0o700),
+            (0o444, 0o744),
+            (0o500, 0o500),
+            (0o755, 0o755),
+        ] {
+            set(mode);
+            assert!(mend_way(&path).unwrap().is_empty(), "{mode:o}");
+            let now = fs::metadata(&above).unwrap().permissions().mode();
+            assert_eq!(now & 0o7777, then);
+        }
+        set(0o777);
+        assert!(why(make_own(&path).map(drop)).contains("others can write the folder"));
+        assert_eq!(mend_way(&path).unwrap(), std::slice::from_ref(&above));
+        make_own(&path).unwrap();
+        // What people share is theirs to close.
+        set(0o1777);
+        assert!(mend_way(&path).unwrap().is_empty());
+        if !geteuid().is_root() {
+            eprintln!("note: only root can give a folder away, so that is not tested");
+            return;
+        }
+        set(0o770);
+        chown(&above, None, Some(NOBODY)).unwrap();
+        assert!(mend_way(&path).unwrap().is_empty());
+        assert!(why(make_own(&path).map(drop)).contains("others can write the folder"));
+        // Nor is what another user put on the way made good by that.
+        set(0o777);
+        lchown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        mend_way(&path.join("inner")).unwrap();
+        assert!(why(make_own(&path).map(drop)).contains("it belongs to user 65534"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod users;
 mod usual;
 mod walk;
 
+pub use above::mend_way;
 pub use folders::{
     expect_private, expect_safe, expect_safe_name, expect_secret, expect_trusted, make_or_mend,
     make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,

@@ -346,3 +346,20 @@ def change_modes(cx, mode, folder):
     said = server.call("shell", command=f"chmod {mode} {folder}; stat -c %a {folder}").text
     check(f"{int(mode)}\n" in said + "\n", f"the mode was not changed: {said}")
     server.close()
+
+
+@case("D36", "the folder above a state folder that a fenced command closes, or opens to everybody, stops no start",
+      needs=["user"])
+def a_changed_folder_above_the_state_stops_no_start(cx):
+    above = cx.make("above", 0o700)
+    state = above / "state"
+    job = cx.stdio(state=state).call("shell_bg", command="exec sleep 60").data["id"]
+    for mode in ("000", "777"):
+        change_modes(cx, mode, above)
+        server = cx.serve(http=False, unix=cx.runtime / "named.sock", state=state)
+        cx.note(f"after chmod {mode}: {' '.join(server.log().split())[:120]}")
+        check(("warning: everybody could write" in server.log()) == (mode == "777"), f"after chmod {mode}: {server.log()}")
+        found = cx.stdio(state=state).call("jobs").text
+        check(job in found, f"after chmod {mode} a job is not found: {found[:100]}")
+        check(above.stat().st_mode & 0o022 == 0, f"after chmod {mode} others can write {above}")
+        server.close()
