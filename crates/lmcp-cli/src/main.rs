@@ -2,6 +2,7 @@
 
 mod agents;
 mod allocator;
+mod apart;
 mod child;
 mod cli;
 mod client;

@@ -329,6 +329,11 @@ impl Caller {
         self.0.workplace.as_deref().map(Workplace::variables)
     }
 
+    /// What others may not do with files that this process makes, as bits of a mode. Zero where the kernel does not tell.
+    pub fn umask(&self) -> u32 {
+        self.0.workplace.as_deref().map_or(0, Workplace::umask)
+    }
+
     /// A header field, on transports that have them.
     pub fn header(&self, name: &str) -> Option<&str> {
         match self.0.headers.get(name) {

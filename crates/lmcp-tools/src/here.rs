@@ -6,18 +6,35 @@ use lmcp_core::{Caller, Cx, ToolError, ToolResult};
 
 use crate::{Host, roots::expand_home};
 
-/// Where relative paths begin. The default is the first root, or where the server was started.
+/// Where relative paths begin, and who may use what is made there. The default is the first root, or where the server was
+/// started, and the umask of the server alone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Here(Option<PathBuf>);
+pub(crate) struct Here {
+    folder: Option<PathBuf>,
+    umask: u32,
+}
 
 impl Here {
     /// The path, from here. `~` is the home.
     pub(crate) fn join(&self, path: &str) -> PathBuf {
         let path = expand_home(path);
-        match &self.0 {
+        match &self.folder {
             Some(folder) => folder.join(path),
             None => path,
         }
+    }
+
+    /// For absolute paths of a call.
+    pub(crate) fn anywhere(cx: &Cx) -> Self {
+        Self {
+            folder: None,
+            umask: cx.caller().umask(),
+        }
+    }
+
+    /// What the umask of the session takes from the modes of new files. That of the server counts as well.
+    pub(crate) fn umask(&self) -> u32 {
+        self.umask
     }
 }
 
@@ -37,15 +54,18 @@ impl Host {
             is_relative |= expand_home(path).is_relative();
         }
         if !is_relative {
-            return Ok(Here::default());
+            return Ok(Here::anywhere(cx));
         }
         let mut folders = cx.folders().await.into_iter();
-        Ok(Here(folders.find(|folder| self.may_work_in(folder))))
+        Ok(Here {
+            folder: folders.find(|folder| self.may_work_in(folder)),
+            ..Here::anywhere(cx)
+        })
     }
 
     /// The folder that a call works in which names none.
     pub(crate) async fn folder(&self, cx: &Cx) -> ToolResult<PathBuf> {
-        let Here(Some(folder)) = self.here(cx, ["."]).await? else {
+        let Some(folder) = self.here(cx, ["."]).await?.folder else {
             return self.own_folder();
         };
         if folder.is_dir() {

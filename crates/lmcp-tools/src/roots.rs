@@ -42,6 +42,8 @@ pub(crate) struct Place<'a> {
     below: PathBuf,
     /// As people know it.
     shown: PathBuf,
+    /// What is taken from the mode of a new file, beside the umask of the server.
+    umask: u32,
 }
 
 impl Roots {
@@ -77,6 +79,7 @@ impl Roots {
                 root: None,
                 below: path.clone(),
                 shown: std::path::absolute(&path).unwrap_or(path),
+                umask: here.umask(),
             });
         };
         let path = first.names[0].join(path);
@@ -89,7 +92,8 @@ impl Roots {
             // A path may lead out of one root and still be below another that holds it.
             let is_last = places.peek().is_none();
             if is_last || place.open(OFlags::PATH, Mode::empty()).err() != Some(Errno::XDEV) {
-                return Ok(place);
+                let umask = here.umask();
+                return Ok(Place { umask, ..place });
             }
         }
         Err(ToolError::new(format!(
@@ -128,6 +132,7 @@ impl Roots {
             root: Some(root),
             below: if is_root { Path::new(".") } else { below }.to_owned(),
             shown: path.to_owned(),
+            umask: 0,
         })
     }
 
@@ -168,6 +173,11 @@ impl Root {
 }
 
 impl Place<'_> {
+    /// The mode to make something new here with, of which the umask of the server takes its part.
+    pub(crate) fn new_mode(&self, mode: u32) -> Mode {
+        Mode::from_raw_mode(mode & !self.umask)
+    }
+
     /// The path as people know it, for messages.
     pub(crate) fn shown(&self) -> &Path {
         &self.shown

@@ -82,3 +82,33 @@ def a_file_beyond_the_limit_ends_no_server(cx):
         answer = server.call("shell", command=f"cd {cx.root}; dd if=/dev/zero of=big bs=2M count=1; echo ended $?")
         check("ended 153" in answer.text, f"{options}: the command goes on: {answer.text[:150]}")
         (cx.root / "big").unlink(missing_ok=True)
+
+
+@case("D37", "what one session's process passes on to the user's own server must not hold for the sessions of others")
+def the_own_server_keeps_nothing_of_the_session_that_started_it(cx):
+    odd = "os.umask(0); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, -1)); " + NO_NEWS_OF_CHILDREN
+    first = cx.proxy("--own", wrap=inheriting(cx, odd))
+    check("alive" in first.call("shell", command="echo alive").text, "the first session is not served")
+    for session, umask, wanted in ((first, 0, None), (None, 0o022, 0o644), (None, 0o077, 0o600)):
+        session = session or cx.proxy("--own", wrap=inheriting(cx, f"os.umask({umask})"))
+        said = session.call("shell", command="umask; ulimit -f; touch by-command", cwd=str(cx.home)).data["stdout"].split()
+        check(int(said[0], 8) & ~0o022 == umask & ~0o022, f"umask {umask:04o}: a command has {said}")
+        check(wanted is None or int(said[0], 8) == umask, f"umask {umask:04o}: a command has {said}")
+        check(said[1] == "unlimited", f"umask {umask:04o}: a command has the limit of another session: {said}")
+        session.call("write_file", path=str(cx.home / "new/by-tool"), content="x" * (2 << 20), parents=True)
+        for name in ("by-command", "new/by-tool"):
+            mode = (cx.home / name).stat().st_mode & 0o777
+            check(mode == wanted or wanted is None and mode & 0o002 == 0, f"umask {umask:04o}: {name} has {mode:04o}")
+            (cx.home / name).unlink()
+        mode = (cx.home / "new").stat().st_mode & 0o777
+        check(wanted is None or mode == 0o777 & ~umask, f"umask {umask:04o}: a new folder has {mode:04o}")
+        (cx.home / "new").rmdir()
+
+
+@case("D37", "what the user's own server cannot shed of the session that started it is in its log", needs=["user"])
+def what_the_own_server_cannot_shed_is_in_its_log(cx):
+    odd = "os.nice(5); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 22, 1 << 22))"
+    session = cx.proxy("--own", wrap=inheriting(cx, odd))
+    check("alive" in session.call("shell", command="echo alive").text, "the session is not served")
+    said = (cx.runtime / "lmcp/serve.log").read_text()
+    check("size of files" in said and "priority" in said, f"the log says: {said}")

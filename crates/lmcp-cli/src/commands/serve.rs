@@ -6,7 +6,7 @@ use lmcp::{Handle, Server};
 use lmcp_tools::Helper;
 
 use super::listen::{self, Basis, Made};
-use crate::{demo, host, options::Options, report::Failure, signals::Signals, socket};
+use crate::{apart, demo, host, options::Options, report::Failure, signals::Signals, socket};
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
     let mut options = options.settle()?;
@@ -18,6 +18,7 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
     if options.detach {
         options.make_paths_absolute();
         socket::detach();
+        apart::stand_apart();
     }
     let signals = Signals::listen()?;
     let ready = |basis: Basis| {

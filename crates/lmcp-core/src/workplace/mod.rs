@@ -1,6 +1,6 @@
-//! Where a caller works: its folder, and the variables that shape its tool chain.
+//! Where a caller works: its folder, the variables that shape its tool chain, and its umask.
 //!
-//! Of the process at the other end of a unix socket the kernel knows both, so a client has nothing to say: it hands over
+//! Of the process at the other end of a unix socket the kernel knows them, so a client has nothing to say: it hands over
 //! its folder by being in it. They are read once, when it connects, and hold for the whole connection. Nothing here gives
 //! rights: what a tool may touch is decided elsewhere.
 
@@ -30,6 +30,7 @@ use crate::peer::Process;
 pub struct Workplace {
     folder: PathBuf,
     variables: BTreeMap<String, String>,
+    umask: u32,
 }
 
 impl Workplace {
@@ -37,7 +38,7 @@ impl Workplace {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
-            variables: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -51,6 +52,18 @@ impl Workplace {
         let pairs = variables.into_iter();
         self.variables = variables::keep(pairs.map(|(name, value)| (name.into(), value.into())));
         self
+    }
+
+    /// The same, with this umask.
+    #[must_use]
+    pub fn with_umask(mut self, umask: u32) -> Self {
+        self.umask = umask & 0o777;
+        self
+    }
+
+    /// What others may not do with files that it makes, as bits of a mode. Zero where nothing is known.
+    pub fn umask(&self) -> u32 {
+        self.umask
     }
 
     /// The folder that its relative paths begin in. It may have been removed since.
@@ -107,7 +120,12 @@ impl Looked {
         let Some(variables) = told(environment(&of("environ")))? else {
             return Ok(None);
         };
-        let workplace = Workplace::new(folder).with_variables(variables);
+        let Some(status) = told(fs::read_to_string(of("status")))? else {
+            return Ok(None);
+        };
+        let workplace = Workplace::new(folder)
+            .with_variables(variables)
+            .with_umask(umask(&status));
         Ok(Some(workplace).filter(|_| !self.has_ended()))
     }
 
@@ -147,6 +165,14 @@ fn folder(link: &Path) -> io::Result<PathBuf> {
     // A folder may be called so. Whether it is there is known without asking a network for it.
     let links = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::NLINK)?.stx_nlink;
     Ok(if links == 0 { before.into() } else { name })
+}
+
+/// The umask of a process. Kernels before 4.7 do not tell it.
+fn umask(status: &str) -> u32 {
+    let mut lines = status.lines();
+    let said = lines.find_map(|line| line.strip_prefix("Umask:"));
+    said.and_then(|said| u32::from_str_radix(said.trim(), 8).ok())
+        .unwrap_or_default()
 }
 
 /// The variables that a process was started with. Of more than a megabyte the rest is not looked at, and what is no text is
@@ -193,7 +219,7 @@ mod tests {
 
     fn shell() -> Command {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "echo; read x"]);
+        command.args(["-c", "umask 027; echo; read x"]);
         command
     }
 
@@ -210,6 +236,7 @@ mod tests {
         assert_eq!(found.folder(), folder);
         assert_eq!(found.variables()["VIRTUAL_ENV"], "/x/venv");
         assert!(!found.variables().contains_key("MY_SECRET"));
+        assert_eq!(found.umask(), 0o027);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(workplace(child.id()), None);

@@ -52,8 +52,12 @@ impl<'a> Draft<'a> {
             | OFlags::EXCL
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC;
-        // The umask applies to a new file. What replaces another is for its owner alone until it has the other's mode.
-        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        // The umask applies to a new file, that of the session and that of the server. What replaces another is for its
+        // owner alone until it has the other's mode.
+        let mode = match old {
+            Some(_) => Mode::from_raw_mode(0o600),
+            None => target.place().new_mode(0o666),
+        };
         let file = File::from(rustix::fs::openat(&target.dir, &name, flags, mode)?);
         // Whoever comes to the new file waits until it is certain that it stays.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);

@@ -282,7 +282,7 @@ fn open_folder(place: &Place<'_>, parents: Parents) -> ToolResult<OwnedFd> {
     }
     let (above, name) = place.parent().ok_or_else(|| failed(Errno::NOENT))?;
     let dir = open_folder(&above, parents)?;
-    match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
+    match rustix::fs::mkdirat(&dir, &name, place.new_mode(0o777)) {
         // Somebody else was quicker; or it is a link that leads nowhere, and then opening it fails.
         Ok(()) | Err(Errno::EXIST) => open().map_err(failed),
         Err(err) => Err(place.failed("make", err)),

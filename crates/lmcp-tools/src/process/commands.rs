@@ -9,7 +9,7 @@ use std::{
 };
 
 use lmcp_core::{CallerTransport, Cx, Error, ToolError, ToolResult};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use super::{
     attend::Guards,
@@ -206,6 +206,7 @@ impl Commands {
             is_line: wanted.command.is_some(),
             env: wanted.env,
             session: tool_chain(host, cx),
+            umask: cx.caller().umask(),
             cwd,
             stdin,
             tty: wanted.tty,
@@ -515,7 +516,7 @@ async fn open_log(host: &Host, path: &str, cx: &Cx) -> ToolResult<(File, PathBuf
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOCTTY | OFlags::NONBLOCK;
     let opened = place
-        .open(flags, Mode::from_raw_mode(0o644))
+        .open(flags, place.new_mode(0o644))
         .map_err(|err| place.failed("write", err))?;
     let stat = rustix::fs::fstat(&opened).map_err(|err| place.failed("write", err))?;
     place.expect_file(&stat, host.hard_links())?;

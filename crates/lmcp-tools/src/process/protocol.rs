@@ -23,6 +23,9 @@ pub(crate) struct Order {
     /// The tool chain of the session that started it; the server's, where that is not known.
     #[serde(default)]
     pub(crate) session: Option<BTreeMap<String, String>>,
+    /// What the umask of that session takes from the modes of new files, beside that of the server.
+    #[serde(default)]
+    pub(crate) umask: u32,
     pub(crate) cwd: PathBuf,
     pub(crate) stdin: Stdin,
     /// Run it on a terminal of this size.

@@ -135,7 +135,7 @@ fn list(
 fn of_path(host: &Host, history: &History, path: Option<&str>, cx: &Cx) -> ToolResult<Vec<Entry>> {
     let mut entries = history.list(&cx.caller().owner());
     if let Some(path) = path {
-        let target = undo::target(host, path)?;
+        let target = undo::target(host, path, cx)?;
         let real = real_path(&target)
             .ok_or_else(|| ToolError::new(format!("cannot tell where `{path}` is")))?;
         entries.retain(|entry| entry.path == real);

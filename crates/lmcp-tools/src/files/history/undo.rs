@@ -41,7 +41,7 @@ pub(super) fn undo(
     // As it is kept, as it is kept once more, and written.
     memory.need(3 * kept.size())?;
     let entry = kept.load()?;
-    let target = target(host, &entry.path)?;
+    let target = target(host, &entry.path, cx)?;
     let size = target.look()?.map_or(0, |stat| atomic::size_of(&stat));
     memory.need(usize::try_from(size.min(MOST_BYTES)).unwrap_or(usize::MAX) * 2)?;
     let _alone = host.locks.lock([target.key()].into_iter());
@@ -93,8 +93,8 @@ pub(super) fn undone(entries: &[Entry]) -> HashSet<String> {
 }
 
 /// The file of a change.
-pub(super) fn target<'a>(host: &'a Host, path: &str) -> ToolResult<Target<'a>> {
-    let place = host.roots.find(&Here::default(), path)?;
+pub(super) fn target<'a>(host: &'a Host, path: &str, cx: &Cx) -> ToolResult<Target<'a>> {
+    let place = host.roots.find(&Here::anywhere(cx), path)?;
     Target::find(&place, Parents::Expect, host.hard_links())
 }
 

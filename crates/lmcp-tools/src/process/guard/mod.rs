@@ -33,9 +33,11 @@ use nix::sys::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::{FlockOperation, flock},
+    fs::{FlockOperation, Mode, flock},
     net::sockopt::socket_peercred,
-    process::{Pid, Signal, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid},
+    process::{
+        Pid, Signal, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid, umask,
+    },
 };
 
 use super::{
@@ -180,6 +182,9 @@ impl Guard {
         } else {
             None
         };
+        // The command inherits it. What the guard itself makes is for its owner alone.
+        let of_server = umask(Mode::empty());
+        umask(of_server | Mode::from_raw_mode(order.umask));
         // Before there is a command that could halt us.
         let awake = awake::stay_awake();
         let started = Instant::now();

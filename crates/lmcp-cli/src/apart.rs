@@ -1,0 +1,62 @@
+//! What the user's own server does not keep of the process that happened to start it: it serves other sessions, too.
+//!
+//! Signals are no part of this: every server lets them through, and every guard gives its command the defaults.
+
+use rustix::{
+    fs::Mode,
+    process::{
+        Resource, Rlimit, getegid, geteuid, getpriority_process, getrlimit, setpriority_process,
+        setrlimit, umask,
+    },
+};
+
+use crate::report;
+
+/// Those that are raised, and what they limit. Open files are raised where connections need them; the size of a stack and
+/// of core files is nobody's trouble.
+const RAISED: [(Resource, &str); 5] = [
+    (Resource::Fsize, "size of files"),
+    (Resource::Cpu, "time on the processor"),
+    (Resource::As, "memory"),
+    (Resource::Data, "data in memory"),
+    (Resource::Nproc, "number of processes"),
+];
+
+/// Sets umask, limits and priority to what they would be for a server of no session. What cannot be had is said, for the log.
+pub(crate) fn stand_apart() {
+    umask(Mode::from_raw_mode(widest_umask()));
+    for (resource, what) in RAISED {
+        let Rlimit { maximum, .. } = getrlimit(resource);
+        let raised = Rlimit {
+            current: maximum,
+            maximum,
+        };
+        // Where that fails, the limit stays as it was, which is seen below.
+        let _ = setrlimit(resource, raised);
+        let limit = getrlimit(resource).current;
+        // Users have a bound on their processes nearly everywhere.
+        if let Some(limit) = limit.filter(|_| !matches!(resource, Resource::Nproc)) {
+            report::note(&format!(
+                "warning: who started this server limited the {what} to {limit}, and that holds for all sessions"
+            ));
+        }
+    }
+    if getpriority_process(None).is_ok_and(|priority| priority != 0)
+        && setpriority_process(None, 0).is_err()
+    {
+        report::note(
+            "warning: who started this server had a low priority, which holds for the commands of all sessions",
+        );
+    }
+}
+
+/// What no session lets others do with its new files: to write them. Each session takes more by its own umask; only one that
+/// the kernel tells nothing of has this alone. The group may write where only this user is in it, as far as numbers tell.
+fn widest_umask() -> u32 {
+    let user = geteuid();
+    if !user.is_root() && user.as_raw() == getegid().as_raw() {
+        0o002
+    } else {
+        0o022
+    }
+}
