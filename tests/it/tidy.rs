@@ -13,13 +13,17 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("lmcp-wire", &[]),
+    ("lmcp-heap", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
     ("lmcp-testkit", &["lmcp-core"]),
     ("lmcp-outbound", &[]),
-    ("lmcp-core", &["lmcp-wire", "lmcp-schema", "lmcp-private"]),
+    (
+        "lmcp-core",
+        &["lmcp-wire", "lmcp-schema", "lmcp-heap", "lmcp-private"],
+    ),
     ("lmcp-http", &["lmcp-wire", "lmcp-core", "lmcp-private"]),
     (
         "lmcp",
