@@ -97,6 +97,7 @@ impl Schema {
             run: Run::new(self.nodes()),
             aliases,
             depth: 0,
+            looks_left: MAX_LOOKS,
             twice: Vec::new(),
         };
         mender.value(ROOT, &mut instance);
@@ -119,6 +120,8 @@ struct Mender<'s> {
     run: Run<'s>,
     aliases: &'s Aliases,
     depth: usize,
+    /// Names whose meaning may still be looked for.
+    looks_left: usize,
     twice: Vec<Twice>,
 }
 
@@ -250,7 +253,9 @@ impl Mender<'_> {
             .filter(|key| is_refused(key))
             .cloned()
             .collect();
-        for key in refused.into_iter().take(MAX_RENAMED) {
+        let looks = refused.len().min(MAX_RENAMED).min(self.looks_left);
+        self.looks_left -= looks;
+        for key in refused.into_iter().take(looks) {
             let open = |name: &&str| {
                 schema
                     .named(name)
@@ -359,5 +364,8 @@ fn size(value: &Value) -> usize {
 const MAX_DEPTH: usize = 128;
 /// Members of one object that are given another name.
 const MAX_RENAMED: usize = 64;
+
+/// The same of a whole value: a list of many objects with a wrong name each would keep everybody waiting.
+const MAX_LOOKS: usize = 1024;
 /// Bytes of JSON that is read out of a text. Read, it may be fifty times as large.
 const MAX_JSON: usize = 64 << 10;

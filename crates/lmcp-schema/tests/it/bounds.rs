@@ -1,6 +1,6 @@
 //! Hostile schemas and values: the answer comes, it is no, and nothing overflows.
 
-use lmcp_schema::Schema;
+use lmcp_schema::{Aliases, Schema};
 use serde_json::{Map, Value, json};
 
 fn refused(schema: Value) -> String {
@@ -138,4 +138,19 @@ fn many_items_are_compared_quickly_enough() {
             .to_string(),
         "`/`: expected items that differ, got equal items 500 and 100000"
     );
+}
+
+#[test]
+fn of_many_objects_with_a_wrong_name_only_some_are_mended() {
+    let item =
+        json!({ "type": "object", "properties": { "name": {} }, "additionalProperties": false });
+    let schema = Schema::compile(json!({ "type": "array", "items": item })).unwrap();
+    let mend = |count| {
+        schema.mend(
+            vec![json!({ "Name": 1 }); count].into(),
+            &Aliases::default(),
+        )
+    };
+    assert!(mend(1000).is_ok());
+    assert!(mend(2000).is_err());
 }

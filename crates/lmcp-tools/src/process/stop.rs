@@ -73,8 +73,14 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         .unwrap_or(Duration::from_millis(host.settings.grace_ms))
         .min(Duration::from_secs(600));
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
-    // What cannot be started again is not stopped for it.
-    let order = args.restart.then(|| job.order()).transpose()?;
+    // What cannot be started again is not stopped for it. A long command is in memory until the new job has it.
+    let (order, _memory) = match args.restart {
+        true => {
+            let memory = cx.reserve(job.order_weight()).await?;
+            (Some(job.order()?), Some(memory))
+        }
+        false => (None, None),
+    };
     let was_over = !job.runs();
     match number {
         _ if was_over => {}

@@ -353,6 +353,18 @@ impl Job {
         }
     }
 
+    /// The memory that starting it again takes at most: its record as text and as values, and both once more for the guard
+    /// of the new job.
+    pub(crate) fn order_weight(&self) -> usize {
+        let record = fs::metadata(self.dir.join(dir::ORDER));
+        let bytes = record
+            .map_or(0, |record| record.len())
+            .min(MOST_ORDER as u64);
+        usize::try_from(bytes)
+            .unwrap_or(MOST_ORDER)
+            .saturating_mul(5)
+    }
+
     /// The size of its terminal, as it was set last.
     pub(crate) fn size(&self) -> Size {
         let read = |name: &str| dir::read_small(&self.dir.join(name), MOST_ORDER).ok();

@@ -37,7 +37,19 @@ impl Variables {
         json!({ "type": "array", "items": { "type": "string" } })
     }
 
+    /// # Errors
+    /// An entry sets no variable, or there are too many.
     pub(super) fn into_map(self) -> ToolResult<BTreeMap<String, String>> {
+        let count = match &self {
+            Self::List(list) => list.len(),
+            Self::Map(map) => map.len(),
+        };
+        if count > MOST_VARIABLES {
+            return Err(ToolError::new(format!(
+                "`env` has {count} variables, and a command gets at most {MOST_VARIABLES}"
+            ))
+            .hint("write them to a file that the command reads"));
+        }
         match self {
             Self::List(list) => list.iter().map(|text| pair(text)).collect(),
             Self::Map(map) => Ok(map
@@ -47,6 +59,9 @@ impl Variables {
         }
     }
 }
+
+/// Variables that a caller adds to the environment of one command. Each takes many times its bytes in the server.
+const MOST_VARIABLES: usize = 4096;
 
 fn pair(text: &str) -> ToolResult<(String, String)> {
     match text.split_once('=') {

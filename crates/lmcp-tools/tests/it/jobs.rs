@@ -362,3 +362,22 @@ async fn what_was_not_done_to_a_job_is_an_error() {
     fs::rename(&aside, &socket).unwrap();
     host.value("job_stop", json!({ "id": id })).await;
 }
+
+#[tokio::test]
+async fn a_long_command_is_started_again_only_where_there_is_memory_for_it() {
+    let host = Host::new();
+    let id = job(&host, &format!("true # {}", "x".repeat(4_000_000))).await;
+    ended(&host, &id).await;
+    let again = json!({ "id": id, "restart": true });
+    let budget = host.server.budget();
+    let others = budget.account("others").take(budget.total() / 4 * 3);
+    let refused = host.client().call_tool("job_stop", again.clone()).await;
+    let data = refused.unwrap_err().into_rpc().data.unwrap();
+    assert_eq!(
+        (&data["limit"], &data["retriable"]),
+        (&json!("memory_bytes"), &json!(true))
+    );
+    drop(others);
+    let restarted = host.value("job_stop", again).await;
+    assert!(restarted["restarted_as"].is_string(), "{restarted}");
+}

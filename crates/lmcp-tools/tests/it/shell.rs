@@ -328,3 +328,18 @@ async fn output_is_where_the_client_looks_for_it() {
         assert!(bytes < 64 * 1024, "{client}: {bytes}");
     }
 }
+
+#[tokio::test]
+async fn more_variables_than_a_command_may_get_are_refused() {
+    let host = Host::new();
+    let many: Vec<_> = (0..5000).map(|number| format!("V{number}=1")).collect();
+    let refused = host
+        .call("shell", json!({"command": "true", "env": many}))
+        .await;
+    assert!(refused.is_error);
+    assert!(
+        text(&refused).contains("at most 4096"),
+        "{}",
+        text(&refused)
+    );
+}
