@@ -8,6 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     catalog::{Listing, text},
+    items::sifted,
     limits::{LIST_BYTES, LIST_ITEMS, LIST_PAGES},
 };
 
@@ -84,23 +85,27 @@ pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, R
         ..Listing::default()
     };
     if offer.tools {
-        listing.tools = list(server, request::TOOLS_LIST, "tools").await?;
+        let said = list(server, request::TOOLS_LIST, "tools").await?;
+        listing.tools = sifted(said, &mut listing.left_out);
     }
     if offer.prompts {
-        listing.prompts = list(server, request::PROMPTS_LIST, "prompts").await?;
+        let said = list(server, request::PROMPTS_LIST, "prompts").await?;
+        listing.prompts = sifted(said, &mut listing.left_out);
     }
     if offer.resources {
-        listing.resources = list(server, request::RESOURCES_LIST, "resources").await?;
+        let said = list(server, request::RESOURCES_LIST, "resources").await?;
+        listing.resources = sifted(said, &mut listing.left_out);
         let templates = list(
             server,
             request::RESOURCE_TEMPLATES_LIST,
             "resourceTemplates",
         );
         // Some have resources and know nothing of templates.
-        listing.templates = match templates.await {
+        let said = match templates.await {
             Err(error) if error.code == lmcp_wire::error::METHOD_NOT_FOUND => Vec::new(),
             templates => templates?,
         };
+        listing.templates = sifted(said, &mut listing.left_out);
     }
     Ok(listing)
 }

@@ -15,20 +15,51 @@ use serde_json::{
 
 use crate::{
     config::ServerConfig,
+    items::sifted,
     limits::{INSTRUCTIONS, NOTES},
     names::{AllNames, Prefixes, fnv, marked},
     review::Review,
 };
 
-/// What one server offers, as it said it.
+/// What one server offers, as it said it. What is compared with what was seen before is what clients get: an item that not all
+/// read the same is not in it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, from = "Said")]
 pub(crate) struct Listing {
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Box<RawValue>>,
     pub(crate) prompts: Vec<Box<RawValue>>,
     pub(crate) resources: Vec<Box<RawValue>>,
     pub(crate) templates: Vec<Box<RawValue>>,
+    /// What is not in it, in words.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A listing as it stands in a file, which an earlier release may have written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    instructions: Option<String>,
+    tools: Vec<Box<RawValue>>,
+    prompts: Vec<Box<RawValue>>,
+    resources: Vec<Box<RawValue>>,
+    templates: Vec<Box<RawValue>>,
+    left_out: Vec<String>,
+}
+
+impl From<Said> for Listing {
+    fn from(said: Said) -> Self {
+        let mut left_out = said.left_out;
+        let mut taken = |items| sifted(items, &mut left_out);
+        Self {
+            instructions: said.instructions,
+            tools: taken(said.tools),
+            prompts: taken(said.prompts),
+            resources: taken(said.resources),
+            templates: taken(said.templates),
+            left_out,
+        }
+    }
 }
 
 /// One server, as far as its lists are concerned.
@@ -97,6 +128,9 @@ impl View {
         let (mut resources, mut templates) = (Vec::new(), Vec::new());
         let mut instructions = Vec::new();
         for part in parts {
+            for words in &part.listing.left_out {
+                merging.note(part, words.clone());
+            }
             // What the operator calls a tool is its name, whatever other tools the server has.
             for (own, label) in part.config.iter().flat_map(|config| &config.rename) {
                 merging.names.tools.give(part.prefix, own, label);
@@ -396,6 +430,31 @@ mod tests {
         let view = view(&[("a", Some(config), listing(&tools, &[]))]);
         assert_eq!(view.tools.keys().collect::<Vec<_>>(), ["a__kept"]);
         assert_eq!(view.tools["a__kept"].own, "keep");
+    }
+
+    /// What stands behind the repeated member is what many clients read.
+    #[test]
+    fn an_item_that_says_something_twice_is_left_out_and_that_is_said() {
+        for tool in [
+            r#"{"name":"a","description":"seen","description":"other"}"#,
+            r#"{"name":"a","description":"seen","descripti\u006fn":"other"}"#,
+            r#"{"name":"a","name":"two__a"}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{"title":"1","title":"other"}}}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","enum":[{"a":1,"a":2}]}}"#,
+            r#"{"name":"a","description":"\ud800"}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","default":1e999}}"#,
+        ] {
+            let kept = format!(
+                r#"{{"tools":[{tool},{{"name":"b"}}],"resources":[{{"uri":"x://1","uri":"two+x://1","name":"n"}}]}}"#
+            );
+            let listing: Listing = serde_json::from_str(&kept).unwrap();
+            let view = view(&[("one", None, listing)]);
+            assert_eq!(view.tools.keys().collect::<Vec<_>>(), ["one__b"], "{tool}");
+            let shown = format!("{:?}{:?}", view.items, view.lists);
+            assert!(!shown.contains("two"), "{shown}");
+            let (_, words) = &view.notes[0];
+            assert!(words.contains("`a` is left out"), "{words}");
+        }
     }
 
     #[test]

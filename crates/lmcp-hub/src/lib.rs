@@ -42,6 +42,7 @@ mod config;
 mod foreign;
 mod hub;
 mod import;
+mod items;
 pub mod jsonc;
 mod keep;
 mod lazy;

@@ -187,16 +187,15 @@ fn content_back(block: &mut Content, slug: &str) {
 /// A result that nobody here understands: what is a URI or the id of a task by its place leads back, the rest stays.
 fn result_back(result: Box<RawValue>, slug: &str) -> Box<RawValue> {
     // Most results have neither, and need not be read.
-    if !result.get().contains("\"uri\"") && !result.get().contains("\"taskId\"") {
+    let said = result.get();
+    if !said.contains("\"uri\"") && !said.contains("\"taskId\"") && !has_escaped_letters(said) {
         return result;
     }
-    let Ok(mut members) = Members::read(result.get()) else {
-        return result;
+    let Some(mut members) = each_once(&result) else {
+        return blank(&result);
     };
     for member in ["uri", "taskId"] {
-        if let Some(own) = text(members.get(member)) {
-            members.set(member, &marked(slug, &own));
-        }
+        mark(&mut members, member, slug);
     }
     for member in ["content", "contents", "messages"] {
         let items = members.get(member).map(ToOwned::to_owned);
@@ -209,7 +208,37 @@ fn result_back(result: Box<RawValue>, slug: &str) -> Box<RawValue> {
     if let Some(inner) = members.get("result").map(ToOwned::to_owned) {
         members.set("result", &result_back(inner, slug));
     }
-    to_raw_value(&members).unwrap_or_else(|_| result.clone())
+    to_raw_value(&members).unwrap_or_else(|_| blank(&result))
+}
+
+/// Is a letter written as an escape, as nobody needs to? Then a name may be one that it does not look like.
+fn has_escaped_letters(text: &str) -> bool {
+    let mut escapes = text.split("\\u00").skip(1);
+    escapes.any(|after| matches!(after.as_bytes().first(), Some(b'4'..=b'7')))
+}
+
+/// The members of an object, one of each name: a second one would reach clients as the server wrote it.
+fn each_once(object: &RawValue) -> Option<Members<'_>> {
+    let mut members = Members::read(object.get()).ok()?;
+    members.keep_last();
+    Some(members)
+}
+
+/// In the place of an object that cannot be read, and so may name anything: an empty one. Anything else stays.
+fn blank(json: &RawValue) -> Box<RawValue> {
+    let nothing = || to_raw_value(&serde_json::json!({})).ok();
+    let is_object = json.get().trim_start().starts_with('{');
+    let blank = is_object.then(nothing).flatten();
+    blank.unwrap_or_else(|| json.to_owned())
+}
+
+/// Has a URI or an id lead back. A text that cannot be read leads nowhere.
+fn mark(members: &mut Members<'_>, member: &'static str, slug: &str) {
+    let own = members.get(member);
+    if own.is_some_and(|own| own.get().starts_with('"')) {
+        let own = text(own).unwrap_or_default();
+        members.set(member, &marked(slug, &own));
+    }
 }
 
 fn each(
@@ -222,12 +251,10 @@ fn each(
 
 /// A block of content, the contents of a resource, or a message with a block in it.
 fn block_back(block: &RawValue, slug: &str) -> Box<RawValue> {
-    let Ok(mut members) = Members::read(block.get()) else {
-        return block.to_owned();
+    let Some(mut members) = each_once(block) else {
+        return blank(block);
     };
-    if let Some(uri) = text(members.get("uri")) {
-        members.set("uri", &marked(slug, &uri));
-    }
+    mark(&mut members, "uri", slug);
     for member in ["resource", "content"] {
         if let Some(inner) = members.get(member).map(ToOwned::to_owned)
             && inner.get().starts_with('{')
@@ -235,7 +262,7 @@ fn block_back(block: &RawValue, slug: &str) -> Box<RawValue> {
             members.set(member, &block_back(&inner, slug));
         }
     }
-    to_raw_value(&members).unwrap_or_else(|_| block.to_owned())
+    to_raw_value(&members).unwrap_or_else(|_| blank(block))
 }
 
 #[cfg(test)]
@@ -277,5 +304,27 @@ mod tests {
         let task = through(&task);
         assert_eq!(task["taskId"], "s+t");
         assert_eq!(task["result"]["content"][0]["uri"], "s+x://1");
+    }
+
+    /// Clients read the first of two members, or the last: neither may name another server.
+    #[test]
+    fn members_that_are_repeated_or_escaped_lead_back_too() {
+        for result in [
+            r#"{"content":[{"type":"resource_link","uri":"x://1","uri":"t+x://1"}]}"#,
+            r#"{"content":[{"type":"resource_link","uri":"x://1","ur\u0069":"t+x://1"}]}"#,
+            r#"{"content":[{"type":"resource_link","\u0075ri":"t+x://1"}]}"#,
+            r#"{"content":[],"content":[{"type":"resource_link","uri":"t+x://1"}]}"#,
+            r#"{"contents":[{"uri":"x://1"}],"contents":[{"uri":"t+x://1"}]}"#,
+            r#"{"content":[{"resource":{"uri":"x://1"},"resource":{"uri":"t+x://1"}}]}"#,
+            r#"{"messages":[],"messages":[{"content":{"uri":"x://1"},"content":{"uri":"t+x://1"}}]}"#,
+            r#"{"taskId":"x://1","taskId":"t+x://1"}"#,
+            r#"{"content":[{"type":"resource_link","\ud800":1,"uri":"t+x://1"}]}"#,
+            r#"{"content":[{"type":"resource_link","uri":"t+x://1\ud800"}]}"#,
+            r#"{"\ud800":1,"content":[{"type":"resource_link","uri":"t+x://1"}]}"#,
+        ] {
+            let raw = RawValue::from_string(result.to_owned()).unwrap();
+            let back = result_back(raw, "s");
+            assert!(!back.get().contains("\"t+x"), "{result}: {back}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The members of a JSON object as text: written behind others, or kept without being understood.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -33,6 +33,25 @@ impl<'a> Members<'a> {
     /// The text is no JSON object.
     pub fn read(text: &'a str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
+    }
+
+    /// Keeps one member of each name: the last, which is the one that most parsers read.
+    pub fn keep_last(&mut self) {
+        let is_last = if self.0.len() <= FEW {
+            let is_last = |at: usize| {
+                let (name, _) = &self.0[at];
+                self.0[at + 1..].iter().all(|(other, _)| other != name)
+            };
+            (0..self.0.len()).map(is_last).collect::<Vec<_>>()
+        } else {
+            let mut seen = HashSet::new();
+            let from_behind = self.0.iter().rev();
+            let mut are_last: Vec<_> = from_behind.map(|(name, _)| seen.insert(&**name)).collect();
+            are_last.reverse();
+            are_last
+        };
+        let mut is_last = is_last.into_iter();
+        self.0.retain(|_| is_last.next().unwrap_or(true));
     }
 
     /// The member of this name.
@@ -83,6 +102,9 @@ impl<'a> Members<'a> {
         }
     }
 }
+
+/// Members that are compared each with each: that is faster than a table for most objects.
+const FEW: usize = 16;
 
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -143,6 +165,20 @@ mod tests {
         let mut out = Vec::new();
         members.write(&mut out);
         assert_eq!(out, br#","b":"two","c":3,"d":4"#);
+    }
+
+    #[test]
+    fn the_last_member_of_each_name_is_kept() {
+        for more in [0, 30] {
+            let others: String = (0..more).map(|n| format!(r#","n{n}":0"#)).collect();
+            let text = format!(r#"{{"a":1,"b":2,"\u0061":3{others},"b":4,"c":5}}"#);
+            let mut members = Members::read(&text).unwrap();
+            members.keep_last();
+            let mut out = Vec::new();
+            members.write(&mut out);
+            let expected = format!(r#","a":3{others},"b":4,"c":5"#);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     HangsInCalls,
     /// Its lists are none.
     Lies,
+    /// Its tools say things twice.
+    Repeats,
     /// Its list has pages of a megabyte without end.
     Endless,
 }
@@ -46,6 +48,13 @@ impl Service for Faulty {
                 let text = r#"{"tools":{"not":"a list"}}"#.to_owned();
                 Replies::done(serde_json::value::RawValue::from_string(text).expect("it is JSON"))
             }
+            Fault::Repeats if request.method() == "tools/list" => {
+                let text = r#"{"tools":[{"name":"a","description":"x","description":"y"},{"name":"b","name":"good__count"},
+                    {"name":"c","inputSchema":{"type":"object"}}]}"#;
+                Replies::done(
+                    serde_json::value::RawValue::from_string(text.to_owned()).expect("it is JSON"),
+                )
+            }
             Fault::Endless if request.method() == "tools/list" => {
                 let page = self.calls.fetch_add(1, Ordering::Relaxed);
                 let name = format!("t{page}");
@@ -58,7 +67,9 @@ impl Service for Faulty {
                 let data = json!({ "retriable": true, "fault": "transport" });
                 Replies::error(RpcError::internal("it ended with exit status 3").with_data(data))
             }
-            Fault::HangsInCalls | Fault::Lies | Fault::Endless => self.inner.call(request),
+            Fault::HangsInCalls | Fault::Lies | Fault::Repeats | Fault::Endless => {
+                self.inner.call(request)
+            }
         }
     }
 }
@@ -83,6 +94,21 @@ async fn a_list_without_end_is_read_up_to_a_number_of_bytes() {
     assert!(pages <= 8, "{pages} pages of 1 MiB were read");
     let has = |start: &str| tools.iter().any(|tool| tool.name.starts_with(start));
     assert!(has("endless__t0") && has("good__"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_repeats_members_gets_nothing_of_them_to_clients() {
+    let (hub, client) = hub(&[]);
+    hub.mount("one", faulty(Fault::Repeats).0);
+    let tools = client.list_tools().await.unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["one__c"]);
+    let notes = hub.status()[0].notes.join("\n");
+    assert!(
+        notes.contains("`a` is left out: it says `description` twice"),
+        "{notes}"
+    );
+    assert!(notes.contains("`b` is left out"), "{notes}");
 }
 
 #[tokio::test(start_paused = true)]
