@@ -16,6 +16,7 @@ use serde_json::{
 use crate::{
     config::ServerConfig,
     items::sifted,
+    lazy::Sought,
     limits::{INSTRUCTIONS, NOTES},
     names::{AllNames, Prefixes, fnv, marked},
     review::Review,
@@ -90,8 +91,10 @@ pub(crate) struct View {
     pub(crate) prompts: HashMap<String, Place>,
     /// Tools that are not shown before somebody approves of them, and why.
     pub(crate) held: HashMap<String, (Place, String)>,
-    /// The tools one by one, for a hub that offers them lazily.
+    /// The tools one by one.
     pub(crate) items: Vec<Box<RawValue>>,
+    /// The same, for a hub that offers them lazily.
+    pub(crate) entries: Vec<Sought>,
     /// The schemas of tools that have clients repeat arguments in headers.
     pub(crate) mirrored: HashMap<String, Value>,
     pub(crate) lists: Lists,
@@ -167,6 +170,7 @@ impl View {
             mirrored: merging.mirrored,
             held: merging.held,
             items: tools.items,
+            entries: Vec::new(),
             tools: tools.places,
             prompts: prompts.places,
             instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),

@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     catalog::text,
-    limits::{FOUND, FOUND_USUALLY},
+    limits::{FOUND, FOUND_USUALLY, SEARCHED, WORDS, WORDS_BYTES},
 };
 
 pub(crate) const FIND: &str = "find_tools";
@@ -63,10 +63,16 @@ struct Named {
 }
 
 /// The tools that fit best, a line for each.
-pub(crate) fn find(request: &Request, tools: &[Box<RawValue>]) -> Result<String, RpcError> {
+pub(crate) fn find(request: &Request, tools: &[Sought]) -> Result<String, RpcError> {
     let params: Params<Wanted> = request.params()?;
     let wanted = params.arguments.unwrap_or_default();
-    let words = wanted.words.unwrap_or_default().to_lowercase();
+    let words = wanted.words.unwrap_or_default();
+    if words.len() > WORDS_BYTES || words.split_whitespace().count() > WORDS {
+        return Err(RpcError::invalid_params(format!(
+            "`words` may have {WORDS} words and {WORDS_BYTES} bytes; say it in fewer"
+        )));
+    }
+    let words = words.to_lowercase();
     let words: Vec<_> = words.split_whitespace().collect();
     let limit = wanted.limit.unwrap_or(if words.is_empty() {
         FOUND
@@ -76,29 +82,53 @@ pub(crate) fn find(request: &Request, tools: &[Box<RawValue>]) -> Result<String,
     Ok(found(&words, limit.clamp(1, FOUND), tools))
 }
 
-fn found(words: &[&str], limit: usize, tools: &[Box<RawValue>]) -> String {
-    let mut all: Vec<(usize, String)> = Vec::new();
-    for tool in tools {
-        let Ok(members) = Members::read(tool.get()) else {
-            continue;
-        };
-        let name = text(members.get("name")).unwrap_or_default();
+/// A tool as it is looked for.
+#[derive(Debug)]
+pub(crate) struct Sought {
+    item: Box<RawValue>,
+    name: String,
+    /// Of what it is about.
+    line: String,
+    small_name: String,
+    small_about: String,
+}
+
+impl Sought {
+    /// Read and folded once, and not at every search.
+    pub(crate) fn new(item: Box<RawValue>) -> Option<Self> {
+        let members = Members::read(item.get()).ok()?;
+        let name = text(members.get("name"))?;
         let about = text(members.get("description")).unwrap_or_default();
-        let (small_name, small_about) = (name.to_lowercase(), about.to_lowercase());
+        let about: String = about.trim().chars().take(SEARCHED).collect();
+        Some(Self {
+            line: about.lines().next().unwrap_or_default().to_owned(),
+            small_name: name.to_lowercase(),
+            small_about: about.to_lowercase(),
+            name,
+            item,
+        })
+    }
+}
+
+fn found(words: &[&str], limit: usize, tools: &[Sought]) -> String {
+    let mut all: Vec<(usize, &Sought)> = Vec::new();
+    for tool in tools {
         let score = |word: &&str| {
-            3 * usize::from(small_name.contains(*word)) + usize::from(small_about.contains(*word))
+            let in_name = tool.small_name.contains(*word);
+            3 * usize::from(in_name) + usize::from(tool.small_about.contains(*word))
         };
         let score: usize = words.iter().map(score).sum();
-        if score == 0 && !words.is_empty() {
-            continue;
+        if score > 0 || words.is_empty() {
+            all.push((score, tool));
         }
-        let line = about.trim().lines().next().unwrap_or_default();
-        all.push((score, format!("{name}: {line}")));
     }
     let count = all.len();
     // Those that fit equally well stay in their order.
     all.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    let mut lines: Vec<_> = all.into_iter().take(limit).map(|(_, line)| line).collect();
+    let best = all.into_iter().take(limit);
+    let mut lines: Vec<_> = best
+        .map(|(_, tool)| format!("{}: {}", tool.name, tool.line))
+        .collect();
     if count > limit {
         lines.push(format!("({} more fit)", count - limit));
     }
@@ -112,15 +142,12 @@ fn found(words: &[&str], limit: usize, tools: &[Box<RawValue>]) -> String {
 }
 
 /// All about one tool, as JSON.
-pub(crate) fn describe(request: &Request, tools: &[Box<RawValue>]) -> Result<String, RpcError> {
+pub(crate) fn describe(request: &Request, tools: &[Sought]) -> Result<String, RpcError> {
     let named = named(request)?;
-    let mut tools = tools.iter();
-    let found = tools.find(|tool| {
-        let members = Members::read(tool.get());
-        members.is_ok_and(|members| text(members.get("name")).as_ref() == Some(&named))
-    });
+    let found = tools.iter().find(|tool| tool.name == named);
     let unknown = || RpcError::invalid_params(format!("unknown tool: `{named}`"));
-    found.map(|tool| tool.get().to_owned()).ok_or_else(unknown)
+    let found = found.ok_or_else(unknown)?;
+    Ok(found.item.get().to_owned())
 }
 
 /// The call that is meant.
@@ -160,7 +187,10 @@ mod tests {
             json!({ "name": "web__fetch", "description": "Fetch a page, or query a site." }),
             json!({ "name": "web__search", "description": "Search the web." }),
         ];
-        let tools = tools.map(|tool| serde_json::value::to_raw_value(&tool).unwrap());
+        let tools = tools.map(|tool| {
+            let item = serde_json::value::to_raw_value(&tool).unwrap();
+            Sought::new(item).unwrap()
+        });
         let said = found(&["query"], 10, &tools);
         assert_eq!(
             said,

@@ -71,6 +71,15 @@ pub(crate) const NAME_BYTES: usize = 40;
 /// Longest prefix of names, in bytes. A longer one is cut, and gets a hash.
 pub(crate) const PREFIX_BYTES: usize = 30;
 
+/// Words that `--lazy` looks for in one call. A call with more is told to use fewer.
+pub(crate) const WORDS: usize = 32;
+
+/// The same in bytes.
+pub(crate) const WORDS_BYTES: usize = 1024;
+
+/// Characters of what a tool is about that `--lazy` looks at: the first ones.
+pub(crate) const SEARCHED: usize = 1024;
+
 /// Tools that `--lazy` returns for some words where the call does not say how many.
 pub(crate) const FOUND_USUALLY: usize = 10;
 

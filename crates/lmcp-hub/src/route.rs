@@ -167,7 +167,7 @@ impl Desk {
             }
             _ => return self.route(request),
         };
-        Ok(self.in_time(move |desk| desk.tell(look(&request, &desk.view().items))))
+        Ok(self.in_time(move |desk| desk.tell(look(&request, &desk.view().entries))))
     }
 
     /// What a model has to know to do better the next time is a result that it reads.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::{
     catalog::{Part, Place, View},
     hub::Inner,
+    lazy::Sought,
     member::Member,
     names::Prefixes,
     rewrite::led_back,
@@ -79,7 +80,11 @@ impl Scope {
         let mut now = View::new(&shown, prefixes);
         // Each is needed by one of the two ways to offer tools: whoever calls through another tool repeats nothing in headers.
         match is_lazy {
-            true => now.mirrored.clear(),
+            true => {
+                let items = std::mem::take(&mut now.items);
+                now.entries = items.into_iter().filter_map(Sought::new).collect();
+                now.mirrored.clear();
+            }
             false => now.items = Vec::new(),
         }
         let now = Arc::new(now);

@@ -191,3 +191,24 @@ async fn lazily_three_tools_stand_for_all() {
         assert!(is_error && words.contains("find_tools"), "{words}");
     }
 }
+
+#[tokio::test]
+async fn a_search_for_too_many_words_is_refused_in_words_for_the_model() {
+    let (hub, client) = hub(&[("one", notes())]);
+    hub.offer_lazily();
+    let find = async |words: String| {
+        let found = client.call_tool("find_tools", json!({ "words": words }));
+        let result = found.await.unwrap();
+        let text = result.content[0].as_text().unwrap_or_default().to_owned();
+        (result.is_error, text)
+    };
+    let (is_error, found) = find("count ".repeat(32)).await;
+    assert!(!is_error && found.starts_with("one__count"), "{found}");
+    for words in ["count ".repeat(33), "c".repeat(1025)] {
+        let (is_error, said) = find(words).await;
+        assert!(
+            is_error && said.contains("32 words and 1024 bytes"),
+            "{said}"
+        );
+    }
+}
