@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use lmcp_core::{Caller, CallerTransport, Endpoint, Request, admit};
-use lmcp_wire::{Incoming, ProtocolVersion, RpcError, members::Members, meta, method::request};
-use serde::Deserialize;
+use lmcp_wire::{Incoming, ProtocolVersion, RpcError, meta, method::request};
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     catalog::{Listing, text},
-    items::sifted,
-    limits::{LIST_BYTES, LIST_ITEMS, LIST_PAGES},
+    items::Taking,
+    limits::{ITEM_BYTES, LIST_PAGES},
 };
 
 /// A request of the hub's own.
@@ -31,25 +31,27 @@ pub(crate) fn request(method: &str, mut params: Value) -> Result<Request, RpcErr
     }
 }
 
-/// Asks, and waits for the result.
-pub(crate) async fn ask(
+/// Asks, waits for the result, and reads it where it stands: it may be long, and little of it may be wanted.
+pub(crate) async fn ask<T>(
     server: &Endpoint,
     method: &str,
     params: Value,
-) -> Result<Box<RawValue>, RpcError> {
+    read: impl FnOnce(&RawValue) -> Result<T, RpcError>,
+) -> Result<T, RpcError> {
     #[derive(Deserialize)]
-    struct Answer {
-        result: Option<Box<RawValue>>,
+    struct Answer<'a> {
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
         error: Option<RpcError>,
     }
     let none = || RpcError::internal(format!("no answer to `{method}`"));
     let message = server.start(request(method, params)?).response().await;
     let message = message.ok_or_else(none)?;
     let text = std::str::from_utf8(message.json()).unwrap_or_default();
-    let answer: Answer = serde_json::from_str(text)
+    let answer: Answer<'_> = serde_json::from_str(text)
         .map_err(|err| RpcError::internal(format!("the answer cannot be read: {err}")))?;
     match (answer.result, answer.error) {
-        (Some(result), _) => Ok(result),
+        (Some(result), _) => read(result),
         (None, error) => Err(error.unwrap_or_else(none)),
     }
 }
@@ -64,18 +66,32 @@ pub(crate) struct Offer {
 }
 
 pub(crate) async fn discover(server: &Endpoint) -> Result<Offer, RpcError> {
-    let result = ask(server, request::DISCOVER, json!({})).await?;
+    #[derive(Deserialize)]
+    struct Said<'a> {
+        #[serde(default)]
+        capabilities: Capabilities,
+        #[serde(borrow)]
+        instructions: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Capabilities {
+        tools: Option<IgnoredAny>,
+        prompts: Option<IgnoredAny>,
+        resources: Option<IgnoredAny>,
+    }
     let unfit = |_| RpcError::internal("what the server says of itself cannot be read");
-    let members = Members::read(result.get()).map_err(unfit)?;
-    let offered = members.get("capabilities").map_or("{}", RawValue::get);
-    let offered = Members::read(offered).map_err(unfit)?;
-    let has = |name| offered.get(name).is_some_and(|list| list.get() != "null");
-    Ok(Offer {
-        tools: has("tools"),
-        prompts: has("prompts"),
-        resources: has("resources"),
-        instructions: text(members.get("instructions")),
+    ask(server, request::DISCOVER, json!({}), |result| {
+        let said: Said<'_> = serde_json::from_str(result.get()).map_err(unfit)?;
+        let offered = said.capabilities;
+        let cut = |text: String| text.chars().take(ITEM_BYTES).collect();
+        Ok(Offer {
+            tools: offered.tools.is_some(),
+            prompts: offered.prompts.is_some(),
+            resources: offered.resources.is_some(),
+            instructions: text(said.instructions).map(cut),
+        })
     })
+    .await
 }
 
 /// All that a server offers.
@@ -84,57 +100,72 @@ pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, R
         instructions: offer.instructions.clone(),
         ..Listing::default()
     };
+    let mut taking = Taking::default();
     if offer.tools {
-        let said = list(server, request::TOOLS_LIST, "tools").await?;
-        listing.tools = sifted(said, &mut listing.left_out);
+        listing.tools = list(server, request::TOOLS_LIST, "tools", &mut taking).await?;
     }
     if offer.prompts {
-        let said = list(server, request::PROMPTS_LIST, "prompts").await?;
-        listing.prompts = sifted(said, &mut listing.left_out);
+        listing.prompts = list(server, request::PROMPTS_LIST, "prompts", &mut taking).await?;
     }
     if offer.resources {
-        let said = list(server, request::RESOURCES_LIST, "resources").await?;
-        listing.resources = sifted(said, &mut listing.left_out);
-        let templates = list(
-            server,
-            request::RESOURCE_TEMPLATES_LIST,
-            "resourceTemplates",
-        );
+        listing.resources = list(server, request::RESOURCES_LIST, "resources", &mut taking).await?;
+        let method = request::RESOURCE_TEMPLATES_LIST;
+        let templates = list(server, method, "resourceTemplates", &mut taking);
         // Some have resources and know nothing of templates.
-        let said = match templates.await {
+        listing.templates = match templates.await {
             Err(error) if error.code == lmcp_wire::error::METHOD_NOT_FOUND => Vec::new(),
             templates => templates?,
         };
-        listing.templates = sifted(said, &mut listing.left_out);
     }
+    listing.left_out = taking.left_out;
     Ok(listing)
+}
+
+/// A page of any list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resources: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_templates: Option<&'a RawValue>,
+    #[serde(borrow)]
+    next_cursor: Option<&'a RawValue>,
+}
+
+impl Page<'_> {
+    fn items(&self, member: &str) -> &str {
+        let items = match member {
+            "tools" => self.tools,
+            "prompts" => self.prompts,
+            "resources" => self.resources,
+            _ => self.resource_templates,
+        };
+        items.map_or("[]", RawValue::get)
+    }
 }
 
 async fn list(
     server: &Endpoint,
     method: &str,
     member: &str,
+    taking: &mut Taking,
 ) -> Result<Vec<Box<RawValue>>, RpcError> {
     let (mut all, mut params) = (Vec::new(), json!({}));
-    let mut room = LIST_BYTES;
+    taking.begin(member);
     for _ in 0..LIST_PAGES {
-        let page = ask(server, method, params).await?;
         let unfit = |_| RpcError::internal(format!("the answer to `{method}` is no list"));
-        let members = Members::read(page.get()).map_err(unfit)?;
-        let items = members.get(member).map_or("[]", RawValue::get);
-        let items: Vec<Box<RawValue>> = serde_json::from_str(items).map_err(unfit)?;
-        for item in items {
-            let Some(less) = room.checked_sub(item.get().len()) else {
-                return Ok(all);
-            };
-            room = less;
-            all.push(item);
-            if all.len() == LIST_ITEMS {
-                return Ok(all);
-            }
-        }
-        let next = text(members.get("nextCursor"));
-        let Some(cursor) = next else {
+        let next = ask(server, method, params, |result| {
+            let page: Page<'_> = serde_json::from_str(result.get()).map_err(unfit)?;
+            taking.page(page.items(member), &mut all).map_err(unfit)?;
+            Ok(text(page.next_cursor))
+        })
+        .await?;
+        let Some(cursor) = next.filter(|_| !taking.is_full()) else {
             break;
         };
         params = json!({ "cursor": cursor });

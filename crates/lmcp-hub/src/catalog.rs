@@ -8,10 +8,7 @@ use std::{
 use lmcp_core::Page;
 use lmcp_wire::members::Members;
 use serde::{Deserialize, Serialize};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     config::ServerConfig,
@@ -96,7 +93,7 @@ pub(crate) struct View {
     /// The same, for a hub that offers them lazily.
     pub(crate) entries: Vec<Sought>,
     /// The schemas of tools that have clients repeat arguments in headers.
-    pub(crate) mirrored: HashMap<String, Value>,
+    pub(crate) mirrored: HashMap<String, Box<RawValue>>,
     pub(crate) lists: Lists,
     pub(crate) instructions: Option<String>,
     /// What was left out or mended, by server.
@@ -218,7 +215,7 @@ impl Named {
 struct Merging<'a> {
     names: AllNames<'a>,
     notes: Vec<(Arc<str>, String)>,
-    mirrored: HashMap<String, Value>,
+    mirrored: HashMap<String, Box<RawValue>>,
     held: HashMap<String, (Place, String)>,
 }
 
@@ -251,9 +248,8 @@ impl Merging<'_> {
         members.set("name", &name);
         if let Some(schema) = members.get("inputSchema")
             && schema.get().contains("x-mcp-header")
-            && let Ok(schema) = serde_json::from_str(schema.get())
         {
-            self.mirrored.insert(name.clone(), schema);
+            self.mirrored.insert(name.clone(), schema.to_owned());
         }
         mark_page(&mut members, part.slug);
         tools.add(part, &own, name, &members);
@@ -361,7 +357,7 @@ fn mark_page(tool: &mut Members<'_>, slug: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn listing(tools: &[Value], resources: &[Value]) -> Listing {
         let all = |items: &[Value]| {

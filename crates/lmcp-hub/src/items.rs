@@ -4,53 +4,154 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, MapAccess, SeqAccess, Visitor},
+    de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use crate::limits::NOTES;
+use crate::limits::{ITEM_BYTES, LIST_BYTES, LIST_ITEMS, NOTES};
 
-/// The items that are taken. The words say which ones are not, and why.
-pub(crate) fn sifted(items: Vec<Box<RawValue>>, words: &mut Vec<String>) -> Vec<Box<RawValue>> {
-    let mut fits = |item: &RawValue| {
-        let Some(why) = unfit(item) else {
-            return true;
-        };
-        if words.len() < NOTES {
-            words.push(format!("{} is left out: {why}", name(item)));
+/// Takes items of the lists of one server, as they are read: what is not kept is never held.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    /// The list that is read.
+    list: String,
+    /// Bytes that all lists may still have.
+    room: usize,
+    /// Items that this list may still have.
+    more: usize,
+    /// What was not taken, in words.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Default for Taking {
+    fn default() -> Self {
+        Self {
+            list: String::new(),
+            room: LIST_BYTES,
+            more: LIST_ITEMS,
+            left_out: Vec::new(),
         }
-        false
-    };
-    items.into_iter().filter(|item| fits(item)).collect()
+    }
+}
+
+impl Taking {
+    /// The next list comes.
+    pub(crate) fn begin(&mut self, list: &str) {
+        list.clone_into(&mut self.list);
+        self.more = LIST_ITEMS;
+    }
+
+    /// Is nothing more taken of this list?
+    pub(crate) fn is_full(&self) -> bool {
+        self.more == 0 || self.room == 0
+    }
+
+    /// Takes the items of a page: of an array, as text.
+    pub(crate) fn page(
+        &mut self,
+        items: &str,
+        all: &mut Vec<Box<RawValue>>,
+    ) -> serde_json::Result<()> {
+        struct Reader<'a>(&'a mut Taking, &'a mut Vec<Box<RawValue>>);
+        impl<'de> Visitor<'de> for Reader<'_> {
+            type Value = ();
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<(), S::Error> {
+                let Self(taking, all) = self;
+                while !taking.is_full()
+                    && let Some(item) = seq.next_element::<&RawValue>()?
+                {
+                    if taking.takes(item) {
+                        all.push(item.to_owned());
+                    }
+                }
+                if taking.is_full() && seq.next_element::<IgnoredAny>()?.is_some() {
+                    taking.say(format!("only the first of its {} are taken", taking.list));
+                    while seq.next_element::<IgnoredAny>()?.is_some() {}
+                }
+                Ok(())
+            }
+        }
+        let mut reader = serde_json::Deserializer::from_str(items);
+        reader.deserialize_seq(Reader(self, all))
+    }
+
+    /// Is this item taken? One that is left out counts, too: others like it may follow without end.
+    fn takes(&mut self, item: &RawValue) -> bool {
+        self.more = self.more.saturating_sub(1);
+        let Some(room) = self.room.checked_sub(item.get().len()) else {
+            self.room = 0;
+            self.say(format!("only the first of its {} are taken", self.list));
+            return false;
+        };
+        self.room = room;
+        let why = unfit(item);
+        if let Some(why) = &why {
+            self.say(format!("{} is left out: {why}", name(item)));
+        }
+        why.is_none()
+    }
+
+    fn say(&mut self, words: String) {
+        if self.left_out.len() < NOTES {
+            self.left_out.push(words);
+        }
+    }
+}
+
+/// The items that are taken of those that were kept. The words say which ones are not, and why.
+pub(crate) fn sifted(items: Vec<Box<RawValue>>, words: &mut Vec<String>) -> Vec<Box<RawValue>> {
+    let mut taking = Taking::default();
+    let items = items.into_iter();
+    let taken = items.filter(|item| taking.takes(item)).collect();
+    words.append(&mut taking.left_out);
+    taken
 }
 
 /// Why an item is not taken. Of two members of one name some read the first and some the last, and a text or a number that
 /// cannot be read is one to some and none to others: what is compared would not be what clients see.
-pub(crate) fn unfit(item: &RawValue) -> Option<String> {
+fn unfit(item: &RawValue) -> Option<String> {
+    if item.get().len() > ITEM_BYTES {
+        return Some(format!("it is longer than {} KiB", ITEM_BYTES >> 10));
+    }
     let read: Result<Plain, _> = serde_json::from_str(item.get());
     read.err().map(|err| err.to_string())
 }
 
-/// What people know an item by.
+/// What people know an item by: the first name that it has. Nothing else of it is kept meanwhile.
 fn name(item: &RawValue) -> String {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        name: Cow<'a, str>,
+    struct Reader;
+    impl<'de> Visitor<'de> for Reader {
+        type Value = Option<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Option<String>, M::Error> {
+            let mut first = None;
+            while let Some(name) = map.next_key::<Name<'_>>()? {
+                if name.0 == "name" && first.is_none() {
+                    first = map.next_value::<Option<Name<'_>>>()?;
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(first.map(|Name(name)| name.chars().take(NAME_CHARS).collect()))
+        }
     }
-    let first = |_| first_name(item);
-    let named = serde_json::from_str(item.get());
-    let named = named.map_or_else(first, |Named { name }| Some(name.into_owned()));
-    named.map_or_else(
-        || "an item".to_owned(),
-        |name| format!("`{}`", name.chars().take(NAME_CHARS).collect::<String>()),
-    )
+    let mut reader = serde_json::Deserializer::from_str(item.get());
+    let named = reader.deserialize_map(Reader).ok().flatten();
+    named.map_or_else(|| "an item".to_owned(), |name| format!("`{name}`"))
 }
 
-fn first_name(item: &RawValue) -> Option<String> {
-    let members = lmcp_wire::members::Members::read(item.get()).ok()?;
-    crate::catalog::text(members.get("name"))
-}
+/// A name, borrowed where it has no escapes.
+#[derive(Deserialize, PartialEq, Eq, Hash)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Characters of a name that are shown.
 const NAME_CHARS: usize = 80;
@@ -98,8 +199,6 @@ impl<'de> Deserialize<'de> for Plain {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Plain, M::Error> {
-                #[derive(Deserialize, PartialEq, Eq, Hash)]
-                struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
                 let mut names = HashSet::new();
                 while let Some(name) = map.next_key::<Name<'_>>()? {
                     if names.contains(&name) {
@@ -113,5 +212,42 @@ impl<'de> Deserialize<'de> for Plain {
             }
         }
         deserializer.deserialize_any(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(list: &str) -> (Vec<Box<RawValue>>, Vec<String>) {
+        let (mut taking, mut all) = (Taking::default(), Vec::new());
+        taking.begin("tools");
+        taking.page(list, &mut all).unwrap();
+        (all, taking.left_out)
+    }
+
+    #[test]
+    fn no_more_items_than_are_kept_are_held_while_a_list_is_read() {
+        let list = format!("[{}{{}}]", "{},".repeat(100_000));
+        let (all, words) = taken(&list);
+        assert_eq!((all.len(), words.len()), (LIST_ITEMS, 1), "{words:?}");
+        assert!(all.capacity() <= 2 * LIST_ITEMS);
+    }
+
+    #[test]
+    fn a_long_item_is_left_out_and_named() {
+        let zeros = "0,".repeat(ITEM_BYTES);
+        let long = format!(r#"{{"inputSchema":{{"enum":[{zeros}0]}},"name":"long"}}"#);
+        let (all, words) = taken(&format!(r#"[{long},{{"name":"short"}}]"#));
+        assert_eq!(all.len(), 1);
+        assert_eq!(words, ["`long` is left out: it is longer than 64 KiB"]);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_wherever_it_breaks() {
+        for text in ["{}", "[1,", "[1 2]", "1"] {
+            let mut all = Vec::new();
+            assert!(Taking::default().page(text, &mut all).is_err(), "{text}");
+        }
     }
 }

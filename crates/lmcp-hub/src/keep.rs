@@ -162,7 +162,7 @@ async fn follow(
 async fn probe(live: &Live) -> Result<(), RpcError> {
     let answered = timeout(
         PROBE,
-        ask::ask(&live.endpoint, request::DISCOVER, json!({})),
+        ask::ask(&live.endpoint, request::DISCOVER, json!({}), |_| Ok(())),
     )
     .await;
     match answered {

@@ -55,8 +55,11 @@ pub(crate) const LIST_PAGES: usize = 100;
 /// Items of one list of a server that are kept: the first ones.
 pub(crate) const LIST_ITEMS: usize = 2000;
 
-/// The same in bytes. No more pages are read past it.
+/// Bytes of all lists of one server together that are kept. No more is read past it.
 pub(crate) const LIST_BYTES: usize = 8 << 20;
+
+/// Longest item of a list, in bytes. A longer one is left out, and `lmcp hub status` names it.
+pub(crate) const ITEM_BYTES: usize = 64 << 10;
 
 /// Characters of what one server tells models about itself: all of it is in every conversation. The rest is cut off.
 pub(crate) const INSTRUCTIONS: usize = 2000;

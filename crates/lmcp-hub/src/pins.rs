@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use lmcp_wire::members::Members;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::catalog::{Listing, text};
 
@@ -19,8 +22,25 @@ pub(crate) struct Pins {
     tools: BTreeMap<String, Definition>,
 }
 
-/// The parts of a tool that a model or a client acts upon.
-type Definition = BTreeMap<String, Value>;
+/// The parts of a tool that a model or a client acts upon, as text: a tree of values takes many times as much memory. The order
+/// of members and the space between them are always the same, so that equal values are equal texts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Definition(BTreeMap<String, Box<RawValue>>);
+
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        let [ours, theirs] = [self, other].map(|definition| definition.0.iter());
+        ours.map(|(part, value)| (part, value.get()))
+            .eq(theirs.map(|(part, value)| (part, value.get())))
+    }
+}
+
+impl Definition {
+    fn get(&self, part: &str) -> Option<&str> {
+        self.0.get(part).map(|value| value.get())
+    }
+}
 
 const PARTS: [&str; 5] = [
     "title",
@@ -126,17 +146,14 @@ impl Pins {
 }
 
 fn differences(before: &Definition, now: &Definition) -> Vec<PartChange> {
-    let shown = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+    let shown = |value: &str| serde_json::from_str(value).unwrap_or_else(|_| value.to_owned());
     let differing = PARTS
         .iter()
-        .filter(|part| before.get(**part) != now.get(**part));
+        .filter(|part| before.get(part) != now.get(part));
     let parts = differing.map(|part| PartChange {
         part: (*part).to_owned(),
-        before: before.get(*part).map(shown),
-        now: now.get(*part).map(shown),
+        before: before.get(part).map(shown),
+        now: now.get(part).map(shown),
     });
     parts.collect()
 }
@@ -148,9 +165,10 @@ fn definitions(listing: &Listing) -> impl Iterator<Item = (String, Definition)> 
         let name = text(members.get("name"))?;
         let part = |part: &&str| {
             let value: Value = serde_json::from_str(members.get(part).map(RawValue::get)?).ok()?;
-            (!value.is_null()).then(|| ((*part).to_owned(), value))
+            let text = to_raw_value(&value).ok().filter(|_| !value.is_null())?;
+            Some(((*part).to_owned(), text))
         };
-        Some((name, PARTS.iter().filter_map(part).collect()))
+        Some((name, Definition(PARTS.iter().filter_map(part).collect())))
     })
 }
 
@@ -163,7 +181,7 @@ mod tests {
     use serde_json::json;
 
     fn listing(tools: &[Value]) -> Listing {
-        let raw = |tool: &Value| serde_json::value::to_raw_value(tool).unwrap();
+        let raw = |tool: &Value| to_raw_value(tool).unwrap();
         Listing {
             tools: tools.iter().map(raw).collect(),
             ..Listing::default()

@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     Lies,
     /// Its tools say things twice.
     Repeats,
+    /// It has a tool with a schema of 128 KiB.
+    Long,
     /// Its list has pages of a megabyte without end.
     Endless,
 }
@@ -55,11 +57,21 @@ impl Service for Faulty {
                     serde_json::value::RawValue::from_string(text.to_owned()).expect("it is JSON"),
                 )
             }
+            Fault::Long if request.method() == "tools/list" => {
+                let schema = json!({ "type": "object", "enum": vec![0; 64 << 10] });
+                let tools = [
+                    json!({ "name": "a", "inputSchema": schema }),
+                    json!({ "name": "b" }),
+                ];
+                let page = json!({ "tools": tools });
+                Replies::done(serde_json::value::to_raw_value(&page).expect("it is JSON"))
+            }
             Fault::Endless if request.method() == "tools/list" => {
                 let page = self.calls.fetch_add(1, Ordering::Relaxed);
-                let name = format!("t{page}");
-                let tool = json!({ "name": name, "description": "d".repeat(1 << 20), "inputSchema": { "type": "object" } });
-                let page = json!({ "tools": [tool], "nextCursor": "more" });
+                let about = "d".repeat(60 << 10);
+                let tool = |n| json!({ "name": format!("t{page}_{n}"), "description": about });
+                let tools: Vec<_> = (0..18).map(tool).collect();
+                let page = json!({ "tools": tools, "nextCursor": "more" });
                 Replies::done(serde_json::value::to_raw_value(&page).expect("it is JSON"))
             }
             Fault::Dead => {
@@ -67,7 +79,7 @@ impl Service for Faulty {
                 let data = json!({ "retriable": true, "fault": "transport" });
                 Replies::error(RpcError::internal("it ended with exit status 3").with_data(data))
             }
-            Fault::HangsInCalls | Fault::Lies | Fault::Repeats | Fault::Endless => {
+            Fault::HangsInCalls | Fault::Lies | Fault::Repeats | Fault::Long | Fault::Endless => {
                 self.inner.call(request)
             }
         }
@@ -109,6 +121,20 @@ async fn a_server_that_repeats_members_gets_nothing_of_them_to_clients() {
         "{notes}"
     );
     assert!(notes.contains("`b` is left out"), "{notes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_of_a_hundred_kilobytes_is_left_out_and_named() {
+    let (hub, client) = hub(&[]);
+    hub.mount("one", faulty(Fault::Long).0);
+    let tools = client.list_tools().await.unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["one__b"]);
+    let notes = hub.status()[0].notes.join("\n");
+    assert!(
+        notes.contains("`a` is left out: it is longer than 64 KiB"),
+        "{notes}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
