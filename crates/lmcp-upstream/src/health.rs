@@ -43,11 +43,12 @@ impl Health {
     }
 }
 
-/// The words of a server must not look like lines of ours, nor drive a terminal.
+/// The words of a server must not look like lines of ours, nor drive a terminal, nor turn the order of letters around.
 fn shown(words: &str) -> String {
     let mut shown = String::new();
     for letter in words.chars() {
-        match letter.is_control() {
+        let turns = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match letter.is_control() || turns {
             true => shown.extend(letter.escape_default()),
             false => shown.push(letter),
         }
@@ -62,5 +63,8 @@ mod tests {
     #[test]
     fn the_words_of_a_server_stay_on_one_line() {
         assert_eq!(shown("a\nb\x1b[31mü"), "a\\nb\\u{1b}[31mü");
+        // Letters behind one of these stand in another order than they are written.
+        let turned = "a\u{202a}b\u{202e}c\u{2066}d\u{2069}e";
+        assert_eq!(shown(turned), "a\\u{202a}b\\u{202e}c\\u{2066}d\\u{2069}e");
     }
 }
