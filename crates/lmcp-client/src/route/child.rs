@@ -94,6 +94,10 @@ impl Command {
         let refused = |err: std::io::Error| Error::Refused(format!("cannot start `{name}`: {err}"));
         let mut command = process::Command::new(&self.program);
         command.args(&self.args);
+        // Where this process has set up its own allocator, the settings are for itself alone.
+        if std::env::var_os("LMCP_ALLOCATOR").is_some() {
+            command.env_remove("GLIBC_TUNABLES");
+        }
         for name in OWN_SECRETS {
             command.env_remove(name);
         }
