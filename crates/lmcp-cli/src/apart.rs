@@ -1,4 +1,4 @@
-//! What the user's own server does not keep of the process that happened to start it: it serves other sessions, too.
+//! The user's own server gives up umask, limits and priority of the process that started it, because it serves other sessions too.
 //!
 //! Signals are no part of this: every server lets them through, and every guard gives its command the defaults.
 
@@ -50,8 +50,8 @@ pub(crate) fn stand_apart() {
     }
 }
 
-/// What no session lets others do with its new files: to write them. Each session takes more by its own umask; only one that
-/// the kernel tells nothing of has this alone. The group may write where only this user is in it, as far as numbers tell.
+/// The umask of the server: other users may not write new files. A session narrows it by its own umask, unless the kernel does
+/// not tell the server which umask the session has. The group may write where its number says that only this user is in it.
 fn widest_umask() -> u32 {
     let user = geteuid();
     if !user.is_root() && user.as_raw() == getegid().as_raw() {

@@ -85,20 +85,11 @@ mod tests {
     use rustix::process::geteuid;
 
     use super::*;
-    use crate::{expect_private, make_own, make_private};
-
-    /// Somebody who is neither root nor us.
-    const NOBODY: u32 = 65_534;
-
-    fn folder(mode: u32) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
-        folder
-    }
-
-    fn why(refused: io::Result<()>) -> String {
-        refused.unwrap_err().to_string()
-    }
+    use crate::{
+        expect_private,
+        fixtures::{NOBODY, folder, why},
+        make_own, make_private,
+    };
 
     #[test]
     #[expect(clippy::print_stderr, reason = "says what was not tested")]

@@ -340,19 +340,7 @@ mod tests {
     use rustix::process::{getegid, geteuid};
 
     use super::*;
-
-    /// Somebody who is neither root nor us.
-    const NOBODY: u32 = 65_534;
-
-    fn folder(mode: u32) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
-        folder
-    }
-
-    fn why(refused: io::Result<()>) -> String {
-        refused.unwrap_err().to_string()
-    }
+    use crate::fixtures::{NOBODY, folder, why};
 
     #[test]
     fn a_folder_is_made_for_this_user_alone_and_found_again() {

@@ -14,6 +14,8 @@
 //! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
 
 mod above;
+#[cfg(test)]
+mod fixtures;
 mod folders;
 pub mod guards;
 pub mod mark;

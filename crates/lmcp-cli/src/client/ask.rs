@@ -93,7 +93,7 @@ fn fields(
     Ok(sent.map(|()| json!({ "action": "accept", "content": content })))
 }
 
-/// What a person typed.
+/// A person answered with a line, declined the question or cancelled it.
 enum Typed<T> {
     Line(T),
     Declined,

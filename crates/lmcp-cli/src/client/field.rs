@@ -1,4 +1,4 @@
-//! One field of a form: what a person is told of it, and which answers fit. No I/O.
+//! One field of a form: the words that a person reads about it, and the answers that it takes. No I/O.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What people call it.
+    /// The title that people read; the member's name if the server gives none.
     pub(super) fn title(&self) -> &str {
         self.schema["title"].as_str().unwrap_or(self.name)
     }
@@ -57,7 +57,7 @@ impl<'a> Field<'a> {
         words + ": "
     }
 
-    /// What an empty line stands for, if the field says so and the value fits.
+    /// The value that an empty line stands for: the field's default, if that fits.
     pub(super) fn default(&self) -> Option<&'a Value> {
         let default = self.schema.get("default").filter(|it| !it.is_null())?;
         self.check(default).is_ok().then_some(default)
@@ -129,7 +129,7 @@ impl<'a> Field<'a> {
         Some(words.join(if has_titles { ", " } else { "/" }))
     }
 
-    /// What holds for the answer beside its type, in words.
+    /// The rules for the answer beside its type, in words.
     fn rules(&self) -> Vec<String> {
         let schema = self.schema;
         let mut rules = Vec::new();
@@ -212,7 +212,7 @@ fn span(schema: &Value, least: &str, most: &str) -> Option<String> {
 
 type Format = (&'static str, fn(&str) -> bool);
 
-/// What a format asks for, in words and as a check.
+/// The rule of a format, in words and as a check.
 fn format_of(schema: &Value) -> Option<Format> {
     match schema["format"].as_str()? {
         "email" => Some(("an e-mail address", is_email)),
@@ -292,7 +292,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// What a word says: yes or no.
+/// Reads a word as yes or no.
 pub(super) fn truth(line: &str) -> Option<bool> {
     match &*line.to_ascii_lowercase() {
         "y" | "yes" | "true" => Some(true),

@@ -32,7 +32,7 @@ pub(super) async fn servers(client: &Client) -> Result<Value, Failure> {
 /// Waits a little where a tool that is not there may be of a hub's server that is still starting.
 ///
 /// # Errors
-/// What is wrong with that server, or else `unknown`.
+/// The reason why the server failed, or `unknown` if it did not.
 pub(super) async fn wait_for_tools(
     client: &Client,
     tool: &str,

@@ -1,0 +1,20 @@
+//! Folders and users that the tests of this crate share.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt as _,
+};
+
+/// Somebody who is neither root nor us.
+pub(crate) const NOBODY: u32 = 65_534;
+
+pub(crate) fn folder(mode: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+    folder
+}
+
+pub(crate) fn why(refused: io::Result<()>) -> String {
+    refused.unwrap_err().to_string()
+}
