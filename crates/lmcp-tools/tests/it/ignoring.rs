@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -71,24 +71,48 @@ impl Bench {
         result.structured_content.unwrap()
     }
 
-    /// The files that ripgrep would search.
-    fn by_ripgrep(&self, below: &str, hidden: bool) -> BTreeSet<PathBuf> {
+    /// The files that ripgrep would search: in a repository by itself, elsewhere with `--no-require-git`. That option takes no
+    /// notice of where a repository begins, so nothing is known of a folder with a repository in it.
+    fn by_ripgrep(&self, below: &str, hidden: bool) -> Option<BTreeSet<PathBuf>> {
         let path = self.folder.path().join(below);
+        let mut folders = path
+            .ancestors()
+            .take_while(|folder| folder.starts_with(self.folder.path()));
+        let in_repository = folders.any(|folder| folder.join(".git").exists());
+        let mut all = WalkBuilder::new(&path).standard_filters(false).build();
+        if !in_repository && all.any(|entry| entry.unwrap().file_name() == ".git") {
+            return None;
+        }
         let mut walk = WalkBuilder::new(&path);
-        walk.hidden(!hidden).git_global(false);
+        walk.hidden(!hidden)
+            .git_global(false)
+            .require_git(in_repository);
         walk.add_custom_ignore_filename(".rgignore");
         let entries = walk.build().map(Result::unwrap);
         let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
         let files = files.map(|entry| entry.path().strip_prefix(&path).unwrap().to_owned());
         let files = files.filter(|file| !file.iter().any(|name| name == ".git"));
-        files.collect()
+        Some(files.collect())
+    }
+
+    /// Removes what ripgrep heeds and a call does not: the lists of git in the folders above, outside of repositories.
+    fn forget_lists_above(&self, below: &str) {
+        let mut folder = self.folder.path().to_owned();
+        for name in Path::new(below) {
+            if folder.join(".git").exists() {
+                return;
+            }
+            let _: io::Result<()> = fs::remove_file(folder.join(".gitignore"));
+            folder.push(name);
+        }
     }
 
     /// What all three of them show.
     async fn shown(&self, below: &str) -> Vec<String> {
         for hidden in [true, false] {
-            let ours = self.files(below, hidden).await;
-            assert_eq!(ours, self.by_ripgrep(below, hidden), "ripgrep");
+            if let Some(wanted) = self.by_ripgrep(below, hidden) {
+                assert_eq!(self.files(below, hidden).await, wanted, "ripgrep");
+            }
         }
         let files = self.files(below, false).await;
         let files = files.iter().map(|path| path.display().to_string());
@@ -102,7 +126,7 @@ fn write(path: &Path, content: &str) {
 }
 
 #[tokio::test]
-async fn files_of_git_count_in_a_repository_alone() {
+async fn files_of_git_count_up_to_the_end_of_their_repository() {
     let bench = Bench::new(&[
         (".gitignore", "a\n"),
         ("a", ""),
@@ -115,11 +139,30 @@ async fn files_of_git_count_in_a_repository_alone() {
         ("repository/inner/.git/config", ""),
         ("repository/inner/c", ""),
     ]);
-    let shown = ["a", "repository/a", "repository/inner/c"];
+    let shown = ["repository/a", "repository/inner/c"];
     assert_eq!(bench.shown("").await, shown);
     assert_eq!(bench.shown("repository").await, ["a", "inner/c"]);
     assert!(bench.shown("repository/src").await.is_empty());
     assert_eq!(bench.shown("repository/inner").await, ["c"]);
+}
+
+#[tokio::test]
+async fn outside_of_a_repository_a_list_of_git_counts_below_the_folder_that_a_call_begins_in() {
+    let bench = Bench::new(&[
+        (".gitignore", "build/\n"),
+        ("build/a", ""),
+        ("project/.gitignore", "target/\n"),
+        ("project/build/a", ""),
+        ("project/target/a", ""),
+        ("project/src/target/a", ""),
+    ]);
+    assert!(bench.shown("").await.is_empty());
+    let paths = async |below| bench.files(below, false).await;
+    assert_eq!(paths("project").await, [PathBuf::from("build/a")].into());
+    assert_eq!(
+        paths("project/src").await,
+        [PathBuf::from("target/a")].into()
+    );
 }
 
 #[tokio::test]
@@ -212,7 +255,10 @@ proptest! {
         }
         runtime.block_on(bench.shown(""));
         if bench.folder.path().join(&from).is_dir() {
+            let before = runtime.block_on(bench.files(&from, false));
+            bench.forget_lists_above(&from);
             runtime.block_on(bench.shown(&from));
+            prop_assert_eq!(before, runtime.block_on(bench.files(&from, false)));
         }
     }
 }

@@ -1,13 +1,18 @@
-//! The rules of ignore files, for every tool that walks through folders: what ripgrep leaves out by default.
+//! The rules of ignore files, for every tool that walks through folders: what ripgrep leaves out, and a
+//! little more.
 //!
 //! | file | where it counts |
 //! |---|---|
 //! | `.rgignore`, `.ignore` | everywhere, and in every folder below |
-//! | `.gitignore`, `.git/info/exclude` | in the repository that the file is in |
+//! | `.gitignore`, `.git/info/exclude` | in the repository that the file is in. Outside of every repository a `.gitignore` counts if it lies in the folder that a call begins in, or below |
 //!
 //! The first kind in the table that has a rule for a path decides, and of one kind the file nearest to the path. The files
 //! of the folders above count, up to the root that a call is confined to. Every file is opened through open directories, and
 //! none through a link.
+//!
+//! A project without `.git` (an unpacked archive, a root below the top of its repository) has its `.gitignore` all the same,
+//! and models are not to read its build folders. A `.gitignore` farther up is mostly about something else: many people keep one in
+//! their home, which would hide whole projects.
 //!
 //! Not read: the user's own list of git (`core.excludesFile`), so that a call gives the same on every host, and the list of
 //! a linked working tree (where `.git` is a file), which may be anywhere.
@@ -42,7 +47,7 @@ pub(crate) struct Rules {
     _charge: Option<Charge>,
     /// Is this folder the top of a repository?
     is_repository: bool,
-    /// Is this folder in a repository? Only there the files of git are read.
+    /// Is this folder in a repository?
     in_repository: bool,
 }
 
@@ -60,6 +65,14 @@ impl Kind {
     fn is_of_git(self) -> bool {
         matches!(self, Self::Git | Self::Exclude)
     }
+}
+
+/// Where a folder lies, seen from the one that a call begins in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Above,
+    /// It is that folder, or one in it.
+    Walked,
 }
 
 /// The files of each kind, in the order in which they decide.
@@ -97,7 +110,8 @@ impl Rules {
             };
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             if let Ok(folder) = open_below(top.as_fd(), path, flags, confined) {
-                rules = Self::enter(&rules, folder.as_fd(), skip, confined, meter);
+                let folder = folder.as_fd();
+                rules = Self::read(&rules, folder, skip, confined, meter, Place::Above);
             }
             let name = above[skip..].iter().position(|byte| *byte == b'/');
             skip += name.map_or(above.len(), |end| end + 1);
@@ -105,7 +119,7 @@ impl Rules {
         rules
     }
 
-    /// The rules in a folder whose path has `skip` bytes, below `parent`.
+    /// The rules in a folder whose path has `skip` bytes, below `parent`: the one that a call begins in, or one in it.
     pub(crate) fn enter(
         parent: &Arc<Self>,
         folder: BorrowedFd<'_>,
@@ -113,13 +127,24 @@ impl Rules {
         confined: bool,
         meter: &Arc<Meter>,
     ) -> Arc<Self> {
+        Self::read(parent, folder, skip, confined, meter, Place::Walked)
+    }
+
+    fn read(
+        parent: &Arc<Self>,
+        folder: BorrowedFd<'_>,
+        skip: usize,
+        confined: bool,
+        meter: &Arc<Meter>,
+        place: Place,
+    ) -> Arc<Self> {
         let is_repository = rustix::fs::statat(folder, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let in_repository = is_repository || parent.in_repository;
         let mut weight = parent.weight;
         let mut charge = meter.take(0);
         let mut files = Vec::new();
         for (kind, name) in KINDS {
-            if kind.is_of_git() && !in_repository {
+            if kind.is_of_git() && !in_repository && place == Place::Above {
                 continue;
             }
             let left = TOGETHER_BYTES.saturating_sub(weight);
