@@ -88,10 +88,8 @@ def start(program, arguments, trace, **streams):
     command += ["--fair-sched=yes"]
     # The guards of commands are this program; the commands themselves are not.
     command += ["--trace-children=yes", "--trace-children-skip=*/bash,*/sh", program]
-    # What the program keeps between two runs goes where the trace goes. A server that finds settings of the allocator does
-    # not start itself once more, which valgrind cannot follow.
-    settings = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}
-    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)} | settings
+    # What the program keeps between two runs goes where the trace goes.
+    environment = os.environ | {"LMCP_STATE_DIR": os.path.dirname(trace)}
     return subprocess.Popen(command + arguments, stderr=subprocess.DEVNULL, env=environment, **streams)
 
 

@@ -31,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "lmcp-wire",
             "lmcp-core",
             "lmcp-embed",
+            "lmcp-heap",
             "lmcp-http",
             "lmcp-hub",
             "lmcp-upstream",

@@ -1,7 +1,6 @@
 //! The binary `lmcp`: reads the command line, runs one command, says how it went.
 
 mod agents;
-mod allocator;
 mod apart;
 mod child;
 mod cli;

@@ -208,8 +208,7 @@ fn own_name(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
 
 /// A variable that says something about the server, but for where it listens and who may come in there.
 fn is_setting(name: &str) -> bool {
-    const OTHERS: [&str; 12] = [
-        "LMCP_ALLOCATOR",
+    const OTHERS: [&str; 11] = [
         "LMCP_ALLOW_HOST",
         "LMCP_ALLOW_ORIGIN",
         "LMCP_HOST",

@@ -1,18 +1,34 @@
-//! Gives freed memory back to the system.
+//! Makes glibc's allocator give freed memory back to the system.
 //!
 //! glibc keeps freed memory for later. A server that has held much for its callers then stays as large as it ever was, and
 //! holds twice its budget once callers want memory of another kind: short answers first, say, then long messages. glibc has a
-//! function that gives back every page without a living byte. Rust can only call it by declaring it, and the word for that is
-//! `unsafe`; so it stands here, alone, and all other crates forbid the word.
+//! function that gives back every page without a living byte, and one that changes its settings. Rust can only call them by
+//! declaring them, and the word for that is `unsafe`; so both stand here, alone, and all other crates forbid the word.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "there is no other way to name a function of C")]
 mod glibc {
     use std::ffi::c_int;
 
-    // SAFETY: this is how glibc declares it. The function has no conditions, and threads may call it at any time.
+    // SAFETY: this is how glibc declares them. Neither has conditions, and threads may call both at any time.
     unsafe extern "C" {
         pub(super) safe fn malloc_trim(pad: usize) -> c_int;
+        pub(super) safe fn mallopt(setting: c_int, value: c_int) -> c_int;
+    }
+
+    pub(super) const MMAP_THRESHOLD: c_int = -3;
+    pub(super) const ARENA_MAX: c_int = -8;
+}
+
+/// Makes the allocator keep less of what is freed: all threads share one heap, and pieces of 128 KiB and more are taken from
+/// the system, and given back, one by one. A program says so at its start, before it has a second thread: heaps that exist stay.
+///
+/// On other C libraries and systems this does nothing.
+pub fn keep_little() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        glibc::mallopt(glibc::ARENA_MAX, 1);
+        glibc::mallopt(glibc::MMAP_THRESHOLD, 128 << 10);
     }
 }
 

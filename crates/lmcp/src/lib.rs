@@ -16,6 +16,7 @@ pub use lmcp_core::{
 };
 #[cfg(feature = "embed")]
 pub use lmcp_embed as embed;
+pub use lmcp_heap as heap;
 #[cfg(feature = "http")]
 pub use lmcp_http as http;
 #[cfg(feature = "hub")]

@@ -13,31 +13,21 @@ use std::process::ExitCode;
 
 use lmcp_tools::Helper;
 
-use crate::{allocator, child, cli::Command, client, report::Failure, signals};
+use crate::{child, cli::Command, client, report::Failure, signals};
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure> {
     match command {
-        Command::Serve(options) => {
-            if !options.stdio {
-                allocator::settle();
-            }
-            on_one_thread(async {
-                serve::run(*options, helper).await?;
-                Ok(ExitCode::SUCCESS)
-            })
-        }
+        Command::Serve(options) => on_one_thread(async {
+            serve::run(*options, helper).await?;
+            Ok(ExitCode::SUCCESS)
+        }),
         Command::Proxy(options) => proxy::run(&options),
         Command::Run(options) => on_one_thread(run::run(options, helper)),
-        Command::Bridge(options) => {
-            if !options.stdio {
-                allocator::settle();
-            }
-            on_one_thread(async {
-                bridge::run(options).await?;
-                Ok(ExitCode::SUCCESS)
-            })
-        }
+        Command::Bridge(options) => on_one_thread(async {
+            bridge::run(options).await?;
+            Ok(ExitCode::SUCCESS)
+        }),
         Command::Hub(mut options) => match options.command.take() {
             Some(hub::Command::Status(options)) => on_one_thread(client::hub_status(options)),
             Some(hub::Command::Approve(options)) => {
@@ -48,15 +38,10 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
                 import::run(&options)?;
                 Ok(ExitCode::SUCCESS)
             }
-            None => {
-                if !options.serving.stdio {
-                    allocator::settle();
-                }
-                on_one_thread(async {
-                    hub::run(*options).await?;
-                    Ok(ExitCode::SUCCESS)
-                })
-            }
+            None => on_one_thread(async {
+                hub::run(*options).await?;
+                Ok(ExitCode::SUCCESS)
+            }),
         },
         Command::Tools(options) => on_one_thread(client::tools(options)),
         Command::Call(options) => on_one_thread(client::call(options)),
@@ -71,6 +56,8 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
 fn on_one_thread(
     work: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
+    // glibc would keep several times the budget of memory under a hostile load.
+    lmcp::heap::keep_little();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         // For what waits on a disk, or for a process to start. Each is a stack in memory for a while.

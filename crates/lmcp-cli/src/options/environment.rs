@@ -49,7 +49,6 @@ pub(super) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
 
 /// Every variable that is read anywhere.
 const KNOWN: &[&str] = &[
-    "LMCP_ALLOCATOR",
     "LMCP_ALLOW_HOST",
     "LMCP_ALLOW_ORIGIN",
     "LMCP_BRAVE_KEY",

@@ -175,23 +175,6 @@ fn a_program_that_is_started_gets_no_token_of_ours() {
 }
 
 #[test]
-fn a_program_that_is_started_gets_no_settings_of_our_allocator() {
-    let script = "echo \"[$GLIBC_TUNABLES]\" >&2; exit 9";
-    let settings = "glibc.malloc.arena_max=1";
-    for (is_ours, seen) in [(true, String::new()), (false, settings.to_owned())] {
-        let mut command = lmcp(&["ping", "--", "sh", "-c", script]);
-        command.env("GLIBC_TUNABLES", settings);
-        command.env_remove("LMCP_ALLOCATOR");
-        if is_ours {
-            command.env("LMCP_ALLOCATOR", "set");
-        }
-        let (_, text, _) = run(&mut command);
-        let error = json_of(&text)["error"].to_string();
-        assert!(error.contains(&format!("last words: [{seen}]")), "{error}");
-    }
-}
-
-#[test]
 fn a_value_comes_from_stdin() {
     let mut command = lmcp(&[&["call", "echo", "text=-", "--text"][..], &DEMO].concat());
     let mut running = Running(command.spawn().unwrap());

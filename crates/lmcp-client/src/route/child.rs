@@ -26,9 +26,8 @@ use crate::{
     limits::{GRACE, LAST_WORDS, STDERR_LINE_BYTES, STDERR_LINES},
 };
 
-/// Variables with secrets of ours or where they are, and one about this very process. They are nobody else's business.
-const OWN_SECRETS: [&str; 6] = [
-    "LMCP_ALLOCATOR",
+/// Variables with secrets of ours, or where they are. They are nobody else's business.
+const OWN_SECRETS: [&str; 5] = [
     "LMCP_BRAVE_KEY",
     "LMCP_IDENTITY_FD",
     "LMCP_TAVILY_KEY",
@@ -94,10 +93,6 @@ impl Command {
         let refused = |err: std::io::Error| Error::Refused(format!("cannot start `{name}`: {err}"));
         let mut command = process::Command::new(&self.program);
         command.args(&self.args);
-        // Where this process has set up its own allocator, the settings are for itself alone.
-        if std::env::var_os("LMCP_ALLOCATOR").is_some() {
-            command.env_remove("GLIBC_TUNABLES");
-        }
         for name in OWN_SECRETS {
             command.env_remove(name);
         }

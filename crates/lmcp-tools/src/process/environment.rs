@@ -63,9 +63,7 @@ pub(crate) fn of(
     all
 }
 
-/// The server's own settings, its token among them, are none of a command's business; nor is where it is, and how it set up
-/// its allocator.
+/// The server's own settings, its token among them, are none of a command's business; nor is where the server is.
 fn is_ours(name: &str) -> bool {
-    let set_up = || std::env::var_os("LMCP_ALLOCATOR").is_some();
-    name.starts_with("LMCP_") || FOLDERS.contains(&name) || name == "GLIBC_TUNABLES" && set_up()
+    name.starts_with("LMCP_") || FOLDERS.contains(&name)
 }
