@@ -59,9 +59,12 @@ impl HeldCalls {
 
     /// The call that a request comes back for.
     pub(crate) fn take(&self, request: &Request) -> Option<Held> {
+        let mut all = self.lock();
+        if all.is_empty() {
+            return None;
+        }
         let params: Params<'_> = request.params().ok()?;
         let state: String = serde_json::from_str(params.request_state?.get()).ok()?;
-        let mut all = self.lock();
         let held = all.get(&state)?;
         let is_its = held.owner == request.caller().owner() && held.method == request.method();
         let is_good = is_its && Instant::now() < held.until;

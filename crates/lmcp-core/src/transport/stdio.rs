@@ -7,7 +7,8 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
+    mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError, Weak},
     thread,
@@ -17,7 +18,7 @@ use std::{
 use lmcp_wire::framing::Framer;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::fcntl_dupfd_cloexec,
+    io::{Errno, fcntl_dupfd_cloexec},
     stdio as real,
 };
 use tokio::{
@@ -194,27 +195,25 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 
 /// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
 fn read(
-    mut input: &File,
+    input: &File,
     mut intake: Intake,
     runtime: &runtime::Handle,
     batches: &mpsc::Sender<Vec<Frame>>,
 ) {
     loop {
-        let buffer = intake.buffer();
-        let start = buffer.len();
-        let free = buffer.capacity() - start;
-        buffer.resize(start + free.min(MOST_AT_ONCE), 0);
+        // Not cleared first: that takes longer than reading a usual message.
+        let mut space = [MaybeUninit::uninit(); MOST_AT_ONCE];
         let count = loop {
-            match input.read(&mut buffer[start..]) {
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
-                    wait_for(input, PollFlags::IN)
-                }
+            match rustix::io::read(input, &mut space) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => wait_for(input, PollFlags::IN),
                 Err(_) => break 0,
-                Ok(count) => break count,
+                Ok((read, _)) => {
+                    intake.buffer().extend_from_slice(read);
+                    break read.len();
+                }
             }
         };
-        buffer.truncate(start + count);
         let mut batch: Vec<_> = std::iter::from_fn(|| intake.next_frame()).collect();
         if count == 0 {
             batch.extend(intake.last_frame());
@@ -256,8 +255,8 @@ fn write(mut output: &File, outgoing: &Outgoing) -> io::Result<()> {
 /// Where the writer says how it ended.
 type Written = oneshot::Sender<io::Result<()>>;
 
-/// What is read at once: memory is touched as lines grow, not ahead of them.
-const MOST_AT_ONCE: usize = 64 << 10;
+/// What is read at once.
+const MOST_AT_ONCE: usize = 32 << 10;
 
 struct Batches {
     received: mpsc::Receiver<Vec<Frame>>,
