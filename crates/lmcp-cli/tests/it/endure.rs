@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-use crate::support::lmcp;
+use crate::support::{Running, lmcp};
 
 // L13
 #[test]
@@ -31,6 +31,38 @@ fn more_idle_connections_than_it_takes_do_not_stop_it() {
         drop(idle);
         // The places are free as soon as the server has noticed.
         while post(&mut server.connect(), &server, None, &ping(4)).status != 200 {}
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_answer() {
+    let mut command = lmcp(&["serve", "--demo", "--stdio", "-v"]);
+    let mut server = Running(command.spawn().unwrap());
+    let mut input = server.0.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.0.stdout.take().unwrap());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap());
+    let mut ask = move |message: Value| {
+        writeln!(input, "{message}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert!(answer.contains("result"), "{answer}");
+    };
+    let client = json!({ "name": "t", "version": "0" });
+    let opening =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    ask(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening }));
+    // The log has a line for each call: several times as much as a pipe takes.
+    let params = json!({ "name": "echo", "arguments": { "text": "x" } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    for _ in 0..3000 {
+        ask(call.clone());
+    }
+    // Once somebody reads, the log goes on, and says what is missing.
+    let mut line = String::new();
+    while !line.contains("lines of the log are left out here") {
+        ask(call.clone());
+        line.clear();
+        log.read_line(&mut line).unwrap();
     }
 }
 
