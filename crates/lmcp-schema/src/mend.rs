@@ -11,6 +11,7 @@
 //! | one value | a list of such values is wanted | a list of it |
 //! | `maxResults`, or an alias | a member of that name is refused | `max_results`, or what the alias stands for |
 //! | `null` under one of two such names | the other has a value | that value |
+//! | `""`, `[]`, `{}` under a name that is refused | the right one has a value | that value |
 //!
 //! So the empty value keeps its meaning wherever the schema allows it: the content of a file may be `""`. An optional
 //! text that must not be empty says so with `minLength: 1`, a list with `minItems: 1`.
@@ -264,14 +265,23 @@ impl Mender<'_> {
             let known = schema.named.iter().map(|(name, _)| &**name);
             let same = known.filter(|name| nearest::is_same(name, &key));
             let meant = same.chain(self.aliases.meant_by(&key)).find(open);
-            let said = |name: &str| members.get(name).filter(|value| !value.is_null());
+            // Under another name an empty value says as little as `null`: whoever has to fill all names that it knows
+            // sends it.
+            let is_right = |name: &str| *name != *key && !sent.iter().any(|(now, _)| now == name);
+            let said = |name: &str| {
+                let is_nothing = |value: &Value| match is_right(name) {
+                    true => value.is_null(),
+                    false => is_empty(value),
+                };
+                members.get(name).filter(|value| !is_nothing(value))
+            };
             let is_taken = meant.is_some_and(|name| said(name).is_some());
+            let is_there = |name: &str| members.get(name).is_some_and(|value| !value.is_null());
             match meant {
-                // Harmless if it is the same or says nothing, and else for the schema to refuse.
-                Some(name)
-                    if is_taken && said(&key).is_some_and(|value| said(name) != Some(value)) =>
-                {
-                    let was = sent.iter().find(|(now, _)| now == name);
+                Some(name) if is_there(name) && said(&key).is_none() => drop(members.remove(&key)),
+                // Harmless if it is the same, and else for the schema to refuse.
+                Some(name) if is_taken && said(name) != said(&key) => {
+                    let was = sent.iter().rev().find(|(now, _)| now == name);
                     let taken = was.map_or(name, |(_, was)| was).to_owned();
                     twice.push(Twice { key, taken });
                 }

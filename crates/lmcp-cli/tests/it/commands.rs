@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -176,6 +178,39 @@ fn an_exit_code_is_an_error_where_the_operator_says_so() {
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with("exit code 3"), "{text}");
     }
+}
+
+#[test]
+fn fetch_goes_through_the_proxy_that_the_environment_names() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        line
+    });
+    let mut command = lmcp(&["serve", "--http", "127.0.0.1:0"]);
+    for name in [
+        "https_proxy",
+        "all_proxy",
+        "ALL_PROXY",
+        "no_proxy",
+        "NO_PROXY",
+    ] {
+        command.env_remove(name);
+    }
+    command.env("HTTPS_PROXY", proxy);
+    let (_running, address, _) = start(command);
+    // Nobody goes there: the proxy hangs up.
+    let params = json!({ "name": "fetch", "arguments": { "url": "https://93.184.215.14/" } });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let (_, answer) = post(&address, "", &message);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(
+        asked.join().unwrap(),
+        "CONNECT 93.184.215.14:443 HTTP/1.1\r\n"
+    );
 }
 
 #[test]

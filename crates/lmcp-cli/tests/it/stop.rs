@@ -78,6 +78,11 @@ fn on_stdio_a_signal_ends_it() {
     let mut running = Running(child);
     send(&running, Signal::TERM);
     assert_eq!(running.0.wait().unwrap().code(), Some(143));
+    // Older SDKs end every server so, and show people what it says.
+    let mut words = String::new();
+    let mut stderr = running.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut words).unwrap();
+    assert_eq!(words, "");
     drop(input);
 }
 

@@ -1,8 +1,11 @@
 //! What somebody sees who starts it by hand.
 
-use std::io::{BufRead as _, BufReader};
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::Stdio,
+};
 
-use crate::support::{Running, file, lmcp, screen, terminal};
+use crate::support::{self, Running, file, lmcp, screen, terminal};
 
 /// What is said on a terminal, up to its last line.
 fn said(options: &[&str]) -> String {
@@ -51,4 +54,30 @@ fn with_a_token_it_says_how_to_send_it_and_not_what_it_is() {
     );
     assert!(words.contains(&header), "{words}");
     assert!(!words.contains("hush"), "{words}");
+}
+
+#[test]
+fn on_stdio_it_says_what_it_waits_for() {
+    let (mut terminal, name) = terminal();
+    let mut command = lmcp(&["serve", "--stdio"]);
+    let [stdin, stdout, stderr] = [(); 3].map(|()| screen(&name));
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    let mut running = Running(command.spawn().expect("the binary was built for this test"));
+    drop(command);
+    let mut line = String::new();
+    let mut shown = BufReader::new(terminal.try_clone().unwrap());
+    shown.read_line(&mut line).unwrap();
+    for words in ["serves MCP on the terminal", "Ctrl-D ends it"] {
+        assert!(line.contains(words), "{line}");
+    }
+    // Ctrl-D.
+    terminal.write_all(b"\x04").unwrap();
+    assert!(running.0.wait().unwrap().success());
+}
+
+#[test]
+fn on_stdio_an_agent_is_told_nothing() {
+    let mut command = lmcp(&["serve", "--stdio"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(support::said(&output), (Some(0), String::new()));
 }

@@ -94,6 +94,7 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
     let pipe = file("token-pipe", "", 0o600).with_file_name("pipe");
     mkfifo(&pipe);
     let empty = file("token-empty", "\n", 0o600);
+    let short = file("token-short", "ab\n", 0o600);
     let other = file("token-other", "port = 8080\n", 0o600);
     let blank = file("token-blank", ".godparticle = \n", 0o600);
     for (variable, value, words) in [
@@ -101,6 +102,11 @@ fn a_token_that_is_not_where_it_should_be_stops_the_start() {
         ("LMCP_TOKEN", " ", "LMCP_TOKEN is empty"),
         ("LMCP_TOKEN", "two words", "LMCP_TOKEN is no token"),
         ("LMCP_TOKEN", "short", "LMCP_TOKEN has 5 characters"),
+        (
+            "LMCP_TOKEN_FILE",
+            short.to_str().unwrap(),
+            "has 2 characters, which can be guessed",
+        ),
         ("LMCP_TOKEN_FILE", "", "LMCP_TOKEN_FILE is empty"),
         ("LMCP_TOKEN_FILE", none, "cannot read"),
         ("LMCP_TOKEN_FILE", empty.to_str().unwrap(), "is empty"),

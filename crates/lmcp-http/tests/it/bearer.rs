@@ -88,6 +88,24 @@ async fn without_it_nothing_is_served_and_nothing_else_is_said() {
     }
 }
 
+/// Clients of HTTP+SSE show the token twice: when they open the stream, and with each message.
+#[tokio::test]
+async fn a_token_with_the_stream_and_with_each_message_serves_the_oldest_transport() {
+    let running = running().await;
+    let shown = |post: Post| post.with("authorization", "Bearer right");
+    let get = body("").verb("GET").path("/sse").without("content-type");
+    let get = shown(get.with("accept", "text/event-stream"));
+    let mut stream = running.connect().await;
+    stream.open_stream(&get).await;
+    let first = stream.event().await.expect("a stream begins");
+    let endpoint = first.strip_prefix("event: endpoint\ndata: ").unwrap();
+    let ping = body(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#).path(endpoint);
+    assert_eq!(running.ask(&ping).await.head.status, 401);
+    assert_eq!(running.ask(&shown(ping)).await.head.status, 202);
+    let answer = stream.event().await.expect("the stream goes on");
+    assert!(answer.contains(r#""id":7,"result":{}"#), "{answer}");
+}
+
 #[tokio::test]
 async fn browsers_may_ask_first_at_every_endpoint() {
     let running = running().await;

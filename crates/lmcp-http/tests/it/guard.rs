@@ -97,6 +97,21 @@ async fn the_names_of_this_machine_are_known() {
     }
 }
 
+/// A tunnel, as of `ssh -L` or `docker -p`, has a port of its own; a page that is served there is no page of ours.
+#[tokio::test]
+async fn a_loopback_name_is_good_with_any_port_and_a_page_is_not() {
+    let running = serve(server()).await;
+    let other = running.address.port() ^ 1;
+    for name in ["localhost", "LocalHost", "127.0.0.1", "[::1]"] {
+        for host in [name.to_owned(), format!("{name}:{other}")] {
+            let post = call("quick").with("host", &host);
+            assert_eq!(running.ask(&post).await.head.status, 200, "{host}");
+            let post = post.with("origin", &format!("http://{host}"));
+            assert_eq!(running.ask(&post).await.head.status, 403, "{host}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_request_without_a_host_is_refused() {
     let running = serve(server()).await;

@@ -46,6 +46,23 @@ async fn a_message_may_be_written_on_several_lines() {
     assert_eq!(visit.message().await["id"], 5);
 }
 
+/// Newer clients try the other transport at the same address first, and go by what is allowed.
+#[tokio::test]
+async fn a_verb_that_is_not_allowed_is_told_the_one_that_is() {
+    let running = both().await;
+    for (path, verb, allowed) in [
+        ("/sse", "POST", "GET"),
+        ("/sse", "DELETE", "GET"),
+        ("/messages?session=x", "GET", "POST"),
+    ] {
+        let answer = running.ask(&body("{}").path(path).verb(verb)).await;
+        assert_eq!(answer.head.status, 405, "{verb} {path}");
+        assert_eq!(answer.head.get("allow"), Some(allowed), "{verb} {path}");
+        let said = answer.json()["error"]["message"].to_string();
+        assert!(said.contains("a GET of /sse"), "{said}");
+    }
+}
+
 /// Half a line would swallow the next one.
 #[tokio::test]
 async fn a_message_arrives_whole_or_not_at_all() {

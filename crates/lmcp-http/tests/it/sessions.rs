@@ -3,12 +3,13 @@
 use std::{collections::HashSet, time::Duration};
 
 use lmcp_core::{Cx, Json, NoArgs, Resource, Server, Tool, ToolResult};
+use lmcp_wire::{CallToolResult, Content};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Answer, call, hanging, limits, serve, server},
+    support::{Answer, body, call, hanging, limits, serve, server},
     visitor::{NEWEST, Visitor, opening, sessionless},
 };
 
@@ -214,6 +215,38 @@ async fn calls_without_a_session_are_served_and_leave_nothing() {
     let visitor = Visitor::new(&running).await;
     let answer = running.ask(&visitor.set_level("debug")).await;
     assert_eq!(answer.json()["result"], json!({}));
+}
+
+/// Whoever has no session, or an old one, knows nothing of structure; its text is all there is to see, and is there once.
+#[tokio::test]
+async fn a_payload_comes_once_to_who_does_not_know_structure() {
+    async fn page(_: NoArgs, _: Cx) -> CallToolResult {
+        let mut result = CallToolResult::new(vec![Content::text("all of it")]);
+        result.structured_content = Some(json!({ "text": "all of it" }));
+        result.text_is_whole = true;
+        result
+    }
+    async fn value(_: NoArgs, _: Cx) -> Json<Vec<u8>> {
+        Json(vec![7])
+    }
+    let page = Tool::new("page", page).read_only();
+    let value = Tool::new("value", value).read_only();
+    let running = serve(server().tool(page).tool(value)).await;
+    let opened = running.ask(&opening("2025-03-26", "old", json!({}))).await;
+    let session = opened.head.get("mcp-session-id").unwrap();
+    for (tool, text) in [("page", "all of it"), ("value", "[7]")] {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool } });
+        let call = body(&call.to_string());
+        for post in [
+            call.clone(),
+            call.clone().with("mcp-protocol-version", "2025-03-26"),
+            call.with("mcp-session-id", session),
+        ] {
+            let answer = running.ask(&post).await.json();
+            let expected = json!({ "content": [{ "type": "text", "text": text }] });
+            assert_eq!(answer["result"], expected, "{post:?}");
+        }
+    }
 }
 
 // L21

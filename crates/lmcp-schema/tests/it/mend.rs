@@ -224,6 +224,37 @@ fn a_name_with_null_says_nothing_beside_another_for_the_same() {
 }
 
 #[test]
+fn an_empty_value_under_another_name_says_nothing_beside_the_right_one() {
+    let mend = |sent: Value| {
+        schema()
+            .mend(sent, &aliases())
+            .map_err(|wrong| wrong.to_string())
+    };
+    let right = json!({ "path": "a", "content": "x" });
+    for sent in [
+        json!({ "path": "a", "file_path": "", "content": "x" }),
+        json!({ "path": "a", "file_path": [], "filename": {}, "content": "x" }),
+        json!({ "file_path": "a", "filename": "", "content": "x" }),
+        json!({ "filename": "", "file_path": "a", "content": "x" }),
+        json!({ "path": null, "filename": "", "file_path": "a", "content": "x" }),
+    ] {
+        assert_eq!(mend(sent.clone()), Ok(right.clone()), "{sent}");
+    }
+    // Alone it is what was said, and under the right name it may be meant.
+    let empty = json!({ "path": "", "content": "x" });
+    for sent in [
+        json!({ "file_path": "", "content": "x" }),
+        json!({ "path": null, "file_path": "", "content": "x" }),
+        json!({ "file_path": "", "filename": null, "content": "x" }),
+    ] {
+        assert_eq!(mend(sent.clone()), Ok(empty.clone()), "{sent}");
+    }
+    let twice = mend(json!({ "path": "", "file_path": "a", "content": "x" })).unwrap_err();
+    let words = "`/file_path` and `path` mean the same, and their values differ; drop `file_path`";
+    assert_eq!(twice, words);
+}
+
+#[test]
 fn an_alias_of_an_open_schema_is_taken_where_the_schema_refuses_it() {
     let schema = Schema::compile_input(json!({
         "type": "object",

@@ -115,10 +115,14 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
     if lines.is_empty() {
         lines.push("no jobs".to_owned());
     }
-    if more > 0 {
-        let words = "ended in other sessions or are kept outputs of commands; all=true lists them";
-        lines.push(format!("{more} more {words}"));
-    }
+    let are_more = match more {
+        0 => None,
+        1 => Some("1 more ended in another session or is the kept output of a command".into()),
+        more => Some(format!(
+            "{more} more ended in other sessions or are kept outputs of commands"
+        )),
+    };
+    lines.extend(are_more.map(|are_more| are_more + "; all=true lists them"));
     Ok(Answer::new(Jobs { jobs, more }, lines.join("\n")))
 }
 

@@ -4,7 +4,7 @@
 //! runs as. So a line that cannot be read for sure is never let through by a rule: a person is asked, and where nobody can
 //! be asked, it does not run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use lmcp_core::{Cx, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -81,18 +81,23 @@ pub(crate) struct Request<'a> {
 /// Lets a command through, asks a person about it, or refuses it.
 pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> ToolResult<()> {
     expect_short(rules, request.line)?;
-    let decision = match decide(rules, request.line) {
+    let verdict = match decide(rules, request.line) {
         // A variable can turn any program into another: BASH_ENV, LD_PRELOAD, PATH.
-        Decision::Allow if !rules.is_empty() && !request.env.is_empty() => Decision::Ask,
-        decision => decision,
+        verdict
+            if verdict.decision == Decision::Allow
+                && !rules.is_empty()
+                && !request.env.is_empty() =>
+        {
+            Verdict::new(Decision::Ask, Why::Variables)
+        }
+        verdict => verdict,
     };
     let shown = clip(&request.line.shown());
-    match decision {
+    let why = &verdict.why;
+    match verdict.decision {
         Decision::Allow => Ok(()),
         Decision::Deny => {
-            let rule = denying(rules, request.line);
-            let rule = rule.map_or_else(String::new, |rule| format!(" (rule: deny `{rule}`)"));
-            let words = format!("the rules of this server forbid `{shown}`{rule}");
+            let words = format!("the rules of this server forbid `{shown}` ({why})");
             Err(ToolError::new(words))
         }
         Decision::Ask => {
@@ -101,7 +106,7 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
                 Ok(Some(Approval { approve: true })) => Ok(()),
                 Ok(Some(Approval { approve: false }) | None) => Err(not_approved(&shown)),
                 Err(err) if err.is_missing_capability() => Err(ToolError::new(format!(
-                    "the rules of this server want a person to approve `{shown}`, and this client cannot ask one"
+                    "the rules of this server want a person to approve `{shown}` ({why}), and this client cannot ask one"
                 ))),
                 // Nobody has said no: the question is still open, could not be put, or was not answered.
                 Err(err) => Err(err),
@@ -172,10 +177,59 @@ fn not_approved(shown: &str) -> ToolError {
     ToolError::new(format!("`{shown}` was not approved")).hint("ask the user what to do instead")
 }
 
+/// What is decided, and what decided it.
+#[derive(Debug, PartialEq, Eq)]
+struct Verdict<'a> {
+    decision: Decision,
+    why: Why<'a>,
+}
+
+/// Why a command is allowed, asked about or refused.
+#[derive(Debug, PartialEq, Eq)]
+enum Why<'a> {
+    /// This rule says so.
+    Rule(&'a Rule),
+    /// No rule is about it.
+    NoRule,
+    /// It is not certain which commands the line runs.
+    Unclear,
+    /// It comes with variables.
+    Variables,
+}
+
+impl<'a> Verdict<'a> {
+    fn new(decision: Decision, why: Why<'a>) -> Self {
+        Self { decision, why }
+    }
+
+    fn of(rule: &'a Rule) -> Self {
+        Self::new(rule.decision, Why::Rule(rule))
+    }
+}
+
+/// For who is refused: `rule: deny `git push``.
+impl fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(Rule { decision, words }) => {
+                let decision = match decision {
+                    Decision::Allow => "allow",
+                    Decision::Ask => "ask",
+                    Decision::Deny => "deny",
+                };
+                write!(f, "rule: {decision} `{}`", words.join(" "))
+            }
+            Self::NoRule => f.write_str("no rule allows it"),
+            Self::Unclear => f.write_str("it cannot be told which commands it runs"),
+            Self::Variables => f.write_str("variables can change what it does"),
+        }
+    }
+}
+
 /// The strictest of what the rules say of each command in a line.
-fn decide(rules: &[Rule], line: Line<'_>) -> Decision {
+fn decide<'a>(rules: &'a [Rule], line: Line<'_>) -> Verdict<'a> {
     if rules.is_empty() {
-        return Decision::Allow;
+        return Verdict::new(Decision::Allow, Why::NoRule);
     }
     let commands = match line {
         Line::Words(words) => Some(vec![words.to_vec()]),
@@ -185,18 +239,18 @@ fn decide(rules: &[Rule], line: Line<'_>) -> Decision {
         commands.filter(|commands| commands.iter().all(|words| !is_wrapper(words)))
     else {
         // Whatever is forbidden by name stays so, wherever it stands in what cannot be read.
-        return if denying(rules, line).is_some() {
-            Decision::Deny
-        } else {
-            Decision::Ask
+        return match denying(rules, line) {
+            Some(rule) => Verdict::of(rule),
+            None => Verdict::new(Decision::Ask, Why::Unclear),
         };
     };
     let each = commands.iter().map(|command| decide_one(rules, command));
-    each.max().unwrap_or(Decision::Allow)
+    let strictest = each.max_by_key(|verdict| verdict.decision);
+    strictest.unwrap_or_else(|| Verdict::new(Decision::Allow, Why::NoRule))
 }
 
 /// The longest rule that matches wins; of equals the strictest.
-fn decide_one(rules: &[Rule], command: &[String]) -> Decision {
+fn decide_one<'a>(rules: &'a [Rule], command: &[String]) -> Verdict<'a> {
     let matching = rules.iter().filter(|rule| rule.matches(command));
     let best = matching.max_by_key(|rule| (rule.words.len(), rule.decision));
     let listed = rules.iter().any(|rule| rule.decision == Decision::Allow);
@@ -206,11 +260,11 @@ fn decide_one(rules: &[Rule], command: &[String]) -> Decision {
     } else {
         Decision::Allow
     };
-    best.map_or(otherwise, |rule| rule.decision)
+    best.map_or_else(|| Verdict::new(otherwise, Why::NoRule), Verdict::of)
 }
 
 /// The first rule that forbids something that stands anywhere in the line.
-fn denying(rules: &[Rule], line: Line<'_>) -> Option<String> {
+fn denying<'a>(rules: &'a [Rule], line: Line<'_>) -> Option<&'a Rule> {
     let words: Vec<String> = match line {
         Line::Words(words) => words.to_vec(),
         Line::Shell(line) => {
@@ -222,9 +276,7 @@ fn denying(rules: &[Rule], line: Line<'_>) -> Option<String> {
         }
     };
     let mut denied = rules.iter().filter(|rule| rule.decision == Decision::Deny);
-    denied
-        .find(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
-        .map(|rule| rule.words.join(" "))
+    denied.find(|rule| (0..words.len()).any(|at| rule.matches(words.get(at..).unwrap_or_default())))
 }
 
 /// Programs that run what they are given: what stands behind them is a command, too, and not always where one sees it.
@@ -414,7 +466,11 @@ mod tests {
             ("git 'push' \"--force\"", Decision::Deny),
             ("ls", Decision::Ask),
         ] {
-            assert_eq!(decide(&rules(), Line::Shell(line)), decision, "{line}");
+            assert_eq!(
+                decide(&rules(), Line::Shell(line)).decision,
+                decision,
+                "{line}"
+            );
         }
     }
 
@@ -428,7 +484,7 @@ mod tests {
             "git status & /bin/rm x",
         ] {
             assert_eq!(
-                decide(&rules(), Line::Shell(line)),
+                decide(&rules(), Line::Shell(line)).decision,
                 Decision::Deny,
                 "{line}"
             );
@@ -452,7 +508,7 @@ mod tests {
             "flock /tmp/x git status",
         ] {
             assert_ne!(
-                decide(&rules(), Line::Shell(line)),
+                decide(&rules(), Line::Shell(line)).decision,
                 Decision::Allow,
                 "{line}"
             );
@@ -464,7 +520,7 @@ mod tests {
             "env /bin/rm x",
         ] {
             assert_eq!(
-                decide(&rules(), Line::Shell(line)),
+                decide(&rules(), Line::Shell(line)).decision,
                 Decision::Deny,
                 "{line}"
             );
@@ -474,11 +530,17 @@ mod tests {
     #[test]
     fn without_a_list_of_the_allowed_the_rest_runs() {
         let rules = [Rule::new(Decision::Deny, "rm")];
-        assert_eq!(decide(&rules, Line::Shell("ls -l")), Decision::Allow);
         assert_eq!(
-            decide(&rules, Line::Words(&["rm".into(), "x".into()])),
+            decide(&rules, Line::Shell("ls -l")).decision,
+            Decision::Allow
+        );
+        assert_eq!(
+            decide(&rules, Line::Words(&["rm".into(), "x".into()])).decision,
             Decision::Deny
         );
-        assert_eq!(decide(&[], Line::Shell("rm $(x)")), Decision::Allow);
+        assert_eq!(
+            decide(&[], Line::Shell("rm $(x)")).decision,
+            Decision::Allow
+        );
     }
 }

@@ -541,6 +541,8 @@ async fn nobody_there_and_no_such_host_are_told_apart() {
     )
     .await;
     assert!(text.contains("(DNS)"), "{text}");
+    let hint = "hint: check the host name, and whether this machine is online";
+    assert!(text.contains(hint), "{text}");
 }
 
 #[tokio::test]

@@ -74,7 +74,8 @@ async fn what_is_not_the_public_internet_is_refused_however_it_is_written() {
         let text = failure(&client, "fetch", json!({ "url": url })).await;
         assert!(text.contains("may not reach"), "{url}: {text}");
         assert!(
-            text.contains("the operator can allow it with `--fetch-allow "),
+            text.contains("the operator can allow it with `--fetch-allow ")
+                && text.contains("where commands may run, `curl` in `shell` reaches it"),
             "{url}: {text}"
         );
     }

@@ -47,7 +47,8 @@ async fn kept_outputs_of_commands_are_listed_on_request() {
     let ran = host.shell("seq 1 100000").await;
     assert_eq!(ran["truncated"], true);
     let listed = host.call("jobs", json!({})).await;
-    assert!(text(&listed).contains("all=true"), "{}", text(&listed));
+    let words = "no jobs\n1 more ended in another session or is the kept output of a command; all=true lists them";
+    assert_eq!(text(&listed), words);
     let jobs = listed.structured_content.unwrap();
     assert_eq!((ids(&jobs).len(), &jobs["more"]), (0, &json!(1)));
     let all = host.value("jobs", json!({"all": true})).await;
@@ -56,6 +57,27 @@ async fn kept_outputs_of_commands_are_listed_on_request() {
     let left = host.shell("sleep 300 >/dev/null 2>&1 & echo $!").await;
     let jobs = host.value("jobs", json!({})).await;
     assert_eq!(jobs["jobs"][0]["left_running"], left["left_running"]);
+}
+
+#[tokio::test]
+async fn processes_that_are_left_are_counted_in_words_that_fit_their_number() {
+    for (command, words) in [
+        ("exit 3", "exit code 3  0 bytes"),
+        ("sleep 300 & exit 3", "exit code 3, 1 process left  0 bytes"),
+        (
+            "sleep 300 & sleep 300 & exit 3",
+            "exit code 3, 2 processes left  0 bytes",
+        ),
+    ] {
+        let host = Host::new();
+        let id = job(&host, command).await;
+        host.value("job_output", json!({"id": id, "wait_exit": true}))
+            .await;
+        let listed = text(&host.call("jobs", json!({})).await);
+        assert!(listed.starts_with(&format!("{id}  {words}")), "{listed}");
+        host.value("job_stop", json!({"id": id, "signal": "KILL"}))
+            .await;
+    }
 }
 
 /// A session on a unix socket.

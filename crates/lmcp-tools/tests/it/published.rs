@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use lmcp_core::{Caller, CallerTransport, Workplace};
+use lmcp_core::{Caller, CallerTransport, Workplace, streams};
 use lmcp_tools::{HostTools, NAMES};
+use lmcp_wire::Content;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::support::{Host, settings, text};
+use crate::{
+    picture::png,
+    site::{Site, client, loopback},
+    support::{Host, settings, text},
+};
 
 /// All tools, as a client sees them that nobody knows.
 async fn tools(host: &Host) -> Vec<Value> {
@@ -86,6 +92,46 @@ async fn what_a_model_must_always_say_is_required() {
     }
 }
 
+/// What a model reads first is what it has to say. The order is that of the line: JSON that was read has none here.
+#[tokio::test]
+async fn what_must_be_said_is_shown_first() {
+    let host = Host::new();
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(far);
+    let caller = Caller::new(CallerTransport::Memory);
+    let (reading, mut asking) = tokio::io::split(near);
+    let ask = async {
+        let request = lmcp_testkit::request(1, "tools/list", json!({}));
+        let line = format!("{request}\n");
+        asking.write_all(line.as_bytes()).await.unwrap();
+        BufReader::new(reading).lines().next_line().await.unwrap()
+    };
+    let shown = tokio::select! {
+        served = host.server.serve(streams(reader, writer, caller)) => panic!("{served:?}"),
+        line = ask => line.unwrap(),
+    };
+    for tool in tools(&host).await {
+        let list: Vec<Value> = tool["inputSchema"]["required"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let names = list.iter().map(|name| format!("{name}:{{"));
+        let begin = shown.find(&format!("\"name\":{}", tool["name"])).unwrap();
+        let mut rest = shown[begin..].split_once("\"properties\":{").unwrap().1;
+        for name in names {
+            assert!(rest.starts_with(&name), "{}: {rest}", tool["name"]);
+            rest = rest.split_once("},").map_or("", |(_, rest)| rest);
+        }
+    }
+}
+
+/// Clients read the whole list at every start, schemas of results included; `clients/tokens` bounds what of it a model reads.
+#[tokio::test]
+async fn the_whole_list_is_small() {
+    let list = Value::from(tools(&Host::new()).await).to_string();
+    assert!(list.len() < 28_000, "{} bytes", list.len());
+}
+
 #[tokio::test]
 async fn schemas_of_results_are_small_and_without_words() {
     for tool in tools(&Host::new()).await {
@@ -157,6 +203,48 @@ async fn an_unset_argument_may_be_null_or_empty_or_absent() {
             let result = host.call(name, call.clone()).await;
             assert!(!result.is_error, "{name} {call}: {}", text(&result));
         }
+    }
+}
+
+/// Strict converters give every argument that they know of a value. The test above leaves out the tools that need a job,
+/// and arguments that are taken and not shown.
+#[tokio::test]
+async fn an_empty_value_is_absent_also_where_the_argument_is_not_shown() {
+    let (host, dir) = (Host::new(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("file.txt");
+    let started = json!({ "command": "sleep 300", "argv": [], "cwd": "", "log": "", "env": [] });
+    let id = host.value("shell_bg", started).await["id"].clone();
+    for (name, call) in [
+        ("shell", json!({ "command": "true", "argv": [], "cwd": "" })),
+        ("shell", json!({ "command": "", "argv": ["true"] })),
+        ("list_dir", json!({ "path": dir.path(), "cursor": "" })),
+        (
+            "edit_file",
+            json!({ "path": file, "old_string": "one", "new_string": "1", "edits": [], "if_hash": "" }),
+        ),
+        (
+            "edit_file",
+            json!({ "path": "", "old_string": "", "new_string": "", "edits": [{ "path": file, "old_string": "one", "new_string": "1" }] }),
+        ),
+        (
+            "write_file",
+            json!({ "path": file, "content": "x", "if_hash": "" }),
+        ),
+        ("read_file", json!({ "path": file, "paths": [] })),
+        ("read_file", json!({ "path": "", "paths": [file] })),
+        (
+            "search_files",
+            json!({ "pattern": "one", "query": "", "path": file, "cursor": "" }),
+        ),
+        (
+            "job_output",
+            json!({ "id": id, "wait_for": "", "search": "", "view": "" }),
+        ),
+        ("job_stop", json!({ "id": id, "signal": "" })),
+    ] {
+        std::fs::write(&file, "one\ntwo\n").unwrap();
+        let result = host.call(name, call.clone()).await;
+        assert!(!result.is_error, "{name} {call}: {}", text(&result));
     }
 }
 
@@ -308,6 +396,28 @@ async fn clients_that_show_structure_alone_get_text_with_real_line_ends() {
                 said.contains("one\n") && said.contains("two"),
                 "{name} {tool}: {said}"
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_that_show_structure_alone_get_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("picture.png");
+    std::fs::write(&file, png(3, 4, 60)).unwrap();
+    let site = Site::of("image/png", png(3, 4, 60));
+    for name in ["claude-code", "codex-mcp-client"] {
+        let client = client(loopback()).named(name);
+        for (tool, call) in [
+            ("read_file", json!({ "path": file })),
+            ("fetch", json!({ "url": site.url("/") })),
+        ] {
+            let result = client.call_tool(tool, call).await.unwrap();
+            assert_eq!(result.structured_content, None, "{name} {tool}");
+            let Some(Content::Image(image)) = result.content.get(1) else {
+                panic!("{name} {tool}: {result:?}");
+            };
+            assert_eq!(image.mime_type, "image/png");
         }
     }
 }

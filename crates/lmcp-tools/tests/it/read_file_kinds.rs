@@ -29,11 +29,10 @@ async fn binary_files_are_refused_with_what_they_are() {
             .await
             .contains("binary data, 3 bytes")
     );
+    let pdf = bench.refused(json!({ "path": "pdf" })).await;
     assert!(
-        bench
-            .refused(json!({ "path": "pdf" }))
-            .await
-            .contains("a PDF document")
+        pdf.contains("a PDF document") && pdf.contains("hint: the command `pdftotext "),
+        "{pdf}"
     );
     bench.file("hole", [0; 9000]);
     assert!(

@@ -88,6 +88,43 @@ async fn where_nobody_can_be_asked_it_does_not_run() {
     assert!(text(&result).contains("cannot ask"), "{}", text(&result));
 }
 
+#[tokio::test]
+async fn a_refusal_says_what_decided() {
+    let rules = [
+        (Decision::Allow, "echo"),
+        (Decision::Ask, "git push"),
+        (Decision::Deny, "rm"),
+        (Decision::Deny, "git push --force"),
+    ];
+    let rules = rules.map(|(decision, words)| Rule::new(decision, words));
+    let ruled = ruled(rules.to_vec());
+    for (command, why) in [
+        ("rm x", "(rule: deny `rm`)"),
+        ("/bin/rm x", "(rule: deny `rm`)"),
+        // A word is no command.
+        (
+            "echo rm; git push --force",
+            "(rule: deny `git push --force`)",
+        ),
+        ("echo $(rm x)", "(rule: deny `rm`)"),
+        ("git push", "(rule: ask `git push`)"),
+        ("ls", "(no rule allows it)"),
+        ("echo $(ls)", "(it cannot be told which commands it runs)"),
+    ] {
+        let result = run(&ruled.client, command).await;
+        assert!(result.is_error, "{command}");
+        let said = text(&result);
+        assert!(said.contains(why), "{command}: {said}");
+    }
+    let args = json!({ "command": "echo", "env": { "A": "b" } });
+    let result = ruled.client.call_tool("shell", args).await.unwrap();
+    let said = text(&result);
+    assert!(
+        said.contains("(variables can change what it does)"),
+        "{said}"
+    );
+}
+
 // D4
 #[tokio::test]
 async fn a_question_that_could_not_be_put_is_no_refusal_of_the_user() {

@@ -242,13 +242,14 @@ async fn ignore_files_count_as_for_ripgrep() {
 }
 
 #[tokio::test]
-async fn gitignore_means_nothing_outside_of_a_repository_and_ends_at_the_next() {
-    let host = Host::with(&[(".gitignore", "a\n"), ("a", "x")]);
-    assert_eq!(host.paths(json!({ "pattern": "x" })).await, ["a"]);
+async fn gitignore_counts_where_a_search_begins_and_ends_at_the_next_repository() {
+    let host = Host::with(&[(".gitignore", "a\n"), ("a", "x"), ("b", "x")]);
+    assert_eq!(host.paths(json!({ "pattern": "x" })).await, ["b"]);
     host.write(".git/config", "");
     host.write("inner/.git/config", "");
     host.write("inner/a", "x");
-    assert_eq!(host.paths(json!({ "pattern": "x" })).await, ["inner/a"]);
+    let shown = ["b", "inner/a"];
+    assert_eq!(host.paths(json!({ "pattern": "x" })).await, shown);
 }
 
 #[tokio::test]

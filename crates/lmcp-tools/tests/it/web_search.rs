@@ -256,6 +256,22 @@ async fn every_failure_names_the_backend_and_none_the_key() {
 }
 
 #[tokio::test]
+async fn who_is_offline_is_not_told_to_check_a_name_that_no_model_chose() {
+    let mut settings = Settings::default();
+    settings.web.search.backend = Backend::Searxng;
+    settings.web.search.searxng_url = Some("http://nowhere.invalid/".into());
+    let said = failure(&client(settings), "web_search", json!({ "query": "x" })).await;
+    for words in [
+        "the search backend searxng could not be asked",
+        "`nowhere.invalid` (DNS)",
+        "hint: this machine may be offline; if it is not, the operator must check the address",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(!said.contains("check the host name"), "{said}");
+}
+
+#[tokio::test]
 async fn a_key_that_comes_back_in_a_result_is_taken_out() {
     let site = Site::new(|_, stream| {
         let body = format!(

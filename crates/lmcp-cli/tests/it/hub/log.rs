@@ -105,6 +105,7 @@ fn each_call_is_one_line_of_the_log_and_connections_are_none() {
     let words = [&words[..], &["serve", "--demo", "--stdio"]].concat();
     for (command, tool) in [
         (lmcp(&["serve", "--demo", "--http", "0", "-v"]), "echo"),
+        (lmcp(&["serve", "--demo", "--http", "0", "-vv"]), "echo"),
         (lmcp(&words), "echo"),
         (place.hub(&config, &["--http", "0", "-v"]), "one__echo"),
     ] {

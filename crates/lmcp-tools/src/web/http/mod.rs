@@ -23,6 +23,14 @@ pub(crate) struct Request {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) chosen_by: ChosenBy,
+}
+
+/// Who chose the address, and so can do something about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ChosenBy {
+    Model,
+    Operator,
 }
 
 /// What came back.
@@ -58,6 +66,16 @@ impl Request {
             url,
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            chosen_by: ChosenBy::Model,
+        }
+    }
+
+    /// The same to an address that no model knows.
+    #[must_use]
+    pub(crate) fn by_operator(self) -> Self {
+        Self {
+            chosen_by: ChosenBy::Operator,
+            ..self
         }
     }
 
@@ -80,7 +98,7 @@ impl Request {
         cx: &Cx,
     ) -> ToolResult<Response> {
         let connected = outbound.connect(&self.url, &guard, deadline.at()).await;
-        let connection = connected.map_err(|err| no_way(&self.url, &err, deadline))?;
+        let connection = connected.map_err(|err| self.no_way(&err, deadline))?;
         self.exchange(connection, deadline, appetite, cx).await
     }
 
@@ -140,23 +158,23 @@ impl Request {
         }
         Ok(parts.body(self.body)?)
     }
-}
 
-/// Why there is no connection, for the model.
-fn no_way(url: &Url, err: &Error, deadline: Deadline) -> ToolError {
-    let hint = match err {
-        Error::Late(step) => return deadline.over(step),
-        Error::Forbidden(_) => format!(
-            "the operator can allow it with `--fetch-allow {}`; where commands may run, `curl` in `shell` reaches it",
-            url.authority()
-        ),
-        Error::Unchecked(_) => format!(
-            "the operator can allow it with `--fetch-allow {}`, or all names that only the proxy finds with `--fetch-allow proxy:*`",
-            url.authority()
-        ),
-        Error::NotFound(_) => "check the host name, and whether this machine is online".into(),
-        Error::Insecure(_) => "the site's certificate may be wrong or unknown; the operator can trust more with SSL_CERT_FILE".into(),
-        _ => return ToolError::new(err.to_string()),
-    };
-    ToolError::new(err.to_string()).hint(hint)
+    /// Why there is no connection, for the model.
+    fn no_way(&self, err: &Error, deadline: Deadline) -> ToolError {
+        let host = self.url.authority();
+        let hint = match (err, self.chosen_by) {
+            (Error::Late(step), _) => return deadline.over(step),
+            (Error::Forbidden(_), _) => format!(
+                "the operator can allow it with `--fetch-allow {host}`; where commands may run, `curl` in `shell` reaches it"
+            ),
+            (Error::Unchecked(_), _) => format!(
+                "the operator can allow it with `--fetch-allow {host}`, or all names that only the proxy finds with `--fetch-allow proxy:*`"
+            ),
+            (Error::NotFound(_), ChosenBy::Model) => "check the host name, and whether this machine is online".into(),
+            (Error::NotFound(_), ChosenBy::Operator) => "this machine may be offline; if it is not, the operator must check the address".into(),
+            (Error::Insecure(_), _) => "the site's certificate may be wrong or unknown; the operator can trust more with SSL_CERT_FILE".into(),
+            _ => return ToolError::new(err.to_string()),
+        };
+        ToolError::new(err.to_string()).hint(hint)
+    }
 }

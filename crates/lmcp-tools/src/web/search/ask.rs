@@ -66,6 +66,7 @@ impl<'a> Asker<'a> {
         allow.push(Allow::by_proxy());
         let guard = Guard { allow: &allow };
         let request = request
+            .by_operator()
             .header(header::USER_AGENT, HeaderValue::from_static(USER_AGENT))
             .header(
                 header::ACCEPT_LANGUAGE,
