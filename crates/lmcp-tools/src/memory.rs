@@ -17,6 +17,7 @@ pub(crate) struct Memory {
     wanted: usize,
     /// There was no room, and there may be some later.
     is_short: bool,
+    is_refused: bool,
 }
 
 /// Up to this nothing is set aside: it is less than what a thread or a connection costs.
@@ -29,6 +30,7 @@ impl Memory {
             held: None,
             wanted: 0,
             is_short: false,
+            is_refused: false,
         }
     }
 
@@ -50,8 +52,12 @@ impl Memory {
                 .try_reserve(more)
                 .map(|reserved| self.held = Some(reserved)),
         };
-        reserved.map_err(|no_room| {
+        let wanted = self.wanted;
+        reserved.map_err(|mut no_room| {
+            // Whoever reads it asks what the whole call takes, and not what its last step does.
+            no_room.wanted = wanted;
             self.is_short = no_room.retriable;
+            self.is_refused = true;
             ToolError::rpc(no_room.into())
         })
     }
@@ -62,6 +68,22 @@ impl Memory {
     /// As for [`Memory::need`].
     pub(crate) fn need_in_all(&mut self, bytes: usize) -> ToolResult<()> {
         self.need(bytes.saturating_sub(self.wanted))
+    }
+
+    /// What was asked for so far.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// Begins a step anew that had asked for so much before it. What is set aside already stays so.
+    pub(crate) fn begin_again(&mut self, wanted: usize) {
+        self.wanted = wanted;
+        self.is_refused = false;
+    }
+
+    /// Was something refused, now or for good?
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Was there no room for what was asked for last? Then nothing that is made of the step's result counts.

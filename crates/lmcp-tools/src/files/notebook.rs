@@ -17,6 +17,8 @@ use lmcp_core::{Server, ToolError, ToolResult};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::edit::MOST_BYTES;
+
 /// A notebook, and where in the file its cells are.
 #[derive(Debug)]
 pub(crate) struct Notebook {
@@ -149,14 +151,58 @@ impl Notebook {
     /// The file with these cells.
     ///
     /// # Errors
-    /// A heading is not one, or a cell is there twice or of another kind.
-    pub(crate) fn write(&self, text: &str) -> ToolResult<Vec<u8>> {
+    /// A heading is not one, a cell is there twice or of another kind, the file would be too long, or there is no room for what
+    /// this needs.
+    pub(crate) fn write(
+        &self,
+        text: &str,
+        mut need: impl FnMut(usize) -> ToolResult<()>,
+    ) -> ToolResult<Vec<u8>> {
+        // The text of each cell, and what is known of it.
+        need(2 * text.len())?;
         let parts = parts(text)?;
-        let mut cells = Vec::with_capacity(parts.len());
+        need(parts.capacity() * size_of::<Part<'_>>())?;
+        self.check(&parts)?;
+        let length = self.json.len() + self.lengths(&parts).sum::<usize>();
+        if length as u64 > MOST_BYTES {
+            let words = format!("the notebook would be larger than {MOST_BYTES} bytes");
+            return Err(ToolError::new(words).hint("put the text into another file"));
+        }
+        need(length)?;
+        let in_order = parts.len() == self.cells.len()
+            && parts
+                .iter()
+                .zip(1..)
+                .all(|(part, at)| part.number == Some(at));
+        let mut json = String::with_capacity(length);
+        json.push_str(&self.json[..self.all.start]);
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                // What stands between two cells stays, where they stay.
+                json.push_str(match in_order {
+                    true => &self.json[self.cells[at - 1].whole.end..self.cells[at].whole.start],
+                    false => ",\n  ",
+                });
+            }
+            match self.cell(part) {
+                Some(cell) => self.write_old_cell(&mut json, cell, &part.text),
+                None => self.write_new_cell(&mut json, part),
+            }
+        }
+        json.push_str(&self.json[self.all.end..]);
+        Ok(json.into_bytes())
+    }
+
+    /// The cell of the file that a part is the new text of. `None`: it is a new one.
+    fn cell(&self, part: &Part<'_>) -> Option<&Cell> {
+        self.cells.get(part.number?.wrapping_sub(1))
+    }
+
+    /// Is every part a new cell, or the only one with the number of a cell of its kind?
+    fn check(&self, parts: &[Part<'_>]) -> ToolResult<()> {
         let mut taken = vec![false; self.cells.len()];
-        for part in &parts {
+        for part in parts {
             let Some(number) = part.number else {
-                cells.push(self.new_cell(part));
                 continue;
             };
             let at = number.wrapping_sub(1);
@@ -171,41 +217,32 @@ impl Notebook {
                     .hint("remove it and begin a new one with `# %% code` or `# %% markdown`"));
             }
             taken[at] = true;
-            cells.push(self.old_cell(cell, &part.text));
         }
-        let in_order = parts.len() == self.cells.len()
-            && parts
-                .iter()
-                .zip(1..)
-                .all(|(part, at)| part.number == Some(at));
-        let mut json = self.json[..self.all.start].to_owned();
-        for (at, cell) in cells.iter().enumerate() {
-            if at > 0 {
-                // What stands between two cells stays, where they stay.
-                json.push_str(match in_order {
-                    true => &self.json[self.cells[at - 1].whole.end..self.cells[at].whole.start],
-                    false => ",\n  ",
-                });
+        Ok(())
+    }
+
+    /// How long each part is at most in the file, besides what is there already.
+    fn lengths(&self, parts: &[Part<'_>]) -> impl Iterator<Item = usize> {
+        parts.iter().map(|part| match self.cell(part) {
+            Some(cell) if cell.text == part.text => NEW_CELL_BYTES,
+            Some(cell) => {
+                NEW_CELL_BYTES + Form::of(&self.json[cell.source.clone()]).length(&part.text)
             }
-            json.push_str(cell);
-        }
-        json.push_str(&self.json[self.all.end..]);
-        Ok(json.into_bytes())
+            None => NEW_CELL_BYTES + Form::of("[]").length(&part.text),
+        })
     }
 
     /// A cell of the file, with this text.
-    fn old_cell(&self, cell: &Cell, text: &str) -> String {
-        let whole = &self.json[cell.whole.clone()];
+    fn write_old_cell(&self, json: &mut String, cell: &Cell, text: &str) {
         if cell.text == text {
-            return whole.to_owned();
+            return json.push_str(&self.json[cell.whole.clone()]);
         }
-        let start = cell.source.start - cell.whole.start;
-        let end = cell.source.end - cell.whole.start;
-        let source = written(text, &whole[start..end]);
-        [&whole[..start], &source, &whole[end..]].concat()
+        json.push_str(&self.json[cell.whole.start..cell.source.start]);
+        Form::of(&self.json[cell.source.clone()]).write(json, text);
+        json.push_str(&self.json[cell.source.end..cell.whole.end]);
     }
 
-    fn new_cell(&self, part: &Part<'_>) -> String {
+    fn write_new_cell(&self, json: &mut String, part: &Part<'_>) {
         let mut lines = vec![format!("   \"cell_type\": \"{}\"", part.kind)];
         if part.kind == "code" {
             lines.push("   \"execution_count\": null".into());
@@ -223,8 +260,9 @@ impl Notebook {
         if part.kind == "code" {
             lines.push("   \"outputs\": []".into());
         }
-        lines.push(format!("   \"source\": {}", written(&part.text, "[]")));
-        format!("{{\n{}\n  }}", lines.join(",\n"))
+        json.push_str(&format!("{{\n{},\n   \"source\": ", lines.join(",\n")));
+        Form::of("[]").write(json, &part.text);
+        json.push_str("\n  }");
     }
 }
 
@@ -315,26 +353,72 @@ fn heading_of(heading: &str) -> Option<(Option<usize>, &str)> {
     }
 }
 
-/// A text as JSON, in the form that it had: a string, or a list of lines.
-fn written(text: &str, before: &str) -> String {
-    let string = |text: &str| serde_json::Value::from(text).to_string();
-    if !before.starts_with('[') {
-        return string(text);
-    }
-    if text.is_empty() {
-        return "[]".into();
-    }
-    // The blanks before the first line and behind the last.
-    let inside = before.trim_start_matches('[').trim_end_matches(']');
-    let blanks = |count: usize| inside.get(..count).unwrap_or_default();
-    let first = inside.len() - inside.trim_start().len();
-    let (front, back) = match inside.trim().is_empty() {
-        true => ("\n    ", "\n   "),
-        false => (blanks(first), &inside[inside.trim_end().len()..]),
-    };
-    let lines: Vec<_> = text.split_inclusive('\n').map(string).collect();
-    format!("[{front}{}{back}]", lines.join(&format!(",{front}")))
+/// How a text stands in the JSON: as one string, or as a list of lines with these blanks before each and behind the last.
+enum Form<'a> {
+    String,
+    Lines { front: &'a str, back: &'a str },
 }
+
+impl<'a> Form<'a> {
+    /// The form of a text that stands there.
+    fn of(before: &'a str) -> Self {
+        if !before.starts_with('[') {
+            return Self::String;
+        }
+        let inside = before.trim_start_matches('[').trim_end_matches(']');
+        let first = inside.len() - inside.trim_start().len();
+        match inside.trim().is_empty() {
+            true => Self::Lines {
+                front: "\n    ",
+                back: "\n   ",
+            },
+            false => Self::Lines {
+                front: inside.get(..first).unwrap_or_default(),
+                back: &inside[inside.trim_end().len()..],
+            },
+        }
+    }
+
+    /// How many bytes a text has in this form, at most.
+    fn length(&self, text: &str) -> usize {
+        let escaped = |byte: u8| match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+            0..32 => 6,
+            _ => 1,
+        };
+        let letters: usize = text.bytes().map(escaped).sum();
+        let around = match self {
+            Self::String => 0,
+            Self::Lines { front, back } => {
+                let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
+                lines * (front.len() + "\"\",".len()) + back.len() + "[]".len()
+            }
+        };
+        letters + around + "\"\"".len()
+    }
+
+    fn write(&self, json: &mut String, text: &str) {
+        let string = |text: &str| serde_json::Value::from(text).to_string();
+        let Self::Lines { front, back } = self else {
+            return json.push_str(&string(text));
+        };
+        json.push('[');
+        for (at, line) in text.split_inclusive('\n').enumerate() {
+            if at > 0 {
+                json.push(',');
+            }
+            json.push_str(front);
+            json.push_str(&string(line));
+        }
+        if !text.is_empty() {
+            json.push_str(back);
+        }
+        json.push(']');
+    }
+}
+
+/// What a new cell has besides its text, at most.
+const NEW_CELL_BYTES: usize = 256;
 
 /// Begins the line above a cell.
 const HEADING: &str = "# %%";
@@ -383,7 +467,7 @@ mod tests {
     }
 
     fn write(text: &str) -> String {
-        String::from_utf8(notebook().write(text).unwrap()).unwrap()
+        String::from_utf8(notebook().write(text, |_| Ok(())).unwrap()).unwrap()
     }
 
     #[test]
@@ -433,7 +517,7 @@ mod tests {
             text.replace("[2] code", "[2] kode"),
             text.replace("# %% [1] markdown\n", ""),
         ] {
-            assert!(notebook().write(&wrong).is_err(), "{wrong}");
+            assert!(notebook().write(&wrong, |_| Ok(())).is_err(), "{wrong}");
         }
     }
 }

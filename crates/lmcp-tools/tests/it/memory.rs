@@ -85,6 +85,47 @@ async fn edits_wait_for_memory_and_are_refused_where_there_is_none() {
 }
 
 #[tokio::test]
+async fn what_an_edit_adds_to_a_file_counts_as_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a"), "x\n".repeat(10_000)).unwrap();
+    // The indentation of a list of lines is repeated for each new one.
+    let blanks = " ".repeat(1000);
+    let cell = format!(
+        r#"{{ "cell_type": "code", "metadata": {{}}, "outputs": [], "source": [\n{blanks}"x\n",\n{blanks}"y"] }}"#
+    );
+    let notebook =
+        format!(r#"{{ "cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5 }}"#);
+    fs::write(dir.path().join("n.ipynb"), notebook.replace("\\n ", "\n ")).unwrap();
+    let server = serve(dir.path(), 40 * MIB);
+    for args in [
+        json!({ "path": "a", "old_string": "x", "new_string": "y".repeat(1000), "replace_all": true, "dry_run": true }),
+        json!({ "path": "n.ipynb", "old_string": "x\ny", "new_string": "z\n".repeat(9000), "dry_run": true }),
+    ] {
+        let (crowded, free) = crowded_and_free(&server, "edit_file", args).await;
+        expect_retriable(crowded);
+        assert!(!free.is_error, "{}", text(&free));
+    }
+}
+
+#[tokio::test]
+async fn texts_of_millions_of_lines_are_refused_before_they_are_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a"), "one line\n").unwrap();
+    let server = serve(dir.path(), 16 * MIB);
+    let many = "\n".repeat(1_000_000);
+    let edit = |old: &str, new: &str| json!({ "path": "a", "old_string": old, "new_string": new });
+    let client = server.client();
+    let refused = client.call_tool("edit_file", edit("line", &many));
+    let error = refused.await.unwrap_err().into_rpc();
+    assert_eq!(error.data.unwrap()["retriable"], false);
+    // A text of more lines than the file costs nothing but the words that say so.
+    let missed = client.call_tool("edit_file", edit(&many, "x"));
+    let missed = missed.await.unwrap();
+    assert!(text(&missed).contains("is not in `a`"), "{}", text(&missed));
+    assert_eq!(server.budget().used(), 0, "everything was given back");
+}
+
+#[tokio::test]
 async fn a_file_that_can_never_be_edited_within_the_budget_is_told_so() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a"), "needle\n".repeat(200_000)).unwrap();

@@ -10,6 +10,7 @@ use super::{
     near,
     replacement::{self, Ends},
 };
+use crate::memory::Memory;
 
 /// One edit as it was asked for.
 #[derive(Debug)]
@@ -74,8 +75,19 @@ impl<'a> Wish<'a> {
         Ok(())
     }
 
-    pub(super) fn apply(&self, file: &[u8], fuzzy: bool, path: &str) -> ToolResult<Edited> {
+    /// The memory that it needs besides a second file of the same length is set aside first.
+    pub(super) fn apply(
+        &self,
+        file: &[u8],
+        fuzzy: bool,
+        path: &str,
+        memory: &mut Memory,
+    ) -> ToolResult<Edited> {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
+        // A text of more lines than the file is looked for nowhere.
+        if lines::count(old) <= lines::count(file) {
+            memory.need(old.len() + 2 * lines::count(old) * PIECE_BYTES)?;
+        }
         let mut found = matching::find(file, old, MOST_MATCHES + 1);
         if found.is_empty() && fuzzy {
             found = matching::find_tolerantly(file, old, MOST_MATCHES + 1);
@@ -86,7 +98,12 @@ impl<'a> Wish<'a> {
                 .error(format!("`{path}` is not UTF-8, and `new_string` has characters that its encoding may write otherwise"))
                 .hint("use plain ASCII in `new_string`, or convert the file first"));
         }
-        let bytes = self.replace(file, &found, new)?;
+        memory.need(found.capacity() * size_of::<Match>())?;
+        memory.need(lines::count(new) * PIECE_BYTES)?;
+        let bytes = self.replace(file, &found, new, memory)?;
+        // The next edit, and the diff, look at each line.
+        let lines = lines::count(&bytes).saturating_sub(lines::count(file));
+        memory.need(lines.saturating_mul(LINE_BYTES).min(LINES_BYTES))?;
         if bytes == file {
             return Err(self
                 .error("the edit changes nothing: both texts are the same but for line endings, which are kept")
@@ -105,13 +122,31 @@ impl<'a> Wish<'a> {
         })
     }
 
-    fn replace(&self, file: &[u8], found: &[Match], new: &[u8]) -> ToolResult<Vec<u8>> {
+    fn replace(
+        &self,
+        file: &[u8],
+        found: &[Match],
+        new: &[u8],
+        memory: &mut Memory,
+    ) -> ToolResult<Vec<u8>> {
+        // One replacement at a time stands beside the file.
+        memory.need(2 * new.len())?;
         let mut bytes = Vec::with_capacity(file.len() + new.len());
         let mut ends = Ends::of(file);
         let mut from = 0;
         for one in found {
-            bytes.extend_from_slice(&file[from..one.range.start]);
-            bytes.extend(replacement::bytes(&mut ends, one, self.old.as_bytes(), new));
+            let before = &file[from..one.range.start];
+            let replacement = replacement::bytes(&mut ends, one, self.old.as_bytes(), new);
+            let room = bytes.capacity() - bytes.len();
+            // The rest of the file is to fit, too.
+            let wanted = before.len() + replacement.len() + file.len() - one.range.end;
+            if wanted > room {
+                let more = (wanted - room).max(bytes.capacity() / 4);
+                memory.need(more)?;
+                bytes.reserve_exact(room + more);
+            }
+            bytes.extend_from_slice(before);
+            bytes.extend(replacement);
             from = one.range.end;
             if bytes.len() as u64 > MOST_BYTES {
                 return Err(self
@@ -209,6 +244,8 @@ pub(in crate::files) const MOST_BYTES: u64 = 32 << 20;
 /// What is known of a line while edits are made, at most, and of all lines of a file.
 pub(super) const LINE_BYTES: usize = 48;
 pub(super) const LINES_BYTES: usize = 10 << 20;
+/// What is known of a line of the two texts of an edit: where it is, and how it ends.
+const PIECE_BYTES: usize = 64;
 const MOST_MATCHES: usize = 100_000;
 const SHOWN: usize = 10;
 const SHOWN_CHARS: usize = 120;

@@ -42,6 +42,11 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// How many lines a text has. One that ends in a break has an empty one behind it.
+pub(super) fn count(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text).count() + 1
+}
+
 /// The number of the line that a position is in, counted from 1.
 pub(super) fn number(bytes: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1

@@ -37,6 +37,9 @@ pub(super) enum Kind {
 
 /// Every place where the text stands as written, or with other line endings. At most `limit`.
 pub(super) fn find(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
+    if lines::count(old) > lines::count(file) {
+        return Vec::new();
+    }
     // Who writes line endings out means them; only if that is found nowhere were they a habit.
     if old.contains(&b'\r') {
         let found = find_exactly(file, old, limit);
@@ -85,6 +88,9 @@ fn find_exactly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
 
 /// The first tolerance under which whole lines match, and all its matches. At most `limit`.
 pub(super) fn find_tolerantly(file: &[u8], old: &[u8], limit: usize) -> Vec<Match> {
+    if lines::count(old) > lines::count(file) {
+        return Vec::new();
+    }
     let lines = Lines::of(file);
     let wanted = Wanted::of(old);
     // Blank lines alone would match blank lines anywhere.

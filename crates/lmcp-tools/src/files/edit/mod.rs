@@ -147,15 +147,18 @@ impl<'a> Edit<'a> {
         memory.need_in_all(shown::weight(&plan.target, &found.bytes))?;
         let shown = Shown::of(&plan.target, &found.bytes);
         let as_shown = shown.as_ref().map(|(shown, text)| {
-            let edited = plan.apply(text.as_bytes(), fuzzy)?;
-            let after = shown.write(&edited.bytes, &plan.target)?;
+            let edited = plan.apply(text.as_bytes(), fuzzy, memory)?;
+            let after = shown.write(&edited.bytes, &plan.target, memory)?;
             ToolResult::Ok((edited, after))
         });
         let applied = match as_shown {
-            None => plan.apply(&found.bytes, fuzzy).map(|edited| (edited, None)),
+            None => plan
+                .apply(&found.bytes, fuzzy, memory)
+                .map(|edited| (edited, None)),
             Some(Ok((edited, after))) => Ok((edited, Some(after))),
+            Some(Err(err)) if memory.is_refused() => Err(err),
             // Whoever read the JSON of a notebook means that.
-            Some(Err(err)) => match plan.apply(&found.bytes, fuzzy) {
+            Some(Err(err)) => match plan.apply(&found.bytes, fuzzy, memory) {
                 Ok(edited) if matches!(shown, Some((Shown::Notebook(_), _))) => Ok((edited, None)),
                 _ => Err(err),
             },
@@ -214,7 +217,9 @@ fn run(
     let plans = args.plan(host, here)?;
     let keys: Vec<_> = plans.iter().map(|plan| plan.target.key().clone()).collect();
     let _alone = host.locks.lock(keys.iter());
+    let before = memory.wanted();
     let (mut edits, held) = atomic::undisturbed(cx, || {
+        memory.begin_again(before);
         let held = hold(&plans, host);
         let mut edits = Vec::with_capacity(plans.len());
         for file in plans.iter().zip(&held) {

@@ -18,6 +18,7 @@ use crate::{
         target::{Parents, Snapshot, Target},
     },
     here::Here,
+    memory::Memory,
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -240,11 +241,16 @@ impl FilePlan<'_> {
     }
 
     /// All edits of this file, one on the result of the other.
-    pub(super) fn apply(&self, file: &[u8], fuzzy: bool) -> ToolResult<Edited> {
+    pub(super) fn apply(
+        &self,
+        file: &[u8],
+        fuzzy: bool,
+        memory: &mut Memory,
+    ) -> ToolResult<Edited> {
         let mut all: Option<Edited> = None;
         for wish in &self.wishes {
             let before = all.as_ref().map_or(file, |all| &all.bytes);
-            let mut edited = wish.apply(before, fuzzy, self.name)?;
+            let mut edited = wish.apply(before, fuzzy, self.name, memory)?;
             if let Some(all) = all {
                 edited.replacements += all.replacements;
                 edited.kind = edited.kind.max(all.kind);

@@ -2,10 +2,13 @@
 
 use lmcp_core::{ToolError, ToolResult};
 
-use crate::files::{
-    charset::Foreign,
-    notebook::{Notebook, is_called_so},
-    target::Target,
+use crate::{
+    files::{
+        charset::Foreign,
+        notebook::{Notebook, is_called_so},
+        target::Target,
+    },
+    memory::Memory,
 };
 
 /// How a file is shown and edited.
@@ -37,19 +40,28 @@ impl Shown {
     ///
     /// # Errors
     /// It cannot be written so; nothing was.
-    pub(super) fn write(&self, text: &[u8], target: &Target<'_>) -> ToolResult<Vec<u8>> {
+    pub(super) fn write(
+        &self,
+        text: &[u8],
+        target: &Target<'_>,
+        memory: &mut Memory,
+    ) -> ToolResult<Vec<u8>> {
         let path = target.place().shown().display();
         let text = std::str::from_utf8(text)
             .map_err(|err| ToolError::new(format!("cannot write `{path}` so")).source(err))?;
         match self {
-            Self::Notebook(notebook) => notebook.write(text),
-            Self::Foreign(foreign) => foreign.write(text).map_err(|unknown| {
-                ToolError::new(format!(
-                    "`{path}` is {}, which has no `{unknown}`; nothing was written",
-                    foreign.encoding.name()
-                ))
-                .hint("use other characters, or convert the file to UTF-8 first")
-            }),
+            Self::Notebook(notebook) => notebook.write(text, |bytes| memory.need(bytes)),
+            Self::Foreign(foreign) => {
+                // UTF-16 is the longest.
+                memory.need(2 * text.len())?;
+                foreign.write(text).map_err(|unknown| {
+                    ToolError::new(format!(
+                        "`{path}` is {}, which has no `{unknown}`; nothing was written",
+                        foreign.encoding.name()
+                    ))
+                    .hint("use other characters, or convert the file to UTF-8 first")
+                })
+            }
         }
     }
 }
