@@ -218,6 +218,25 @@ def edits_of_large_files_stay_in_the_budget(cx):
     check(not answer.refused, f"afterwards a file cannot be edited: {answer.text[:200]}")
 
 
+@case("D39", "what an edit makes of a short file must not add up", limit=120)
+def edits_that_grow_stay_in_the_budget(cx):
+    server = serve_callers(cx)
+    (cx.root / "places").write_text("a\n" * 99_999)
+    (cx.root / "line").write_text("line\n")
+    blanks = " " * 400
+    cell = '{"cell_type": "code", "metadata": {}, "outputs": [], "source": [\n' + blanks + '"x\\n",\n' + blanks + '"y"]}'
+    notebook = '{"cells": [' + cell + '], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    (cx.root / "book.ipynb").write_text(notebook)
+    places = {"path": "places", "old_string": "a", "new_string": "b" * 330, "replace_all": True}
+    lines = {"path": "line", "old_string": "line", "new_string": "\n" * 3_900_000}
+    missed = {"path": "line", "old_string": "\n" * 3_900_000, "new_string": "x"}
+    cells = {"path": "book.ipynb", "old_string": "x\ny", "new_string": "z\n" * 300_000}
+    choices = [edit | {"path": str(cx.root / edit["path"]), "dry_run": True} for edit in (places, lines, missed, cells)]
+    answers = together(server, "edit_file", *choices)
+    check(not any("no answer" in answer for answer in answers), f"one was not answered: {answers}")
+    judge(cx, server, "8 edits that make much of little")
+
+
 @case("D5", "a tag of a page does not become any number of megabytes", limit=120)
 def pages_with_endless_tags_stay_in_the_budget(cx):
     attributes = b"<a " + b" ".join(b"x%d=1" % number for number in range(700_000)) + b">x</a>"
