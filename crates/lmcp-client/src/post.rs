@@ -154,6 +154,12 @@ impl Post {
                 Err(Failed::Refused(err)) => {
                     return Err(Step::Over(Outcome::Refused(err.to_string())));
                 }
+                Err(endless @ Failed::Endless) => {
+                    let (name, method) = (self.server.name(), self.message.method());
+                    let error = failures::unanswered(name, method, &endless.to_string());
+                    self.fail(&error).await;
+                    return Err(Step::Over(Outcome::Over(None)));
+                }
                 Err(_) => return Err(Step::Broken),
             }
         }

@@ -59,6 +59,7 @@ mod route;
 mod scope;
 mod status;
 mod store;
+mod uris;
 
 pub use approvals::Approvals;
 pub use config::{Isolate, Reach, ServerConfig, Servers};

@@ -178,10 +178,20 @@ pub(crate) fn slug(server: &str) -> String {
 
 /// A URI or an id of a server, as clients get it.
 pub(crate) fn marked(slug: &str, own: &str) -> String {
-    if slug.is_empty() {
-        return own.to_owned();
+    match is_to_be_marked(slug, own.as_bytes()) {
+        true => mark(slug) + own,
+        false => own.to_owned(),
     }
-    format!("{slug}+{own}")
+}
+
+/// Does a URI or an id of the server with this slug get a mark in front?
+pub(crate) fn is_to_be_marked(slug: &str, _: &[u8]) -> bool {
+    !slug.is_empty()
+}
+
+/// What stands in front of those that do.
+pub(crate) fn mark(slug: &str) -> String {
+    format!("{slug}+")
 }
 
 /// The slug in front, and what the server calls it.

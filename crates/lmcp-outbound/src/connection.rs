@@ -8,7 +8,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
     time::Instant,
@@ -33,7 +33,7 @@ use tokio_rustls::rustls::{self, AlertDescription as Alert};
 
 use crate::{
     Error,
-    limits::{HEAD_BYTES, IDLE, REST},
+    limits::{HEAD_BYTES, IDLE, INTERIM_BYTES, REST},
     proxies::Proxy,
 };
 
@@ -68,6 +68,8 @@ pub enum Failed {
     Unsent(hyper::Error),
     /// The server may have it.
     Broken(hyper::Error),
+    /// The server sends interim answers without end.
+    Endless,
     /// A proxy did not pass it on.
     Refused(Error),
 }
@@ -129,6 +131,7 @@ impl Connection {
             let is_unsent = err.take_message().is_some();
             Failed::new(err.into_error(), is_unsent)
         })?;
+        self.gauge.has_head.store(true, Ordering::Relaxed);
         match &self.via {
             Some(via) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 Err(Failed::Refused(via.proxy.unauthorized()))
@@ -177,10 +180,18 @@ impl Failed {
     fn new(err: hyper::Error, is_unsent: bool) -> Self {
         match complaint(&err) {
             Some(words) => Self::Refused(Error::Insecure(words)),
+            None if is_endless(&err) => Self::Endless,
             None if is_unsent => Self::Unsent(err),
             None => Self::Broken(err),
         }
     }
+}
+
+/// Was it left because of its interim answers?
+fn is_endless(err: &hyper::Error) -> bool {
+    let io = err.source().and_then(|err| err.downcast_ref::<io::Error>());
+    io.and_then(io::Error::get_ref)
+        .is_some_and(|err| err.is::<TooMuch>())
 }
 
 /// What a server says of our certificate, or of its absence. In TLS 1.3 it comes after all is agreed on.
@@ -209,6 +220,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsent(err) | Self::Broken(err) => err.fmt(f),
+            Self::Endless => TooMuch.fmt(f),
             Self::Refused(err) => err.fmt(f),
         }
     }
@@ -218,10 +230,26 @@ impl std::error::Error for Failed {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unsent(err) | Self::Broken(err) => err.source(),
-            Self::Refused(_) => None,
+            Self::Endless | Self::Refused(_) => None,
         }
     }
 }
+
+/// More came before the head of an answer than is read.
+#[derive(Debug)]
+struct TooMuch;
+
+impl fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = INTERIM_BYTES >> 10;
+        write!(
+            f,
+            "more than {most} KiB of interim answers came, and no other"
+        )
+    }
+}
+
+impl std::error::Error for TooMuch {}
 
 /// Moves the bytes in a task of its own. Dropping it closes the connection there and then, and not when that task next has
 /// its turn.
@@ -257,20 +285,38 @@ impl Drop for Driver {
     }
 }
 
-/// Tells when the body of a request has left.
+/// Tells when the body of a request has left, and counts what comes before the head of its answer.
 #[derive(Default)]
 struct Gauge {
     /// It was handed over, and lies in some buffer.
     taken: AtomicBool,
     written: Notify,
+    /// Whoever sent the request has the head of its answer.
+    has_head: AtomicBool,
+    /// Bytes that came before.
+    interim: AtomicUsize,
 }
 
 impl Gauge {
     /// Forgets the request before: its answer may have come first.
     fn reset(&self) {
         self.taken.store(false, Ordering::Relaxed);
+        self.has_head.store(false, Ordering::Relaxed);
+        self.interim.store(0, Ordering::Relaxed);
         let mut stale = pin!(self.written.notified());
         stale.as_mut().enable();
+    }
+
+    /// So many bytes came.
+    fn count(&self, bytes: usize) -> io::Result<()> {
+        if self.has_head.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let before = self.interim.fetch_add(bytes, Ordering::Relaxed);
+        match before + bytes > INTERIM_BYTES {
+            true => Err(io::Error::other(TooMuch)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -302,7 +348,8 @@ impl http_body::Body for Body {
     }
 }
 
-/// A stream that tells when everything has been written: it is flushed then, and only then.
+/// A stream that tells when everything has been written: it is flushed then, and only then. It reads a bounded number of bytes
+/// before the head of an answer is known: nobody else counts interim answers.
 struct Watched {
     stream: Stream,
     gauge: Arc<Gauge>,
@@ -314,7 +361,9 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        Poll::Ready(self.gauge.count(buffer.filled().len() - before))
     }
 }
 

@@ -16,7 +16,11 @@ pub(crate) const ATTEMPT: Duration = Duration::from_secs(3);
 /// Status line and headers of an answer, and what is read ahead of its body, in bytes. An answer with more fails.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
-/// The same for the answer of a proxy that is to open a tunnel, in bytes. Proxies say little there.
+/// What a server may send before the head of its answer is known, in bytes: interim answers such as `100 Continue`, and what is
+/// read ahead. A request that gets more of it fails.
+pub(crate) const INTERIM_BYTES: usize = 256 << 10;
+
+/// The status line and headers of a proxy that is to open a tunnel, in bytes. Proxies say little there.
 pub(crate) const PROXY_HEAD_BYTES: usize = 16 << 10;
 
 /// How long a connection is kept for the next request. Common servers close theirs after 5 s.

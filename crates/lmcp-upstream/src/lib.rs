@@ -38,6 +38,7 @@ mod health;
 mod held;
 mod limits;
 mod listen;
+mod listeners;
 mod mirrored;
 mod per_client;
 mod pump;

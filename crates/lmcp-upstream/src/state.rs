@@ -32,7 +32,7 @@ use crate::{
     health::Health,
     held::HeldCalls,
     limits::{CALLS, GRANT_WAIT},
-    listen::Listeners,
+    listeners::Listeners,
     mirrored::Mirrored,
     slot::{Question, Room, Slot},
 };

@@ -31,7 +31,7 @@ use serde_json::value::RawValue;
 
 pub use crate::limits::{PROBE_WAIT, RUBBISH_BYTES};
 use opening::Stage;
-pub use wishes::Wishes;
+pub use wishes::{ListWishes, Watched, Wishes};
 
 /// Who this client says it is.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ pub struct Conversation {
     pending: BTreeMap<i64, Pending>,
     wishes: Wishes,
     /// What the server was told of the wishes.
-    told: Wishes,
+    told: wishes::Told,
     /// The stream on which a server of 2026-07-28 tells of changes.
     listening: Option<i64>,
     /// Those before it: each goes on until the next one has begun, so that nothing is missed in between.
@@ -189,7 +189,7 @@ impl Conversation {
             known: None,
             pending: BTreeMap::new(),
             wishes: Wishes::default(),
-            told: Wishes::default(),
+            told: wishes::Told::default(),
             listening: None,
             retiring: Vec::new(),
             unconfirmed: BTreeSet::new(),
@@ -202,6 +202,9 @@ impl Conversation {
 
     /// What is to be done next; `None`: nothing, until something is put in.
     pub fn output(&mut self) -> Option<Output> {
+        if self.out.is_empty() {
+            self.tell_wishes();
+        }
         self.out.pop_front()
     }
 
@@ -221,6 +224,8 @@ impl Conversation {
 
     /// Sends a call, or has it wait for a server.
     fn begin(&mut self, mut pending: Pending) {
+        // What was wished for before the call is told before it: from which level on it shall log, for one.
+        self.tell_wishes();
         if let Stage::Open(peer) = &self.stage {
             if peer.version.has_handshake() != pending.call.has_session {
                 return self.fail(pending.call.id, failures::changed(&pending.call.method));
@@ -306,7 +311,8 @@ impl Conversation {
         self.rubbish = 0;
         let was = std::mem::replace(&mut self.stage, Stage::Closed);
         self.note_how_it_ended(&was);
-        self.told = Wishes::default();
+        self.told = wishes::Told::default();
+        self.wishes.begin_again();
         self.listening = None;
         self.retiring.clear();
         self.unconfirmed.clear();

@@ -237,9 +237,7 @@ fn questions_get_numbers_of_ours_and_are_answered_once() {
 #[test]
 fn wishes_are_said_again_to_the_next_server() {
     let mut client = Client::open(ProtocolVersion::V2026_07_28);
-    let mut wishes = client.conversation.wishes().clone();
-    wishes.tools = true;
-    client.conversation.wish(wishes);
+    client.conversation.wishes().lists.tools = true;
     let listen = client.sent();
     assert_eq!(listen["method"], "subscriptions/listen");
     assert_eq!(
@@ -266,16 +264,13 @@ fn wishes_are_said_again_to_the_next_server() {
 fn a_wish_is_granted_when_the_server_says_so() {
     let mut client = Client::open(ProtocolVersion::V2026_07_28);
     assert!(client.conversation.is_granted());
-    let mut wishes = client.conversation.wishes().clone();
-    wishes.tools = true;
-    client.conversation.wish(wishes.clone());
+    client.conversation.wishes().lists.tools = true;
     let first = client.sent();
     assert!(!client.conversation.is_granted());
     client.acknowledges(&first["id"]);
     client.granted();
     // The stream that there is goes on until the next one has begun.
-    wishes.prompts = true;
-    client.conversation.wish(wishes.clone());
+    client.conversation.wishes().lists.prompts = true;
     let second = client.sent();
     assert_eq!(second["method"], "subscriptions/listen");
     client.silent();
@@ -287,12 +282,34 @@ fn a_wish_is_granted_when_the_server_says_so() {
     assert_eq!(cancelled["params"]["requestId"], first["id"]);
     client.granted();
     // A server that refuses has said all there is to say.
-    wishes.resources = true;
-    client.conversation.wish(wishes);
+    client.conversation.wishes().lists.resources = true;
     let third = client.sent();
     client.says(json!({ "id": third["id"], "error": { "code": 1, "message": "no" } }));
     assert_eq!(client.sent()["params"]["requestId"], second["id"]);
     client.granted();
+}
+
+/// Each of them said all of them again: whoever watched much, and came and went, held up everybody.
+#[test]
+fn wishes_that_come_together_are_told_as_one_and_those_taken_back_not_at_all() {
+    let mut client = Client::open(ProtocolVersion::V2026_07_28);
+    for number in 0..1000 {
+        client
+            .conversation
+            .wishes()
+            .watched
+            .insert(&format!("x://{number}"));
+    }
+    assert!(!client.conversation.is_granted());
+    let listen = client.sent();
+    let watched = &listen["params"]["notifications"]["resourceSubscriptions"];
+    assert_eq!(watched.as_array().map(Vec::len), Some(1000));
+    client.acknowledges(&listen["id"]);
+    client.granted();
+    client.conversation.wishes().watched.insert("x://y");
+    client.conversation.wishes().watched.remove("x://y");
+    assert!(client.conversation.is_granted());
+    client.silent();
 }
 
 #[test]
@@ -308,9 +325,7 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
     client.says(json!({ "id": handshake["id"], "result": result }));
     client.sent();
     client.ready();
-    let mut wishes = client.conversation.wishes().clone();
-    wishes.watched.insert("x://y".to_owned());
-    client.conversation.wish(wishes);
+    client.conversation.wishes().watched.insert("x://y");
     let watch = client.sent();
     assert_eq!(watch["method"], "resources/subscribe");
     assert!(!client.conversation.is_granted());

@@ -11,53 +11,116 @@ use serde_json::{Value, json};
 use super::{Conversation, Output, Peer, Stage, notification};
 
 /// What is to be heard of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Wishes {
     /// Log messages from this level on, of servers that are told it once and for all.
     pub level: Option<LoggingLevel>,
-    /// Changed lists of tools.
-    pub tools: bool,
-    /// Changed lists of prompts.
-    pub prompts: bool,
-    /// Changed lists of resources.
-    pub resources: bool,
+    /// Changed lists.
+    pub lists: ListWishes,
     /// Changes of these resources.
-    pub watched: BTreeSet<String>,
+    pub watched: Watched,
     /// New states of these tasks.
-    pub tasks: BTreeSet<String>,
+    pub tasks: Watched,
+}
+
+/// The lists whose changes are to be heard of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListWishes {
+    /// Of tools.
+    pub tools: bool,
+    /// Of prompts.
+    pub prompts: bool,
+    /// Of resources.
+    pub resources: bool,
+}
+
+/// Names of what is watched. A name more or less costs the same however many there are.
+#[derive(Debug, Default)]
+pub struct Watched {
+    all: BTreeSet<String>,
+    /// Those that are watched and were not told of, and those that are not and were.
+    untold: BTreeSet<String>,
+}
+
+impl Watched {
+    /// Watches this, too.
+    pub fn insert(&mut self, name: &str) {
+        if self.all.insert(name.to_owned()) {
+            self.turn(name);
+        }
+    }
+
+    /// Watches this no longer.
+    pub fn remove(&mut self, name: &str) {
+        if self.all.remove(name) {
+            self.turn(name);
+        }
+    }
+
+    /// Twice is as if nothing had been.
+    fn turn(&mut self, name: &str) {
+        if !self.untold.remove(name) {
+            self.untold.insert(name.to_owned());
+        }
+    }
+
+    /// Nobody was told of anything.
+    fn begin_again(&mut self) {
+        self.untold.clone_from(&self.all);
+    }
+
+    /// What is to be told: what is new, and what is watched no longer.
+    fn tell(&mut self) -> (Vec<String>, Vec<String>) {
+        let untold = std::mem::take(&mut self.untold).into_iter();
+        untold.partition(|name| self.all.contains(name))
+    }
 }
 
 impl Wishes {
     /// Is there nothing?
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.level.is_none() && !self.has_changes()
     }
 
     fn has_changes(&self) -> bool {
-        self.tools
-            || self.prompts
-            || self.resources
-            || !self.watched.is_empty()
-            || !self.tasks.is_empty()
+        self.lists != ListWishes::default()
+            || !self.watched.all.is_empty()
+            || !self.tasks.all.is_empty()
+    }
+
+    /// The server is another one.
+    pub(super) fn begin_again(&mut self) {
+        self.watched.begin_again();
+        self.tasks.begin_again();
     }
 }
 
-impl Conversation {
-    /// From now on this is wished for.
-    pub fn wish(&mut self, wishes: Wishes) {
-        self.wishes = wishes;
-        self.tell_wishes();
-    }
+/// What the server was told of the wishes, beside what is watched.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    level: Option<LoggingLevel>,
+    lists: ListWishes,
+}
 
-    /// What is wished for.
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
+impl Conversation {
+    /// What is wished for, to be changed. The server is told of all changes at once, with the next [`output`](Self::output).
+    pub fn wishes(&mut self) -> &mut Wishes {
+        &mut self.wishes
     }
 
     /// Does the server know of all that is wished for, as far as it wants to? If not, [`Output::Granted`] tells when.
     pub fn is_granted(&self) -> bool {
-        self.is_open() && self.unconfirmed.is_empty()
+        self.is_open() && self.unconfirmed.is_empty() && !self.has_untold()
+    }
+
+    /// Was the server not told of all that is wished for?
+    fn has_untold(&self) -> bool {
+        let Wishes { level, lists, .. } = self.wishes;
+        self.told != Told { level, lists }
+            || !self.wishes.watched.untold.is_empty()
+            || !self.wishes.tasks.untold.is_empty()
     }
 
     /// The server has taken in something of the wishes, or has refused it.
@@ -102,18 +165,22 @@ impl Conversation {
         let Stage::Open(peer) = self.stage.clone() else {
             return;
         };
-        if self.wishes == self.told {
+        if !self.has_untold() {
             return;
         }
-        let told = std::mem::replace(&mut self.told, self.wishes.clone());
+        let Wishes { level, lists, .. } = self.wishes;
+        let told = std::mem::replace(&mut self.told, Told { level, lists });
         if peer.version.has_handshake() {
             self.tell_one_by_one(&peer, &told);
         } else {
             self.tell_as_one(&told);
         }
+        if self.unconfirmed.is_empty() {
+            self.out.push_back(Output::Granted);
+        }
     }
 
-    fn tell_one_by_one(&mut self, peer: &Peer, told: &Wishes) {
+    fn tell_one_by_one(&mut self, peer: &Peer, told: &Told) {
         let offered = &peer.capabilities;
         if let Some(level) = self.wishes.level
             && self.wishes.level != told.level
@@ -121,21 +188,12 @@ impl Conversation {
         {
             self.wish_for(request::SET_LEVEL, &json!({ "level": level }));
         }
-        let resources = offered.resources.and_then(|offered| offered.subscribe);
-        if resources != Some(true) {
+        let subscribes = offered.resources.and_then(|offered| offered.subscribe);
+        let (new, old) = self.wishes.watched.tell();
+        self.wishes.tasks.tell();
+        if subscribes != Some(true) {
             return;
         }
-        let new: Vec<_> = self
-            .wishes
-            .watched
-            .difference(&told.watched)
-            .cloned()
-            .collect();
-        let old: Vec<_> = told
-            .watched
-            .difference(&self.wishes.watched)
-            .cloned()
-            .collect();
         for uri in new {
             self.wish_for(request::SUBSCRIBE, &json!({ "uri": uri }));
         }
@@ -145,40 +203,51 @@ impl Conversation {
     }
 
     /// One stream for all, opened anew when something else is wished for.
-    fn tell_as_one(&mut self, told: &Wishes) {
-        let wishes = self.wishes.clone();
-        let same = Wishes {
-            level: wishes.level,
-            ..told.clone()
-        } == wishes;
-        if same && (self.listening.is_some() || !wishes.has_changes()) {
+    fn tell_as_one(&mut self, told: &Told) {
+        let (new, old) = self.wishes.watched.tell();
+        let (new_tasks, old_tasks) = self.wishes.tasks.tell();
+        let is_same = [new, old, new_tasks, old_tasks].iter().all(Vec::is_empty);
+        let is_same = is_same && self.wishes.lists == told.lists;
+        if is_same && (self.listening.is_some() || !self.wishes.has_changes()) {
             return;
         }
         if let Some(before) = self.listening.take() {
             self.unconfirmed.remove(&before);
             self.retiring.push(before);
         }
-        if !wishes.has_changes() {
+        if !self.wishes.has_changes() {
             return self.retire();
         }
+        let params = self.stream_params();
+        self.listening = Some(self.wish_for(request::LISTEN, &params));
+    }
+
+    /// The parameters of a stream for all that is wished for.
+    fn stream_params(&self) -> Value {
+        let Wishes {
+            lists,
+            watched,
+            tasks,
+            ..
+        } = &self.wishes;
         let mut filter = json!({});
         for (name, wished) in [
-            ("toolsListChanged", wishes.tools),
-            ("promptsListChanged", wishes.prompts),
-            ("resourcesListChanged", wishes.resources),
+            ("toolsListChanged", lists.tools),
+            ("promptsListChanged", lists.prompts),
+            ("resourcesListChanged", lists.resources),
         ] {
             if wished {
                 filter[name] = json!(true);
             }
         }
-        if !wishes.watched.is_empty() {
-            filter["resourceSubscriptions"] = json!(wishes.watched);
+        if !watched.all.is_empty() {
+            filter["resourceSubscriptions"] = json!(watched.all);
         }
-        if !wishes.tasks.is_empty() {
-            filter["taskIds"] = json!(wishes.tasks);
+        if !tasks.all.is_empty() {
+            filter["taskIds"] = json!(tasks.all);
         }
         let mut capabilities = json!(self.profile.capabilities);
-        if !wishes.tasks.is_empty() {
+        if !tasks.all.is_empty() {
             capabilities["extensions"] = json!({ lmcp_wire::task::EXTENSION: {} });
         }
         let head = json!({
@@ -186,7 +255,6 @@ impl Conversation {
             meta::CLIENT_INFO: self.profile.info,
             meta::CLIENT_CAPABILITIES: capabilities,
         });
-        let params = json!({ "notifications": filter, "_meta": head });
-        self.listening = Some(self.wish_for(request::LISTEN, &params));
+        json!({ "notifications": filter, "_meta": head })
     }
 }

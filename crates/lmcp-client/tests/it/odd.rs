@@ -167,6 +167,30 @@ async fn answers_that_are_begun_and_never_ended_are_held_in_bounded_memory() {
     }
 }
 
+/// They were read in one go for as long as they came, and nobody else had a turn.
+#[tokio::test]
+async fn an_answer_behind_interim_ones_without_end_is_refused_in_words() {
+    for (count, is_heard) in [(0, true), (100, true), (40_000, false)] {
+        let heard = later(move |message| {
+            let mut text = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(count);
+            let result = json!({ "jsonrpc": "2.0", "id": message["id"], "result": {} });
+            text.extend(answer(&result));
+            text
+        })
+        .await;
+        let [one] = &*heard else {
+            panic!("one answer: {heard:?}")
+        };
+        assert_eq!(one["result"].is_object(), is_heard, "{count}: {one}");
+        let words = one["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(
+            words.contains("256 KiB of interim answers"),
+            !is_heard,
+            "{words}"
+        );
+    }
+}
+
 type Reply = Box<dyn Fn(&Value) -> Vec<u8> + Send + Sync>;
 
 /// Answers that are none: what they are, and whether it helps to try again.

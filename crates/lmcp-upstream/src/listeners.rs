@@ -1,0 +1,314 @@
+//! Who wants to hear of what, found by what it is: whoever comes, goes or is told costs as much as what they watch, and not as much
+//! as all others do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Weak},
+};
+
+use lmcp_client::conversation::{ListWishes, Watched, Wishes};
+use lmcp_core::session::SessionState;
+use lmcp_wire::{method::notification, resource::covers};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::slot::Slot;
+
+/// What one listener wants to hear of.
+pub(crate) struct Wanted {
+    pub(crate) lists: ListWishes,
+    pub(crate) watched: BTreeSet<String>,
+    pub(crate) tasks: BTreeSet<String>,
+}
+
+/// Everybody who listens.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    all: BTreeMap<u64, Listener>,
+    /// Those that watch resources. What they watch is in their state, so that it lasts as long as they do.
+    sessions: Vec<Watching>,
+    uris: Watchers,
+    tasks: Watchers,
+    last: u64,
+}
+
+struct Listener {
+    wanted: Wanted,
+    /// The session that watches more, by its number.
+    session: Option<u64>,
+    slot: Arc<Slot>,
+}
+
+/// A session, and what it was last known to watch.
+struct Watching {
+    number: u64,
+    live: Weak<SessionState>,
+    watched: BTreeSet<String>,
+}
+
+impl Listeners {
+    /// Adds a listener, and gives its number.
+    pub(crate) fn add(
+        &mut self,
+        wanted: Wanted,
+        session: Option<&Weak<SessionState>>,
+        slot: Arc<Slot>,
+        wishes: &mut Wishes,
+    ) -> u64 {
+        // It may have watched something before this server was reached for it.
+        let session = session.map(|live| self.heed(live, wishes));
+        self.last += 1;
+        let number = self.last;
+        self.uris.add(number, &wanted.watched, &mut wishes.watched);
+        self.tasks.add(number, &wanted.tasks, &mut wishes.tasks);
+        let listener = Listener {
+            wanted,
+            session,
+            slot,
+        };
+        self.all.insert(number, listener);
+        wishes.lists = self.lists();
+        number
+    }
+
+    pub(crate) fn remove(&mut self, number: u64, wishes: &mut Wishes) {
+        if let Some(Listener { wanted, .. }) = self.all.remove(&number) {
+            let (uris, tasks) = (&wanted.watched, &wanted.tasks);
+            self.uris.remove(number, uris, &mut wishes.watched);
+            self.tasks.remove(number, tasks, &mut wishes.tasks);
+        }
+        self.sweep(wishes);
+        wishes.lists = self.lists();
+    }
+
+    /// What this session watches counts from now on, as it is now. Gives the number of the session.
+    pub(crate) fn heed(&mut self, live: &Weak<SessionState>, wishes: &mut Wishes) -> u64 {
+        self.sweep(wishes);
+        let known = self.sessions.iter();
+        let place = known.clone().position(|one| one.live.ptr_eq(live));
+        let place = place.unwrap_or_else(|| {
+            self.last += 1;
+            self.sessions.push(Watching {
+                number: self.last,
+                live: Weak::clone(live),
+                watched: BTreeSet::new(),
+            });
+            self.sessions.len() - 1
+        });
+        let session = &mut self.sessions[place];
+        let now = live.upgrade().map(|live| live.watched());
+        let now: BTreeSet<_> = now.into_iter().flatten().collect();
+        let (new, old) = (&now - &session.watched, &session.watched - &now);
+        self.uris.add(session.number, &new, &mut wishes.watched);
+        self.uris.remove(session.number, &old, &mut wishes.watched);
+        session.watched = now;
+        session.number
+    }
+
+    /// Forgets sessions that are over.
+    fn sweep(&mut self, wishes: &mut Wishes) {
+        let is_over = |session: &mut Watching| session.live.strong_count() == 0;
+        for session in self.sessions.extract_if(.., is_over) {
+            let uris = &mut self.uris;
+            uris.remove(session.number, &session.watched, &mut wishes.watched);
+        }
+    }
+
+    /// All streams end.
+    pub(crate) fn close(&mut self) {
+        for listener in self.all.values() {
+            listener.slot.done(Ok(
+                RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
+            ));
+        }
+    }
+
+    /// Tells those that want to hear of it. `false`: it is no change of that kind.
+    pub(crate) fn hear(&self, method: &str, params: &RawValue) -> bool {
+        match method {
+            notification::TOOLS_CHANGED => self.tell(method, params, |one| one.tools),
+            notification::PROMPTS_CHANGED => self.tell(method, params, |one| one.prompts),
+            notification::RESOURCES_CHANGED => self.tell(method, params, |one| one.resources),
+            notification::RESOURCE_UPDATED => {
+                if let Some(uri) = said(params).uri {
+                    self.tell_of_resource(&uri, params);
+                }
+            }
+            notification::TASKS => {
+                let task = said(params).task_id;
+                for number in task.iter().flat_map(|task| self.tasks.of(task)) {
+                    if let Some(listener) = self.all.get(number) {
+                        listener.slot.notice(method.into(), params.to_owned());
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn tell(&self, method: &str, params: &RawValue, wants: impl Fn(ListWishes) -> bool) {
+        for listener in self.all.values().filter(|one| wants(one.wanted.lists)) {
+            listener.slot.notice(method.into(), params.to_owned());
+        }
+    }
+
+    fn tell_of_resource(&self, uri: &str, params: &RawValue) {
+        let watchers = self.uris.covering(uri);
+        if watchers.is_empty() {
+            return;
+        }
+        for (number, listener) in &self.all {
+            let in_session = listener.session.filter(|number| watchers.contains(number));
+            if watchers.contains(number) || in_session.is_some_and(|it| self.watches(it, uri)) {
+                let method = notification::RESOURCE_UPDATED;
+                listener.slot.notice(method.into(), params.to_owned());
+            }
+        }
+    }
+
+    /// Does this session watch a resource now? It may have begun anew since it was last looked at.
+    fn watches(&self, session: u64, uri: &str) -> bool {
+        let session = self.sessions.iter().find(|one| one.number == session);
+        let live = session.and_then(|session| session.live.upgrade());
+        live.is_some_and(|live| live.watches(uri))
+    }
+
+    /// The lists that anybody wants to hear of.
+    fn lists(&self) -> ListWishes {
+        let mut lists = ListWishes::default();
+        for wanted in self.all.values().map(|listener| listener.wanted.lists) {
+            lists.tools |= wanted.tools;
+            lists.prompts |= wanted.prompts;
+            lists.resources |= wanted.resources;
+        }
+        lists
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Changed {
+    uri: Option<String>,
+    task_id: Option<String>,
+}
+
+/// What a notification is about.
+fn said(params: &RawValue) -> Changed {
+    serde_json::from_str(params.get()).unwrap_or_default()
+}
+
+/// Who watches what, by its name.
+#[derive(Default)]
+struct Watchers(HashMap<String, BTreeSet<u64>>);
+
+impl Watchers {
+    fn add(&mut self, number: u64, names: &BTreeSet<String>, wished: &mut Watched) {
+        for name in names {
+            wished.insert(name);
+            self.0.entry(name.clone()).or_default().insert(number);
+        }
+    }
+
+    fn remove(&mut self, number: u64, names: &BTreeSet<String>, wished: &mut Watched) {
+        for name in names {
+            let Some(watchers) = self.0.get_mut(name) else {
+                continue;
+            };
+            watchers.remove(&number);
+            if watchers.is_empty() {
+                self.0.remove(name);
+                wished.remove(name);
+            }
+        }
+    }
+
+    fn of(&self, name: &str) -> impl Iterator<Item = &u64> {
+        self.0.get(name).into_iter().flatten()
+    }
+
+    /// Who watches a resource, or one that it is below.
+    fn covering(&self, uri: &str) -> BTreeSet<u64> {
+        let parts = || uri.match_indices('/').map(|(at, _)| at);
+        if parts().count() > PARTS {
+            let all = self.0.iter().filter(|(watched, _)| covers(watched, uri));
+            return all.flat_map(|(_, watchers)| watchers).copied().collect();
+        }
+        let above = parts().flat_map(|at| [&uri[..at], &uri[..=at]]);
+        let names = above.filter(|name| name.len() < uri.len()).chain([uri]);
+        names.flat_map(|name| self.of(name)).copied().collect()
+    }
+}
+
+/// Parts of a URI that are looked up one by one: of one with more, looking at all that is watched takes less.
+const PARTS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use lmcp_client::conversation::{Conversation, Ids, Profile};
+    use lmcp_wire::Implementation;
+
+    use super::*;
+    use crate::slot::Room;
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn wanted(watched: &[&str]) -> Wanted {
+        Wanted {
+            lists: ListWishes::default(),
+            watched: names(watched),
+            tasks: names(&["t"]),
+        }
+    }
+
+    #[test]
+    fn what_is_watched_is_wished_for_until_the_last_watcher_goes() {
+        let profile = Profile::new(Implementation::new("x", "1"));
+        let mut conversation = Conversation::new(profile, Ids::default());
+        let (wishes, mut listeners) = (conversation.wishes(), Listeners::default());
+        let slot = || Arc::new(Slot::new(Room::default()));
+        let one = listeners.add(wanted(&["a:1", "a:2"]), None, slot(), wishes);
+        let other = listeners.add(wanted(&["a:2", "a:3"]), None, slot(), wishes);
+        assert_eq!(listeners.uris.0.len(), 3);
+        listeners.remove(one, wishes);
+        listeners.remove(one, wishes);
+        assert_eq!(listeners.uris.of("a:1").count(), 0);
+        assert_eq!(listeners.uris.of("a:2").count(), 1);
+        assert!(!wishes.is_empty());
+        listeners.remove(other, wishes);
+        assert!(wishes.is_empty(), "{wishes:?}");
+        assert!(listeners.uris.0.is_empty() && listeners.tasks.0.is_empty());
+    }
+
+    #[test]
+    fn whoever_watches_a_resource_is_found_by_its_uri() {
+        let deep = format!("a://{}", "b/".repeat(100));
+        let all = [
+            "", "/", "a:", "a:/", "a://", "a://b", "a://b/", "a://b/c", "a://b/c/", &deep,
+        ];
+        let mut watchers = Watchers::default();
+        for (number, name) in (0..).zip(all) {
+            watchers.add(number, &names(&[name]), &mut Watched::default());
+        }
+        for uri in [
+            "",
+            "/",
+            "/x",
+            "a://bc",
+            "a://b",
+            "a://b/",
+            "a://b/c/d",
+            "x",
+            &deep,
+            "a://b//c",
+        ] {
+            let numbered = (0_u64..).zip(all);
+            let expected: BTreeSet<_> = numbered
+                .filter_map(|(number, watched)| covers(watched, uri).then_some(number))
+                .collect();
+            assert_eq!(watchers.covering(uri), expected, "{uri}");
+        }
+    }
+}
