@@ -76,12 +76,12 @@ pub(crate) fn error(failed: &Failed) -> Value {
     error
 }
 
-/// The members that say where something is from.
+/// The members that say where something is from. The way is called `via`: results have paths of files in them.
 pub(crate) fn place(host: &str, path: Option<Kind>) -> Map<String, Value> {
     let mut members = Map::new();
     members.insert("host".to_owned(), host.into());
     if let Some(path) = path {
-        members.insert("path".to_owned(), path.word().into());
+        members.insert("via".to_owned(), path.word().into());
     }
     members
 }

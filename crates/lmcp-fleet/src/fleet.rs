@@ -30,10 +30,11 @@ use crate::{
     answer,
     config::{Hosts, Times, expect_named},
     fan::{self, fan},
-    host::{Answered, Failed, Host, HostState, HostStatus, Try},
+    host::{Answered, Failed, Host, Try},
     limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL, PROBES},
     probe,
     select::{Choice, Selected, known, select},
+    status::{HostState, HostStatus},
     summary::summary,
     tools::{self, LOCAL, PREFIX},
 };
@@ -424,8 +425,8 @@ fn table(hosts: &[HostStatus]) -> String {
             HostState::Disabled => "disabled".to_owned(),
         };
         let mut line = format!("{}: {state}", host.host);
-        if let Some(path) = &host.path {
-            line.push_str(&format!(", via {path}"));
+        if let Some(via) = &host.via {
+            line.push_str(&format!(", via {via}"));
         }
         if !host.groups.is_empty() {
             line.push_str(&format!(", in {}", host.groups.join(", ")));

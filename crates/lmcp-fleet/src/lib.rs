@@ -14,6 +14,7 @@
 //! | `tools` | a local tool becomes a remote one. No I/O |
 //! | `path` | the ways to a host: by HTTP, by ssh |
 //! | `host` | one host: which way is open, UP or DOWN, one call |
+//! | `status` | how a host is, for people and programs |
 //! | `probe` | the task beside every host: is it there? |
 //! | `fan` | one call on several hosts at once |
 //! | `answer` | what a host answered, as callers get it. No I/O |
@@ -31,11 +32,12 @@ mod probe;
 mod registry;
 mod select;
 mod ssh_config;
+mod status;
 mod summary;
 mod tools;
 
 pub use config::{HostConfig, Hosts, Times, Token};
 pub use fleet::{Fleet, LIST_HOSTS};
-pub use host::{HostState, HostStatus};
 pub use registry::read_registry;
 pub use ssh_config::propose;
+pub use status::{HostState, HostStatus};

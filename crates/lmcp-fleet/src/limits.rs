@@ -48,6 +48,9 @@ pub(crate) const DOWN_MIN: Duration = Duration::from_secs(60);
 /// The longest time that a host is left alone. `LMCP_HUB_PROBE_TTL_DOWN_MAX` changes it.
 pub(crate) const DOWN_MAX: Duration = Duration::from_secs(900);
 
+/// The shortest pause between two looks at a host.
+pub(crate) const LEAST_PAUSE: Duration = Duration::from_millis(100);
+
 /// How long `remote_list_hosts` waits for hosts that it is to look at now. Then it answers with what is known.
 /// `LMCP_HUB_PROBE_BUDGET` changes it.
 pub(crate) const LOOKING: Duration = Duration::from_secs(3);

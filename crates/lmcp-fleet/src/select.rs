@@ -93,7 +93,7 @@ fn unknown(name: &str, hosts: &[Choice<'_>]) -> String {
     let mut near: Vec<_> = hosts
         .iter()
         .map(|host| (distance(name, host.name), host.name))
-        .filter(|(distance, known)| *distance <= 1 + name.len() / 4 || known.contains(name))
+        .filter(|(distance, known)| *distance <= (name.len() / 3).max(2) || known.contains(name))
         .collect();
     near.sort_unstable();
     let near: Vec<_> = near.iter().take(NEAR).map(|(_, name)| *name).collect();

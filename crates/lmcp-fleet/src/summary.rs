@@ -146,17 +146,25 @@ fn words(result: &CallToolResult) -> String {
 /// Two results with the same key say the same, whatever time and memory they took.
 fn key(result: &CallToolResult) -> String {
     let said = match &result.structured_content {
-        Some(Value::Object(members)) => {
-            let mut members = members.clone();
-            for measured in MEASURED {
-                members.remove(measured);
-            }
-            Value::from(members).to_string()
-        }
-        Some(value) => value.to_string(),
+        Some(value) => unmeasured(value).to_string(),
         None => without_seconds(&words(result)),
     };
     format!("{} {said}", result.is_error)
+}
+
+/// A value without what is measured, wherever that stands in it.
+fn unmeasured(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept = members
+                .iter()
+                .filter(|(name, _)| !MEASURED.contains(&name.as_str()));
+            let kept = kept.map(|(name, value)| (name.clone(), unmeasured(value)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => items.iter().map(unmeasured).collect(),
+        other => other.clone(),
+    }
 }
 
 /// The text without the time in its first line: `exit code 0, 0.1 s`.
@@ -179,7 +187,7 @@ fn is_seconds(text: &str) -> bool {
 }
 
 /// Members of results that are measured, and differ each time.
-const MEASURED: [&str; 3] = ["cpu_ms", "duration_ms", "peak_memory_bytes"];
+const MEASURED: [&str; 4] = ["cpu_ms", "duration_ms", "mtime", "peak_memory_bytes"];
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,9 @@
 //! A call goes on the first way that is open, or that nobody has tried yet. A way that failed is tried again by the task beside
 //! the host (`probe`) and by callers that wait for it, and by nobody else: so a call to a host that is down fails at once.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
@@ -14,7 +17,6 @@ use std::{
 
 use lmcp_core::{Outcome, Replies, Reply, Request, Say, Service};
 use lmcp_wire::RpcError;
-use serde::{Deserialize, Serialize};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, timeout},
@@ -22,8 +24,9 @@ use tokio::{
 
 use crate::{
     config::{HostConfig, Times},
-    limits::{HANG_UP, OPENING, PING, QUIET, SOON, WAIT_PAUSE},
+    limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, WAIT_PAUSE},
     path::{Kind, Way, ways},
+    status::{HostState, HostStatus},
 };
 
 /// A host of the fleet.
@@ -62,49 +65,6 @@ struct Failure {
     /// In a row.
     count: usize,
     until: Instant,
-}
-
-/// Whether a host can be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum HostState {
-    /// Nobody has tried yet.
-    #[default]
-    Unknown,
-    /// A way to it is open.
-    Up,
-    /// No way leads there now.
-    Down,
-    /// The configuration says that it is not used.
-    Disabled,
-}
-
-/// How one host is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct HostStatus {
-    /// What the configuration calls it.
-    pub host: String,
-    /// Whether it can be used.
-    pub state: HostState,
-    /// For how many seconds it has been so.
-    pub seconds: u64,
-    /// The way that is open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Why ways to it are not open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// In how many seconds it is looked at again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_look: Option<u64>,
-    /// Its groups.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// Only tools that change nothing are called there.
-    #[serde(default)]
-    pub read_only: bool,
 }
 
 /// Why a host gave no answer.
@@ -309,7 +269,7 @@ impl Host {
         };
         match tried {
             Ok(service) => self.opened(place, service),
-            Err(why) => self.lost(place, &why),
+            Err(why) => self.lost(place, None, &why),
         }
     }
 
@@ -348,8 +308,8 @@ impl Host {
                         (Some(reply), _) => reply,
                         (None, Some(Ok(Ok(())))) => continue,
                         (None, _) => {
-                            self.lost(open.place, "it does not answer any more");
-                            return Err(began("it does not answer any more".to_owned()));
+                            self.lost(open.place, Some(&open.service), SILENT);
+                            return Err(began(SILENT.to_owned()));
                         }
                     }
                 }
@@ -367,7 +327,7 @@ impl Host {
     fn heard_of(&self, open: &Open, error: &RpcError) -> Failed {
         let data = error.data.clone().unwrap_or_default();
         if data["fault"] == "transport" {
-            self.lost(open.place, &error.message);
+            self.lost(open.place, Some(&open.service), &error.message);
         }
         let began = data["began"].as_bool();
         Failed {
@@ -387,8 +347,8 @@ impl Host {
                 Some(service) if is_reached => self.retire(place, service).await,
                 Some(service) => match timeout(PING, service.ping()).await {
                     Ok(Ok(())) => is_reached = true,
-                    Ok(Err(error)) => self.lost(place, &error.message),
-                    Err(_) => self.lost(place, "it does not answer any more"),
+                    Ok(Err(error)) => self.lost(place, Some(&service), &error.message),
+                    Err(_) => self.lost(place, Some(&service), SILENT),
                 },
                 None => {}
             }
@@ -436,12 +396,16 @@ impl Host {
             return Duration::ZERO;
         };
         let now = Instant::now();
-        let due = state.roads.iter().filter_map(|road| road.failure.as_ref());
-        let due = due.map(|failure| failure.until).min();
-        let regular = (state.standing == HostState::Up).then(|| looked + self.times.up);
-        let next = [due, regular].into_iter().flatten().min();
-        next.unwrap_or(now + self.times.up)
-            .saturating_duration_since(now)
+        // A way that is worse than one that is open is not tried.
+        let open = state.roads.iter().position(|road| road.live.is_some());
+        let better = state.roads.iter().take(open.unwrap_or(usize::MAX));
+        let due = better.filter_map(|road| Some(road.failure.as_ref()?.until));
+        let regular = open.map(|_| looked + self.times.up);
+        let next = due.chain(regular).min();
+        let pause = next
+            .unwrap_or(looked + self.times.up)
+            .saturating_duration_since(now);
+        pause.max(LEAST_PAUSE)
     }
 
     pub(crate) fn status(&self) -> HostStatus {
@@ -452,7 +416,7 @@ impl Host {
             host: self.name.to_string(),
             state: state.standing,
             seconds: state.since.elapsed().as_secs(),
-            path: open.map(|place| self.ways[place].kind.word().to_owned()),
+            via: open.map(|place| self.ways[place].kind.word().to_owned()),
             reason: self.reasons(&state),
             next_look: (state.standing != HostState::Disabled).then_some(next_look.as_secs()),
             groups: self.config.groups.clone(),
@@ -497,10 +461,18 @@ impl Host {
         self.stand(&mut state);
     }
 
-    /// The way leads nowhere any more.
-    fn lost(&self, place: usize, why: &str) {
+    /// The way leads nowhere, or not any more. What is heard of a service that another stands for by now says nothing of that.
+    fn lost(&self, place: usize, service: Option<&Arc<dyn Service>>, why: &str) {
         let mut state = self.lock();
         let road = &mut state.roads[place];
+        let is_current = match (service, &road.live) {
+            (Some(service), Some(live)) => Arc::ptr_eq(service, live),
+            (Some(_), None) => false,
+            (None, live) => live.is_none(),
+        };
+        if !is_current {
+            return;
+        }
         let now = Instant::now();
         let (count, until) = match (&road.live, &road.failure) {
             // Whoever could not wait for the time to try again does not put it off either.
@@ -559,6 +531,8 @@ async fn next_within(
         () = other => None,
     }
 }
+
+const SILENT: &str = "it does not answer any more";
 
 /// Nobody knows how far it got.
 fn began(words: String) -> RpcError {
