@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Discovery, Outcome, Page, Payload, Replies, Reply, Request, Say, Service, Tasks};
+use lmcp_core::{
+    Caller, Discovery, Outcome, Page, Payload, Replies, Reply, Request, Say, Service, Tasks,
+};
 use lmcp_wire::{
     CallToolResult, Content, RpcError, ServerCapabilities, Tool,
     capability::ListCapability,
@@ -33,6 +35,7 @@ use crate::{
     host::{Answered, Failed, Host, Try},
     limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL, PROBES},
     probe,
+    rights::{AllRights, Rights},
     select::{Choice, Selected, known, select},
     status::{HostState, HostStatus},
     summary::summary,
@@ -49,6 +52,8 @@ struct Inner {
     /// The tools of a host, by their own names.
     local: Vec<Tool>,
     times: Times,
+    /// By the names of callers.
+    rights: AllRights,
     hosts: RwLock<BTreeMap<Arc<str>, Kept>>,
     /// Counts up when the list of tools changes.
     changes: watch::Sender<u64>,
@@ -70,7 +75,8 @@ impl Drop for Kept {
 
 impl Fleet {
     /// A fleet without hosts. The tools are those of a host, as it lists them itself; of these the fleet has all that it knows.
-    pub fn new(local: Vec<Tool>, times: Times) -> Self {
+    /// Callers of these names have these rights, and all others may do everything.
+    pub fn new(local: Vec<Tool>, times: Times, rights: AllRights) -> Self {
         let position = |tool: &Tool| LOCAL.iter().position(|name| *name == tool.name);
         let mut local: Vec<_> = local
             .into_iter()
@@ -80,6 +86,7 @@ impl Fleet {
         Self(Arc::new(Inner {
             local,
             times,
+            rights,
             hosts: RwLock::default(),
             changes: watch::Sender::default(),
             places: Arc::new(Semaphore::new(PROBES)),
@@ -187,9 +194,9 @@ impl Inner {
         let whole: &RawValue = request.params()?;
         let whole = whole.to_owned();
         if name == LIST_HOSTS {
-            let fleet = Arc::clone(self);
+            let (fleet, hosts) = (Arc::clone(self), self.hosts_for(request.caller()));
             return Ok(Replies::later(async move {
-                let listed = fleet.list_hosts(whole.get()).await;
+                let listed = fleet.list_hosts(whole.get(), hosts).await;
                 Replies::done(listed.unwrap_or_else(CallToolResult::error))
             }));
         }
@@ -198,7 +205,10 @@ impl Inner {
         let unknown = || RpcError::invalid_params(format!("unknown tool: `{name}`"));
         let local = local.ok_or_else(unknown)?;
         // What a model has to know to do better the next time is a result that it reads.
-        let plan = match Plan::read(whole.get(), &self.hosts()) {
+        let rights = self.rights_of(request.caller());
+        let allowed = rights.map_or(Ok(()), |rights| rights.check(local));
+        let hosts = self.hosts_for(request.caller());
+        let plan = match allowed.and_then(|()| Plan::read(whole.get(), &hosts)) {
             Ok(plan) => plan,
             Err(words) => return Ok(Replies::done(CallToolResult::error(words))),
         };
@@ -206,10 +216,13 @@ impl Inner {
         Ok(Replies::speaking(|say| run(plan, local, request, say)))
     }
 
-    async fn list_hosts(&self, params: &str) -> Result<CallToolResult, String> {
+    async fn list_hosts(
+        &self,
+        params: &str,
+        mut hosts: Vec<Arc<Host>>,
+    ) -> Result<CallToolResult, String> {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let arguments = &params["arguments"];
-        let mut hosts = self.hosts();
         if !arguments["host"].is_null() {
             let names = match select(&arguments["host"], &choices(&hosts))? {
                 Selected::One(name) => vec![name],
@@ -234,6 +247,19 @@ impl Inner {
         let mut result = CallToolResult::new(vec![Content::text(table(&status))]);
         result.structured_content = Some(json!({ "hosts": status }));
         Ok(result)
+    }
+
+    fn rights_of(&self, caller: &Caller) -> Option<&Rights> {
+        self.rights.get(&*caller.principal()?)
+    }
+
+    /// The hosts that are there for a caller.
+    fn hosts_for(&self, caller: &Caller) -> Vec<Arc<Host>> {
+        let mut hosts = self.hosts();
+        if let Some(rights) = self.rights_of(caller) {
+            hosts.retain(|host| rights.reach(&choice(host)));
+        }
+        hosts
     }
 
     fn hosts(&self) -> Vec<Arc<Host>> {
@@ -380,15 +406,15 @@ pub(crate) fn audit(tool: &str, host: &str, answered: &Answered, began: Instant,
 }
 
 fn choices(hosts: &[Arc<Host>]) -> Vec<Choice<'_>> {
-    let mut choices = Vec::with_capacity(hosts.len());
-    for host in hosts {
-        choices.push(Choice {
-            name: &host.name,
-            groups: &host.config.groups,
-            is_disabled: host.config.disabled,
-        });
+    hosts.iter().map(|host| choice(host)).collect()
+}
+
+fn choice(host: &Host) -> Choice<'_> {
+    Choice {
+        name: &host.name,
+        groups: &host.config.groups,
+        is_disabled: host.config.disabled,
     }
-    choices
 }
 
 fn discovery() -> Payload {

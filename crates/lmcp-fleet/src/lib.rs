@@ -11,6 +11,7 @@
 //! | `registry` | the same in a file of whitespace columns. No I/O |
 //! | `ssh_config` | hosts that a configuration of ssh names, proposed as ours. No I/O |
 //! | `select` | which hosts the argument `host` means. No I/O |
+//! | `rights` | what a caller may do on hosts. No I/O |
 //! | `tools` | a local tool becomes a remote one. No I/O |
 //! | `path` | the ways to a host: by HTTP, by ssh |
 //! | `host` | one host: which way is open, UP or DOWN, one call |
@@ -30,6 +31,7 @@ mod limits;
 mod path;
 mod probe;
 mod registry;
+mod rights;
 mod select;
 mod ssh_config;
 mod status;
@@ -39,5 +41,6 @@ mod tools;
 pub use config::{HostConfig, Hosts, Times, Token};
 pub use fleet::{Fleet, LIST_HOSTS};
 pub use registry::read_registry;
+pub use rights::{AllRights, Rights};
 pub use ssh_config::propose;
 pub use status::{HostState, HostStatus};

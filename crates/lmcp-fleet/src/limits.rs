@@ -18,8 +18,8 @@ pub(crate) const OPENING: Duration = Duration::from_secs(20);
 /// How long ssh may take to connect.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
-/// Seconds between two questions of ssh whether the other side is there. After three without an answer the connection is lost.
-pub(crate) const ALIVE: u64 = 5;
+/// How often ssh asks whether the other side is there. After three without an answer the connection is lost.
+pub(crate) const ALIVE: Duration = Duration::from_secs(5);
 
 /// How long a host is silent during a call before it is asked whether it is there.
 pub(crate) const QUIET: Duration = Duration::from_secs(15);
@@ -39,8 +39,11 @@ pub(crate) const WAIT_PAUSE: Duration = Duration::from_secs(1);
 /// How often a host that is up is asked whether it is there. `LMCP_HUB_PROBE_TTL_UP` changes it.
 pub(crate) const LOOK_UP: Duration = Duration::from_secs(30);
 
-/// After how long a way that was just lost is tried again, and once more: servers are restarted. Then `DOWN_MIN` counts.
-pub(crate) const SOON: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+/// After how long a way that was just lost is tried again: servers are restarted.
+pub(crate) const SOON: Duration = Duration::from_secs(2);
+
+/// The same once more. Then `DOWN_MIN` counts.
+pub(crate) const SOON_AGAIN: Duration = Duration::from_secs(10);
 
 /// How long a host that stays down is left alone at first. It doubles with each failure. `LMCP_HUB_PROBE_TTL_DOWN_MIN` changes it.
 pub(crate) const DOWN_MIN: Duration = Duration::from_secs(60);

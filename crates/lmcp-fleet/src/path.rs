@@ -101,7 +101,7 @@ fn ssh_args(config: &HostConfig, times: Times) -> Vec<String> {
     for option in [
         "BatchMode=yes".to_owned(),
         format!("ConnectTimeout={}", times.connect.as_secs().max(1)),
-        format!("ServerAliveInterval={ALIVE}"),
+        format!("ServerAliveInterval={}", ALIVE.as_secs()),
         "ServerAliveCountMax=3".to_owned(),
         // Others must not come to depend on a connection that is closed when no host needs it.
         "ControlMaster=no".to_owned(),

@@ -35,12 +35,8 @@ pub(crate) fn select(wanted: &Value, hosts: &[Choice<'_>]) -> Result<Selected, S
     let mut chosen = BTreeSet::new();
     for term in terms {
         let usable = hosts.iter().filter(|host| !host.is_disabled);
-        let is_meant = |host: &&Choice<'_>| match term.strip_prefix('@') {
-            Some("all") => true,
-            Some(group) => host.groups.iter().any(|its| its == group),
-            None => fits(term, host.name),
-        };
-        let meant: Vec<_> = usable.filter(is_meant).map(|host| host.name).collect();
+        let meant = usable.filter(|host| means(term, host));
+        let meant: Vec<_> = meant.map(|host| host.name).collect();
         if !is_open(term) {
             expect_usable(term, hosts)?;
         } else if meant.is_empty() {
@@ -51,6 +47,15 @@ pub(crate) fn select(wanted: &Value, hosts: &[Choice<'_>]) -> Result<Selected, S
     Ok(Selected::Several(
         chosen.into_iter().map(str::to_owned).collect(),
     ))
+}
+
+/// Is this host one of those that a word stands for?
+pub(crate) fn means(term: &str, host: &Choice<'_>) -> bool {
+    match term.strip_prefix('@') {
+        Some("all") => true,
+        Some(group) => host.groups.iter().any(|its| its == group),
+        None => fits(term, host.name),
+    }
 }
 
 /// The words that name hosts: one text with commas, or a list of texts.

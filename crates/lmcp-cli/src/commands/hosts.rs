@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use lmcp::Hub;
-use lmcp_fleet::{Fleet, Hosts, Times, propose, read_registry};
+use lmcp_fleet::{AllRights, Fleet, Hosts, Times, propose, read_registry};
 
 use crate::{
     options::Options as Serving,
@@ -70,12 +70,18 @@ pub(super) fn hosts_of(file: &mut Serving) -> Result<Hosts, String> {
 pub(super) struct Mounting {
     fleet: OnceLock<Fleet>,
     times: Times,
+    rights: AllRights,
 }
 
 impl Mounting {
     /// Nothing is made before there are hosts.
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new(serving: &Serving) -> Result<Self, Failure> {
+        let limited = serving.token.iter().filter_map(|token| {
+            let rights = token.on_hosts.clone()?;
+            Some((token.name.clone(), rights))
+        });
         Ok(Self {
+            rights: limited.collect(),
             fleet: OnceLock::new(),
             times: times(&|name| env::var(name).ok()).map_err(Failure::misuse)?,
         })
@@ -87,7 +93,7 @@ impl Mounting {
         if hosts.is_empty() && is_first {
             return Ok(());
         }
-        let make = || Fleet::new(lmcp_tools::definitions(), self.times);
+        let make = || Fleet::new(lmcp_tools::definitions(), self.times, self.rights.clone());
         let fleet = self.fleet.get_or_init(make);
         let had_some = !fleet.status().is_empty();
         fleet.set(hosts)?;

@@ -245,7 +245,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
     }
     let files = Files::of(&serving);
-    let mounting = Mounting::new()?;
+    let mounting = Mounting::new(&serving)?;
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
     let hub = OnceLock::new();

@@ -14,7 +14,7 @@ use std::{
 
 use clap::Args;
 use lmcp::hub::{Groups, Servers};
-use lmcp_fleet::Hosts;
+use lmcp_fleet::{Hosts, Rights};
 use serde::Deserialize;
 
 pub(crate) use file::{parse_file, read_servers};
@@ -284,6 +284,8 @@ pub(crate) struct NamedToken {
     pub(crate) file: Option<PathBuf>,
     /// or the token itself.
     pub(crate) secret: Option<Secret>,
+    /// What it allows on the hosts of a hub; everything where it is not said.
+    pub(crate) on_hosts: Option<Rights>,
 }
 
 impl Options {

@@ -289,3 +289,66 @@ fn hosts_of_ssh_are_proposed() {
         "[hosts.web]\nssh = \"web\"\n\n[hosts.db]\nssh = \"db\"\n\n"
     );
 }
+
+#[test]
+fn a_token_reaches_the_hosts_and_tools_that_it_is_for() {
+    let place = Place::new("fleet-rights");
+    let (_one, first) = place.host("one", "one-state", "0");
+    let (_two, second) = place.host("two", "two-state", "0");
+    let token = |name: &str, rights: &str| {
+        format!("[[token]]\nname = '{name}'\nsecret = 'token-of-{name}'\n{rights}")
+    };
+    let tokens = [
+        token("all", ""),
+        token("ann", "on_hosts = { hosts = ['two'], read_only = true }\n"),
+    ];
+    let hub = place.hub(&format!(
+        "{}{}{}",
+        tokens.concat(),
+        url("one", &first),
+        url("two", &second)
+    ));
+    let call = |who: &str, tool: &str, arguments: &Value| {
+        let mut command = hub.calling(tool, arguments);
+        command.env("LMCP_TOKEN", format!("token-of-{who}"));
+        json_of(&command.output().expect("the binary was built"))
+    };
+    let wanted = json!({ "host": "@all", "host_wait": 60 });
+    let hosts = |who| {
+        let said = call(who, "remote_jobs", &wanted);
+        let hosts = said["structuredContent"]["hosts"]
+            .as_array()
+            .expect("it is a list")
+            .clone();
+        hosts
+            .iter()
+            .map(|host| host["host"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(hosts("all"), ["one", "two"]);
+    assert_eq!(hosts("ann"), ["two"]);
+    let listed = call("ann", "remote_list_hosts", &json!({}));
+    assert_eq!(
+        listed["structuredContent"]["hosts"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    for (arguments, words) in [
+        (
+            json!({ "host": "two", "command": "true" }),
+            "only tools that change nothing",
+        ),
+        (
+            json!({ "host": "one", "command": "true" }),
+            "only tools that change nothing",
+        ),
+    ] {
+        let refused = call("ann", "remote_shell", &arguments);
+        let text = refused["content"][0]["text"].as_str().expect("it is text");
+        assert!(text.contains(words), "{text}");
+    }
+    let unknown = call("ann", "remote_jobs", &json!({ "host": "one" }));
+    let text = unknown["content"][0]["text"].as_str().expect("it is text");
+    assert!(text.contains("there is no host `one`"), "{text}");
+}

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     config::{HostConfig, Times},
-    limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, WAIT_PAUSE},
+    limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, SOON_AGAIN, WAIT_PAUSE},
     path::{Kind, Way, ways},
     status::{HostState, HostStatus},
 };
@@ -542,12 +542,11 @@ fn began(words: String) -> RpcError {
 /// How long a way is left alone after so many failures in a row: shortly at first, then twice as long each time. Never quite the
 /// same, so that hosts that went together are not tried together.
 fn pause(count: usize, times: Times) -> Duration {
-    let pause = match SOON.get(count) {
-        Some(soon) => (*soon).min(times.down_min),
-        None => {
-            let doublings = u32::try_from(count - SOON.len())
-                .unwrap_or(u32::MAX)
-                .min(16);
+    let pause = match count {
+        0 => SOON.min(times.down_min),
+        1 => SOON_AGAIN.min(times.down_min),
+        _ => {
+            let doublings = u32::try_from(count - 2).unwrap_or(u32::MAX).min(16);
             (times.down_min * 2_u32.pow(doublings)).min(times.down_max)
         }
     };
