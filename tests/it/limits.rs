@@ -49,11 +49,14 @@ const SECTIONS: [Section; 3] = [
 
 /// Files of bounds that have a value each, with a title and what it is about.
 const FIXED: [Fixed; 7] = [
+<<<<<<< HEAD
     Fixed {
         title: "Messages",
         about: "Of every peer, in every message.",
         source: "crates/lmcp-wire/src/limits.rs",
     },
+=======
+>>>>>>> fleet
     Fixed {
         title: "Clients over HTTP",
         about: "`lmcp_client::Settings`: a program can change them.",
@@ -73,6 +76,11 @@ const FIXED: [Fixed; 7] = [
         title: "The hub",
         about: "`lmcp hub` and `lmcp::Hub`.",
         source: "crates/lmcp-hub/src/limits.rs",
+    },
+    Fixed {
+        title: "The fleet",
+        about: "The hosts of `lmcp hub`.",
+        source: "crates/lmcp-fleet/src/limits.rs",
     },
     Fixed {
         title: "The proxy",

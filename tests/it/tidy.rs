@@ -13,7 +13,7 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("lmcp-wire", &[]),
     ("lmcp-heap", &[]),
     ("lmcp-schema", &[]),
@@ -48,13 +48,23 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ),
     ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
     (
+        "lmcp-fleet",
+        &["lmcp-client", "lmcp-core", "lmcp-upstream", "lmcp-wire"],
+    ),
+    (
         "lmcp-hub",
         &["lmcp-client", "lmcp-core", "lmcp-upstream", "lmcp-wire"],
     ),
     ("lmcp-proxy", &["lmcp-client", "lmcp-private", "lmcp-wire"]),
     (
         "lmcp-cli",
-        &["lmcp", "lmcp-private", "lmcp-proxy", "lmcp-tools"],
+        &[
+            "lmcp",
+            "lmcp-fleet",
+            "lmcp-private",
+            "lmcp-proxy",
+            "lmcp-tools",
+        ],
     ),
 ];
 

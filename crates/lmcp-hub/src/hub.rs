@@ -22,8 +22,9 @@ use crate::{
     catalog::Part,
     config::{Isolate, Reach, ServerConfig, Servers, expect_apart},
     keep::keep,
+    limits::MOUNTED_SILENCE,
     member::{Made, Make, Member},
-    names::Prefixes,
+    names::{Prefixes, slug},
     pins::Change,
     review::{Known, Review},
     scope::{Desk, Groups, Scope},
@@ -129,6 +130,30 @@ impl Hub {
         self.0
             .add(Member::new(name, config, true, self.0.owned(name, make)));
         self.0.look_again();
+    }
+
+    /// The same, and its tools keep their own names. The service bounds the time of its calls itself. Its name and theirs are
+    /// then for nobody else: no server may be called so, or have the prefix `""`.
+    pub fn mount_plainly(&self, name: &str, service: impl Service) {
+        let service: Arc<dyn Service> = Arc::new(service);
+        let mut config = ServerConfig::new(Reach::Socket(PathBuf::new()));
+        config.prefix = Some(String::new());
+        config.timeout = MOUNTED_SILENCE;
+        let make = Box::new(move |_: &_| Ok(Made::once(Arc::clone(&service))));
+        let mut member = Member::new(name, config, true, self.0.owned(name, make));
+        member.slug = slug(name);
+        self.0.add(member);
+        self.0.look_again();
+    }
+
+    /// Takes away what is mounted under a name. Calls that go on there end as they would have.
+    pub fn unmount(&self, name: &str) {
+        let mounted = self.0.member(name).filter(|member| member.is_mounted);
+        if let Some(member) = mounted {
+            self.0.write_members().remove(&member.name);
+            self.0.catalog().known.remove(&member.name);
+            self.0.look_again();
+        }
     }
 
     /// Has exactly these servers from now on, beside what is mounted. Those that stay as they are go on undisturbed, and calls

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// How long a server may be silent while it answers a call. Then the call fails. `timeout` of a server changes it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The same for a service of the program that bounds its calls itself: the hosts of a hub.
+pub(crate) const MOUNTED_SILENCE: Duration = Duration::from_secs(24 * 3600);
+
 /// How long a server may take to be there: some are downloaded first. Then its callers are told. `start_timeout` of a server
 /// changes it.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);

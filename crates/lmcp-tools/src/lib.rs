@@ -158,6 +158,28 @@ impl HostTools {
     }
 }
 
+/// The definitions of all tools, as a host without restrictions lists them: for a program that offers the tools of other hosts.
+pub fn definitions() -> Vec<lmcp_wire::Tool> {
+    let all = [
+        files::edit::tool(),
+        web::fetch::tool(),
+        files::history::tool(),
+        process::input::tool(),
+        process::output::tool(),
+        process::stop::tool(),
+        process::jobs::tool(),
+        files::list::tool(),
+        files::read::tool(),
+        files::search::tool(),
+        process::shell::tool(),
+        process::background::tool(),
+        host::systeminfo::tool(),
+        web::search::tool(),
+        files::write::tool(),
+    ];
+    all.iter().map(|tool| tool.definition().clone()).collect()
+}
+
 /// The folder of the system, if there is one, in which commands behind every fence can read what is at this path. No secret
 /// belongs there. The path must have no links in it.
 pub fn readable_by_all_commands(real: &Path) -> Option<&'static Path> {

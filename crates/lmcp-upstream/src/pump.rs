@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    limits::{FIRST_PAUSE, LASTING, LONGEST_PAUSE, OPENING_WAIT, PATIENCE},
+    limits::{FIRST_PAUSE, LASTING, LONGEST_PAUSE, OPENING_WAIT},
     state::Shared,
 };
 
@@ -33,14 +33,15 @@ enum Ended {
     Unfit,
 }
 
-pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>) {
+/// Runs until the upstream is closed. A server that was there and is gone is looked for this long.
+pub(crate) async fn run(shared: Arc<Shared>, mut closing: watch::Receiver<bool>, most: Duration) {
     let (mut failures, mut patience) = (0, Duration::ZERO);
     while wanted(&shared, &mut closing).await {
         let began = Instant::now();
         match attempts(&shared, &mut closing, patience).await {
             Ended::Closed => break,
             // It was there, and may be so again: it may just be restarted.
-            Ended::Lost => patience = PATIENCE,
+            Ended::Lost => patience = most,
             Ended::Failed(..) | Ended::Again | Ended::Unfit => {}
         }
         // A server that does not last is looked for ever more seldom.
@@ -120,7 +121,7 @@ async fn attempts(
 
 fn give_up(shared: &Arc<Shared>, why: &str, retriable: bool) {
     let error = RpcError::internal(why.to_owned())
-        .with_data(json!({ "retriable": retriable, "fault": "transport" }));
+        .with_data(json!({ "retriable": retriable, "fault": "transport", "began": false }));
     shared.complain(why);
     shared.lock().conversation.give_up(&error);
     shared.settle();

@@ -506,7 +506,8 @@ impl Drop for Wanting<'_> {
 /// The server is another one than the call is for.
 fn started_again() -> RpcError {
     let words = "the server was started again; the request was not sent, and can be tried again";
-    RpcError::internal(words).with_data(json!({ "retriable": true, "fault": "transport" }))
+    RpcError::internal(words)
+        .with_data(json!({ "retriable": true, "fault": "transport", "began": false }))
 }
 
 fn closed() -> RpcError {

@@ -1,6 +1,6 @@
 //! The handle that callers of a server share.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use lmcp_client::{
     Route,
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::{
     call, cross,
     health::Health,
+    limits::PATIENCE,
     pump,
     state::{Hear, Origin, Shared},
 };
@@ -58,6 +59,7 @@ impl Upstream {
             hear: None,
             health: None,
             checks_headers: false,
+            patience: PATIENCE,
         }
     }
 
@@ -98,6 +100,7 @@ pub struct Builder {
     hear: Option<Hear>,
     health: Option<Arc<Health>>,
     checks_headers: bool,
+    patience: Duration,
 }
 
 impl Builder {
@@ -129,6 +132,13 @@ impl Builder {
     /// endpoint that clients see as the server itself.
     pub fn checks_headers(mut self) -> Self {
         self.checks_headers = true;
+        self
+    }
+
+    /// Does not look for a server that was there and is gone: whoever waits for it is told as soon as one try has failed. For
+    /// callers that know another way to the same server.
+    pub fn impatient(mut self) -> Self {
+        self.patience = Duration::ZERO;
         self
     }
 
@@ -165,7 +175,7 @@ impl Builder {
         ));
         let (closing, closed) = watch::channel(false);
         let pump = Tasks::default();
-        pump.spawn(pump::run(Arc::clone(&shared), closed));
+        pump.spawn(pump::run(Arc::clone(&shared), closed, self.patience));
         Upstream(Arc::new(Owner {
             shared,
             closing,

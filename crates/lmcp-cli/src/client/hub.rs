@@ -1,4 +1,4 @@
-//! How the servers of a hub are, for people.
+//! How the servers and the hosts of a hub are, for people.
 
 use std::{
     convert::Infallible,
@@ -13,20 +13,27 @@ use lmcp::{
     hub::{STATUS, ServerState, ServerStatus, ToolChange},
     wire::error::METHOD_NOT_FOUND,
 };
+use lmcp_fleet::{HostState, HostStatus, LIST_HOSTS};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{FAILED, Output, no_answer};
 use crate::report::Failure;
 
-/// The answer of a hub about its servers.
-pub(super) async fn servers(client: &Client) -> Result<Value, Failure> {
+/// The answer of a hub about its servers, and about its hosts if it has some.
+pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
     let status = client.request(STATUS, json!({})).await;
     let mut status = status.map_err(|err| match err.code {
         METHOD_NOT_FOUND => Failure::of("the server is no hub").code(FAILED),
         _ => no_answer(err),
     })?;
-    Ok(status["servers"].take())
+    let mut told = json!({ "servers": status["servers"].take() });
+    // A hub without hosts does not know the tool, and that is the answer.
+    let hosts = client.call_tool(LIST_HOSTS, json!({})).await.ok();
+    if let Some(mut hosts) = hosts.and_then(|hosts| hosts.structured_content) {
+        told["hosts"] = hosts["hosts"].take();
+    }
+    Ok(told)
 }
 
 /// Waits a little where a tool that is not there may be of a hub's server that is still starting.
@@ -72,12 +79,12 @@ pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCod
     let mut shown = Value::Null;
     let watched: Result<Infallible, Failure> = async {
         loop {
-            let now = servers(client).await?;
+            let now = status(client).await?;
             match output {
                 Output::Text if is_drawn => output.screen(&table(&now)?)?,
                 _ if now == shown => {}
                 Output::Text => output.line(&table(&now)?)?,
-                Output::Json => output.json_line(&json!({ "servers": now }))?,
+                Output::Json => output.json_line(&now)?,
             }
             shown = now;
             sleep(EVERY).await;
@@ -87,12 +94,67 @@ pub(super) async fn watch(client: &Client, mut output: Output) -> Result<ExitCod
     watched.map(|never| match never {})
 }
 
-/// A line for each server, and below it what is wrong with it.
-pub(super) fn table(servers: &Value) -> Result<String, Failure> {
-    let servers: Vec<ServerStatus> = serde_json::from_value(servers.clone())
-        .map_err(|err| Failure::new("the hub's answer cannot be read", err))?;
+/// A line for each server, and below it what is wrong with it; then the same for each host.
+pub(super) fn table(status: &Value) -> Result<String, Failure> {
+    let unread = |err| Failure::new("the hub's answer cannot be read", err);
+    let servers: Vec<ServerStatus> =
+        serde_json::from_value(status["servers"].clone()).map_err(unread)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    Ok(lines(&servers, now.map_or(0, |now| now.as_secs())))
+    let mut text = lines(&servers, now.map_or(0, |now| now.as_secs()));
+    if !status["hosts"].is_null() {
+        let hosts: Vec<HostStatus> =
+            serde_json::from_value(status["hosts"].clone()).map_err(unread)?;
+        text = format!("{text}\n{}", host_lines(&hosts));
+    }
+    Ok(text)
+}
+
+fn host_lines(hosts: &[HostStatus]) -> String {
+    let rows = hosts.iter().map(|host| {
+        let state = match host.state {
+            HostState::Up => "up",
+            HostState::Down => "down",
+            HostState::Disabled => "disabled",
+            _ => "unknown",
+        };
+        [
+            host.host.clone(),
+            state.to_owned(),
+            ago(host.seconds),
+            host.via.clone().unwrap_or_else(|| "-".to_owned()),
+            match host.groups.is_empty() {
+                true => "-".to_owned(),
+                false => host.groups.join(","),
+            },
+        ]
+    });
+    let head = ["HOST", "STATE", "FOR", "VIA", "GROUPS"].map(str::to_owned);
+    let rows: Vec<_> = [head].into_iter().chain(rows).collect();
+    let mut text = String::new();
+    for (place, line) in aligned(&rows).into_iter().enumerate() {
+        let _ = writeln!(text, "{line}");
+        let host = place.checked_sub(1).and_then(|place| hosts.get(place));
+        if let Some(reason) = host.and_then(|host| host.reason.as_ref()) {
+            let _ = writeln!(text, "  {reason}");
+        }
+    }
+    text
+}
+
+/// Rows as lines, each column as wide as its widest cell.
+fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Vec<String> {
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default()
+    });
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 fn lines(servers: &[ServerStatus], now: u64) -> String {
@@ -120,17 +182,9 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
         "SERVER", "STATE", "FOR", "TOOLS", "CHANGED", "CALLS", "P50", "P99", "RESTARTS",
     ];
     let rows: Vec<_> = [head.map(str::to_owned)].into_iter().chain(rows).collect();
-    let widths: [usize; 9] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default()
-    });
     let mut text = String::new();
-    for (place, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
-        let _ = writeln!(text, "{}", line.trim_end());
+    for (place, line) in aligned(&rows).into_iter().enumerate() {
+        let _ = writeln!(text, "{line}");
         let Some(server) = place.checked_sub(1).and_then(|place| servers.get(place)) else {
             continue;
         };

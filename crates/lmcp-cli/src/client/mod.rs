@@ -167,10 +167,10 @@ pub(crate) async fn hub_status(options: HubStatusOptions) -> Result<ExitCode, Fa
         if options.watch {
             return hub::watch(client, output).await;
         }
-        let servers = hub::servers(client).await?;
+        let status = hub::status(client).await?;
         match output {
-            Output::Json => output.json(&json!({ "servers": servers }))?,
-            Output::Text => output.line(&hub::table(&servers)?)?,
+            Output::Json => output.json(&status)?,
+            Output::Text => output.line(&hub::table(&status)?)?,
         }
         Ok(ExitCode::SUCCESS)
     })

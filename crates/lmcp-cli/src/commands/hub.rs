@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     fs,
     os::unix::fs::MetadataExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,10 +15,12 @@ use lmcp::{
     Endpoint, Hub, Logged, Terms,
     hub::{Groups, Isolate, Servers},
 };
+use lmcp_fleet::Hosts;
 use tokio::time::sleep;
 
 use super::{
     approve::{self, ApproveOptions},
+    hosts::{HOSTS, HostsOptions, Mounting, hosts_of},
     import::ImportOptions,
     listen::{self, Basis, Made},
 };
@@ -60,9 +62,10 @@ pub(crate) struct HubOptions {
     pub(crate) serving: Serving,
 }
 
-/// The servers, groups and pins of a hub, from its file and its options.
+/// The servers, hosts, groups and pins of a hub, from its files and its options.
 struct Plan {
     servers: Servers,
+    hosts: Hosts,
     groups: Groups,
     pin: bool,
 }
@@ -72,6 +75,7 @@ impl HubOptions {
     fn plan(&self, file: &mut Serving) -> Result<Plan, String> {
         let mut plan = Plan {
             servers: std::mem::take(&mut file.servers),
+            hosts: hosts_of(file)?,
             groups: std::mem::take(&mut file.groups),
             pin: self.pin || file.pin == Some(true),
         };
@@ -85,9 +89,13 @@ impl HubOptions {
                 .cloned()
                 .collect();
             plan.servers.retain(|name, _| picked.contains(name));
+            if !picked.contains(HOSTS) {
+                plan.hosts.clear();
+            }
         }
+        let (known, has_hosts) = (&plan.servers, !plan.hosts.is_empty());
         plan.groups.retain(|_, servers| {
-            servers.retain(|name| plan.servers.contains_key(name));
+            servers.retain(|name| known.contains_key(name) || has_hosts && name == HOSTS);
             !servers.is_empty()
         });
         expect_told_apart(&plan.servers, file)?;
@@ -97,8 +105,9 @@ impl HubOptions {
     /// Refuses names that stand for nothing.
     fn expect_known(&self, file: &Serving, path: &Path) -> Result<(), Failure> {
         let mut only = self.only.iter();
-        let is_known =
-            |name: &str| file.servers.contains_key(name) || file.groups.contains_key(name);
+        let is_known = |name: &str| {
+            file.servers.contains_key(name) || file.groups.contains_key(name) || name == HOSTS
+        };
         let Some(name) = only.find(|name| !is_known(name)) else {
             return Ok(());
         };
@@ -113,17 +122,29 @@ impl Plan {
         servers.any(|config| config.pin.unwrap_or(self.pin))
     }
 
-    fn set(&self, hub: &Hub) -> Result<(), String> {
+    fn set(&self, hub: &Hub, mounting: &Mounting) -> Result<(), String> {
         // Before there are servers, for what is kept of them is shown at once.
         hub.pin(self.pin);
         hub.set(&self.servers)?;
+        mounting.set(hub, &self.hosts)?;
         hub.set_groups(&self.groups);
         Ok(())
     }
 }
 
-/// Refuses groups that no path leads to, and servers of groups that are not there.
+/// Refuses groups that no path leads to, servers of groups that are not there, and servers that hide the hosts.
 fn expect_sound(plan: &Plan) -> Result<(), String> {
+    if !plan.hosts.is_empty() {
+        let mut servers = plan.servers.iter();
+        let hides = |name: &str, prefix: Option<&str>| name == HOSTS || prefix == Some("");
+        if let Some((name, _)) =
+            servers.find(|(name, config)| hides(name, config.prefix.as_deref()))
+        {
+            return Err(format!(
+                "server `{name}` needs another name or prefix: `{HOSTS}`, and names without a prefix, are those of the hosts"
+            ));
+        }
+    }
     for (group, servers) in &plan.groups {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
         if group.is_empty() || !group.chars().all(is_plain) {
@@ -133,7 +154,7 @@ fn expect_sound(plan: &Plan) -> Result<(), String> {
         }
         if let Some(name) = servers
             .iter()
-            .find(|name| !plan.servers.contains_key(*name))
+            .find(|name| !plan.servers.contains_key(*name) && *name != HOSTS)
         {
             return Err(format!(
                 "group `{group}` names `{name}`, and there is no such server"
@@ -153,6 +174,9 @@ pub(crate) enum Command {
     #[command(after_help = approve::AFTER, verbatim_doc_comment)]
     Approve(ApproveOptions),
 
+    /// Propose hosts for the file of a hub.
+    Hosts(HostsOptions),
+
     /// Write a configuration with the servers that your clients have.
     Import(ImportOptions),
 }
@@ -169,8 +193,13 @@ change of it starts and stops exactly what changed.
   url = \"https://tickets.example/mcp\"
   token_file = \"tickets.token\"
 
+  [hosts.web1]            # the tools of `lmcp serve` there, as remote_shell
+  url = \"https://web1.example:8080/mcp\"
+  token_file = \"web1.token\"
+  ssh = \"me@web1.example\" # when that cannot be reached, or alone
+
   [groups]                # over HTTP, /mcp/work shows only these
-  work = [\"tickets\"]
+  work = [\"tickets\", \"hosts\"]
 
 The JSON of a client with `mcpServers` works, too. `lmcp hub import` writes a
 TOML file with the servers of all your clients.";
@@ -200,18 +229,23 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         );
         return Err(Failure::misuse(words).hint("`lmcp serve` can be one of its servers"));
     }
-    let Some(path) = serving.config.clone() else {
+    let Some(path) = serving
+        .config
+        .clone()
+        .or_else(|| serving.hosts_file.clone())
+    else {
         let failure = Failure::misuse("no file names the servers");
         return Err(failure.hint("--config FILE; `lmcp hub --help` shows what it looks like"));
     };
     options.expect_known(&serving, &path)?;
     let wrong = |why: String| Failure::misuse(format!("{}: {why}", path.display()));
     let plan = options.plan(&mut serving).map_err(wrong)?;
-    if plan.servers.is_empty() {
-        let words = format!("{} names no servers", path.display());
+    if plan.servers.is_empty() && plan.hosts.is_empty() {
+        let words = format!("{} names no servers and no hosts", path.display());
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
     }
-    let seen = Seen::of(&path);
+    let files = Files::of(&serving);
+    let mounting = Mounting::new(&serving)?;
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
     let hub = OnceLock::new();
@@ -235,7 +269,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         if options.lazy {
             hub.offer_lazily();
         }
-        plan.set(hub).map_err(wrong)?;
+        plan.set(hub, &mounting).map_err(wrong)?;
         let terms = lmcp_tools::outside_of_fences(terms);
         let endpoint = Endpoint::on_terms(Logged::new(hub.clone()), terms);
         let mut made = Made::new(endpoint, described(&plan));
@@ -248,12 +282,19 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     };
     tokio::select! {
         served = listen::run(&serving, asked, signals, make) => served,
-        never = watch(&options, &serving, &hub, &path, seen) => match never {},
+        never = watch(&options, &serving, &hub, &mounting, files) => match never {},
+    }
+}
+
+fn counted(plan: &Plan) -> String {
+    match plan.hosts.len() {
+        0 => format!("serving {} servers", plan.servers.len()),
+        hosts => format!("serving {} servers and {hosts} hosts", plan.servers.len()),
     }
 }
 
 fn described(plan: &Plan) -> Vec<String> {
-    let mut words = vec![format!("serving {} servers", plan.servers.len())];
+    let mut words = vec![counted(plan)];
     if !plan.groups.is_empty() {
         let paths = plan.groups.keys().map(|name| format!("/mcp/{name}"));
         let paths: Vec<_> = paths.collect();
@@ -296,30 +337,28 @@ fn expect_told_apart(servers: &Servers, serving: &Serving) -> Result<(), String>
     ))
 }
 
-/// Looks at the file, and at what was approved, again and again. A file that is broken leaves the servers as they are.
+/// Looks at the files, and at what was approved, again and again. A file that is broken leaves everything as it is.
 async fn watch(
     options: &HubOptions,
     serving: &Serving,
     hub: &OnceLock<Hub>,
-    path: &Path,
-    mut seen: Seen,
+    mounting: &Mounting,
+    mut files: Files,
 ) -> Infallible {
-    let mut others = read_servers(path).map(|file| others(&file)).ok();
+    let mut others = files.read().map(|file| others(&file)).ok();
     loop {
         sleep(LOOK).await;
         let Some(hub) = hub.get() else {
             continue;
         };
         hub.heed_approvals();
-        let now = Seen::of(path);
-        if now == seen {
+        let Some(path) = files.changed() else {
             continue;
-        }
-        seen = now;
-        match read_again(options, serving, hub, path) {
+        };
+        let path = path.display();
+        match read_again(options, serving, hub, mounting, &files) {
             Ok((count, now)) => {
-                let path = path.display();
-                report::note(&format!("{path} has changed: {count} servers now"));
+                report::note(&format!("{path} has changed: {count} now"));
                 if others
                     .replace(now.clone())
                     .is_some_and(|before| before != now)
@@ -336,10 +375,12 @@ async fn watch(
     }
 }
 
-/// What a file says beside its servers, groups and pins: all that a running hub does not take from it again.
+/// What a file says beside its servers, hosts, groups and pins: all that a running hub does not take from it again.
 fn others(file: &Serving) -> String {
     let file = Serving {
         servers: Servers::default(),
+        hosts: Hosts::default(),
+        hosts_plain_secrets: false,
         groups: Groups::default(),
         pin: None,
         ..file.clone()
@@ -347,24 +388,64 @@ fn others(file: &Serving) -> String {
     format!("{file:?}")
 }
 
-/// Has the hub have what the file says now. Gives the number of servers, and what else the file says.
+/// Has the hub have what the files say now. Gives the numbers of servers and hosts, and what else the file says.
 fn read_again(
     options: &HubOptions,
     serving: &Serving,
     hub: &Hub,
-    path: &Path,
-) -> Result<(usize, String), String> {
-    let mut file = read_servers(path).map_err(|failure| failure.to_string())?;
+    mounting: &Mounting,
+    files: &Files,
+) -> Result<(String, String), String> {
+    let mut file = files.read().map_err(|failure| failure.to_string())?;
     let others = others(&file);
     let plan = options.plan(&mut Serving {
         servers: std::mem::take(&mut file.servers),
+        hosts: std::mem::take(&mut file.hosts),
+        hosts_plain_secrets: file.hosts_plain_secrets,
         groups: std::mem::take(&mut file.groups),
         pin: file.pin,
         ..serving.clone()
     })?;
     expect_memory(&plan, !serving.keeps_nothing())?;
-    plan.set(hub)?;
-    Ok((plan.servers.len(), others))
+    plan.set(hub, mounting)?;
+    let count = counted(&plan);
+    Ok((count.trim_start_matches("serving ").to_owned(), others))
+}
+
+/// The files that a hub is made of, as they were when they were last looked at.
+struct Files {
+    config: Option<PathBuf>,
+    registry: Option<PathBuf>,
+    seen: [Seen; 2],
+}
+
+impl Files {
+    fn of(serving: &Serving) -> Self {
+        let (config, registry) = (serving.config.clone(), serving.hosts_file.clone());
+        let seen = [&config, &registry].map(|path| Seen::of(path.as_deref()));
+        Self {
+            config,
+            registry,
+            seen,
+        }
+    }
+
+    /// What the configuration says now.
+    fn read(&self) -> Result<Serving, Failure> {
+        match &self.config {
+            Some(path) => read_servers(path),
+            None => Ok(Serving::default()),
+        }
+    }
+
+    /// The file that is another than before.
+    fn changed(&mut self) -> Option<PathBuf> {
+        let paths = [&self.config, &self.registry];
+        let now = paths.map(|path| Seen::of(path.as_deref()));
+        let changed = (0..paths.len()).find(|place| now[*place] != self.seen[*place])?;
+        self.seen = now;
+        paths[changed].clone()
+    }
 }
 
 /// A file as it was when it was last looked at.
@@ -372,8 +453,8 @@ fn read_again(
 struct Seen(Option<(u64, u64, i64, i64)>);
 
 impl Seen {
-    fn of(path: &Path) -> Self {
-        let found = fs::metadata(path).ok();
+    fn of(path: Option<&Path>) -> Self {
+        let found = path.and_then(|path| fs::metadata(path).ok());
         Self(found.map(|found| (found.ino(), found.size(), found.mtime(), found.mtime_nsec())))
     }
 }

@@ -2,6 +2,7 @@
 
 mod approve;
 pub(crate) mod bridge;
+mod hosts;
 pub(crate) mod hub;
 mod import;
 mod listen;
@@ -32,6 +33,10 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
             Some(hub::Command::Status(options)) => on_one_thread(client::hub_status(options)),
             Some(hub::Command::Approve(options)) => {
                 approve::run(options)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(hub::Command::Hosts(options)) => {
+                hosts::run(options)?;
                 Ok(ExitCode::SUCCESS)
             }
             Some(hub::Command::Import(options)) => {

@@ -14,6 +14,11 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
         let words = "the configuration names servers, and `lmcp serve` stands for none";
         return Err(Failure::misuse(words).hint("`lmcp hub` serves them"));
     }
+    let is_for_hosts = options.token.iter().any(|token| token.on_hosts.is_some());
+    if !options.hosts.is_empty() || is_for_hosts {
+        let words = "the configuration is about hosts, and `lmcp serve` is one itself";
+        return Err(Failure::misuse(words).hint("`lmcp hub` calls hosts"));
+    }
     let asked = socket::find(&options)?;
     if options.detach {
         options.make_paths_absolute();

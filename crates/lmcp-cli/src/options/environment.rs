@@ -26,6 +26,7 @@ pub(super) fn read(
         name: variables.parsed("LMCP_NAME")?,
         state_dir: variables.path("LMCP_STATE_DIR")?,
         config: variables.path("LMCP_CONFIG")?,
+        hosts_file: variables.path("LMCP_HUB_BACKENDS")?,
         ..Options::default()
     };
     variables.token(&mut said)?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lmcp::hub::{ServerConfig, from_json, is_json};
+use lmcp_fleet::HostConfig;
 use serde::de::DeserializeOwned;
 
 use super::{NO_STATE, OWN_SOCKET, Options};
@@ -80,10 +81,13 @@ pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf>
     let tokens = tokens.filter_map(|token| token.file.as_mut());
     let servers = options.servers.values_mut();
     let servers = servers.flat_map(ServerConfig::paths_mut);
+    let hosts = options.hosts.values_mut();
+    let hosts = hosts.flat_map(HostConfig::paths_mut);
     // Each with the word that is no path there.
     let single = [
         (&mut options.unix, OWN_SOCKET),
         (&mut options.token_file, ""),
+        (&mut options.hosts_file, ""),
         (&mut options.state_dir, NO_STATE),
     ];
     let single = single.into_iter().filter_map(|(path, word)| {
@@ -97,6 +101,7 @@ pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf>
         .chain(single)
         .chain(tokens)
         .chain(servers)
+        .chain(hosts)
 }
 
 #[cfg(test)]

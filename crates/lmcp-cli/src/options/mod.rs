@@ -14,6 +14,7 @@ use std::{
 
 use clap::Args;
 use lmcp::hub::{Groups, Servers};
+use lmcp_fleet::{Hosts, Rights};
 use serde::Deserialize;
 
 pub(crate) use file::{parse_file, read_servers};
@@ -182,6 +183,18 @@ pub(crate) struct Options {
     #[arg(skip)]
     pub(crate) groups: Groups,
 
+    /// `[hosts.NAME]` of the file, for `hub`.
+    #[arg(skip)]
+    pub(crate) hosts: Hosts,
+
+    /// `hosts_file` of the file or `LMCP_HUB_BACKENDS`, for `hub`: more hosts, in columns.
+    #[arg(skip)]
+    pub(crate) hosts_file: Option<PathBuf>,
+
+    /// `hosts_plain_secrets` of the file: the tokens of that file may travel over plain HTTP.
+    #[arg(skip)]
+    pub(crate) hosts_plain_secrets: bool,
+
     /// `pin` of the file, for `hub`.
     #[arg(skip)]
     pub(crate) pin: Option<bool>,
@@ -271,6 +284,8 @@ pub(crate) struct NamedToken {
     pub(crate) file: Option<PathBuf>,
     /// or the token itself.
     pub(crate) secret: Option<Secret>,
+    /// What it allows on the hosts of a hub; everything where it is not said.
+    pub(crate) on_hosts: Option<Rights>,
 }
 
 impl Options {
@@ -439,6 +454,9 @@ impl Options {
             presets: below.presets,
             servers: below.servers,
             groups: below.groups,
+            hosts: below.hosts,
+            hosts_file: self.hosts_file.or(below.hosts_file),
+            hosts_plain_secrets: below.hosts_plain_secrets,
             pin: below.pin,
             conf: knowing.conf,
             allow_host: or_list(self.allow_host, below.allow_host),

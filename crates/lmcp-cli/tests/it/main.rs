@@ -5,6 +5,7 @@ mod calling;
 mod commands;
 mod confined_http;
 mod endure;
+mod fleet;
 mod hub;
 mod local_users;
 mod modes;

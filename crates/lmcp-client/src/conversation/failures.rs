@@ -1,5 +1,5 @@
 //! The errors that callers get in the place of an answer. `retriable` says whether it may help to try again, and `fault`
-//! that the server had no part in it.
+//! that the server had no part in it; `began`, whether the server may have begun with the request.
 
 use lmcp_wire::RpcError;
 use serde_json::json;
@@ -9,8 +9,9 @@ pub(super) fn lost(method: &str, why: &str) -> RpcError {
     let words = format!(
         "the server went before it answered `{method}`: {why}; the request may or may not have taken effect, and can be tried again"
     );
-    RpcError::internal(words)
-        .with_data(json!({ "retriable": true, "fault": "transport", "method": method }))
+    RpcError::internal(words).with_data(
+        json!({ "retriable": true, "fault": "transport", "began": true, "method": method }),
+    )
 }
 
 /// The server was replaced by one of another era.
@@ -18,8 +19,9 @@ pub(super) fn changed(method: &str) -> RpcError {
     let words = format!(
         "the server now speaks another revision: `{method}` was not sent, and can be tried again"
     );
-    RpcError::internal(words)
-        .with_data(json!({ "retriable": true, "fault": "transport", "method": method }))
+    RpcError::internal(words).with_data(
+        json!({ "retriable": true, "fault": "transport", "began": false, "method": method }),
+    )
 }
 
 /// The two have no revision in common.

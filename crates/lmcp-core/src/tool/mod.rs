@@ -230,6 +230,11 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
+    /// The tool as `tools/list` shows it: for those who offer it elsewhere, too.
+    pub fn definition(&self) -> &wire::Tool {
+        &self.spec
+    }
+
     /// A name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {

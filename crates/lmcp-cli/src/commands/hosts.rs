@@ -1,0 +1,134 @@
+//! The hosts of a hub: from its file and its registry into the fleet; `lmcp hub hosts` proposes them.
+
+use std::{
+    env, fs,
+    io::{Write as _, stdout},
+    path::PathBuf,
+    sync::OnceLock,
+    time::Duration,
+};
+
+use clap::Args;
+use lmcp::Hub;
+use lmcp_fleet::{AllRights, Fleet, Hosts, Times, propose, read_registry};
+
+use crate::{
+    options::Options as Serving,
+    private,
+    report::{self, Failure},
+};
+
+/// The options of `lmcp hub hosts`.
+#[derive(Debug, Args)]
+pub(crate) struct HostsOptions {
+    /// Propose the hosts that a configuration of ssh names, patterns left
+    /// out. [default: ~/.ssh/config]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, required = true, verbatim_doc_comment)]
+    from_ssh_config: Option<Option<PathBuf>>,
+}
+
+/// Prints tables for the file of a hub.
+pub(crate) fn run(options: HostsOptions) -> Result<(), Failure> {
+    let named = options.from_ssh_config.flatten();
+    let path = match named {
+        Some(path) => path,
+        None => {
+            let home = env::var_os("HOME").map(PathBuf::from);
+            let home = home.ok_or_else(|| Failure::misuse("HOME is not set"))?;
+            home.join(".ssh/config")
+        }
+    };
+    let text = fs::read_to_string(&path)
+        .map_err(|err| Failure::cannot(&format!("read {}", path.display()), err))?;
+    let proposed = propose(&text);
+    if proposed.is_empty() {
+        return Err(Failure::of(format!("{} names no hosts", path.display())));
+    }
+    report::note(
+        "put what you want of this into the file of `lmcp hub --config`; hosts need `lmcp` in the PATH of ssh",
+    );
+    let written = stdout().write_all(proposed.as_bytes());
+    written.map_err(|err| Failure::new("cannot write the hosts", err))
+}
+
+/// What the file and the registry say of hosts. A table of the file stands before a line of the registry.
+pub(super) fn hosts_of(file: &mut Serving) -> Result<Hosts, String> {
+    let mut hosts = std::mem::take(&mut file.hosts);
+    let Some(path) = &file.hosts_file else {
+        return Ok(hosts);
+    };
+    let text = private::read(path).map_err(|failure| failure.to_string())?;
+    let listed = read_registry(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+    for (name, mut host) in listed {
+        host.plain_secrets = file.hosts_plain_secrets;
+        hosts.entry(name).or_insert(host);
+    }
+    Ok(hosts)
+}
+
+/// Has a hub show these hosts: their tools are there while there are hosts.
+pub(super) struct Mounting {
+    fleet: OnceLock<Fleet>,
+    times: Times,
+    rights: AllRights,
+}
+
+impl Mounting {
+    /// Nothing is made before there are hosts.
+    pub(super) fn new(serving: &Serving) -> Result<Self, Failure> {
+        let limited = serving.token.iter().filter_map(|token| {
+            let rights = token.on_hosts.clone()?;
+            Some((token.name.clone(), rights))
+        });
+        Ok(Self {
+            rights: limited.collect(),
+            fleet: OnceLock::new(),
+            times: times(&|name| env::var(name).ok()).map_err(Failure::misuse)?,
+        })
+    }
+
+    /// Has the hub have exactly these hosts.
+    pub(super) fn set(&self, hub: &Hub, hosts: &Hosts) -> Result<(), String> {
+        let is_first = self.fleet.get().is_none();
+        if hosts.is_empty() && is_first {
+            return Ok(());
+        }
+        let make = || Fleet::new(lmcp_tools::definitions(), self.times, self.rights.clone());
+        let fleet = self.fleet.get_or_init(make);
+        let had_some = !fleet.status().is_empty();
+        fleet.set(hosts)?;
+        match (had_some, hosts.is_empty()) {
+            (false, false) => hub.mount_plainly(HOSTS, fleet.clone()),
+            (true, true) => hub.unmount(HOSTS),
+            (true, false) | (false, true) => {}
+        }
+        Ok(())
+    }
+}
+
+/// What the hosts of a hub are called among its servers.
+pub(super) const HOSTS: &str = "hosts";
+
+/// How often hosts are looked at, by the variables of the hub that came before this one.
+fn times(variable: &dyn Fn(&str) -> Option<String>) -> Result<Times, String> {
+    let mut times = Times::default();
+    for (name, time) in [
+        ("LMCP_HUB_PROBE_TTL_UP", &mut times.up),
+        ("LMCP_HUB_PROBE_TTL_DOWN_MIN", &mut times.down_min),
+        ("LMCP_HUB_PROBE_TTL_DOWN_MAX", &mut times.down_max),
+        ("LMCP_HUB_PROBE_BUDGET", &mut times.budget),
+        ("LMCP_HUB_SSH_TIMEOUT", &mut times.connect),
+    ] {
+        let Some(text) = variable(name) else {
+            continue;
+        };
+        let seconds = text.trim().parse().ok();
+        let said = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let said = said.filter(|said| *said >= LEAST);
+        *time = said.ok_or_else(|| format!("{name} is `{text}`, which is no number of seconds"))?;
+    }
+    Ok(times)
+}
+
+/// Nothing is looked at more often.
+const LEAST: Duration = Duration::from_millis(100);

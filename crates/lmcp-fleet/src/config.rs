@@ -1,0 +1,286 @@
+//! What the configuration says of hosts. Nothing is connected to here.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+use crate::limits::{CONNECT, DOWN_MAX, DOWN_MIN, HOSTS, LOOK_UP, LOOKING, SILENCE};
+
+/// Hosts by their names.
+pub type Hosts = BTreeMap<String, HostConfig>;
+
+/// One host: the ways to it, its groups, and what may be done there.
+///
+/// In TOML it is a table `[hosts.NAME]`, and what such a table does not know it refuses.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Table")]
+#[non_exhaustive]
+pub struct HostConfig {
+    /// Where its `lmcp serve --http` is.
+    pub url: Option<String>,
+    /// Where the token for it is.
+    pub token_file: Option<PathBuf>,
+    /// The token itself, from a registry.
+    pub token: Option<Token>,
+    /// Sends the token over plain HTTP to another machine.
+    pub plain_secrets: bool,
+    /// A destination as ssh takes it.
+    pub ssh: Option<String>,
+    /// The configuration of ssh instead of the user's own.
+    pub ssh_config: Option<PathBuf>,
+    /// What `lmcp` is called there, over ssh.
+    pub lmcp: String,
+    /// The groups that it is in.
+    pub groups: Vec<String>,
+    /// The folders that its tools are confined to, over ssh: a server behind `url` has its own.
+    pub roots: Vec<String>,
+    /// Only tools that change nothing are called there.
+    pub read_only: bool,
+    /// How long a call may say nothing, while the host is there.
+    pub timeout: Duration,
+    /// It is not used.
+    pub disabled: bool,
+}
+
+/// A table as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Table {
+    url: Option<String>,
+    token_file: Option<PathBuf>,
+    plain_secrets: bool,
+    ssh: Option<String>,
+    ssh_config: Option<PathBuf>,
+    lmcp: Option<String>,
+    groups: Vec<String>,
+    roots: Vec<String>,
+    read_only: bool,
+    timeout: Option<f64>,
+    disabled: bool,
+}
+
+impl TryFrom<Table> for HostConfig {
+    type Error = String;
+
+    fn try_from(table: Table) -> Result<Self, String> {
+        let host = Self {
+            url: table.url,
+            token_file: table.token_file,
+            token: None,
+            plain_secrets: table.plain_secrets,
+            ssh: table.ssh,
+            ssh_config: table.ssh_config,
+            lmcp: table.lmcp.unwrap_or_else(|| "lmcp".to_owned()),
+            groups: table.groups,
+            roots: table.roots,
+            read_only: table.read_only,
+            timeout: match table.timeout {
+                Some(seconds) => seconds_of(seconds)?,
+                None => SILENCE,
+            },
+            disabled: table.disabled,
+        };
+        host.expect_sound()?;
+        Ok(host)
+    }
+}
+
+impl HostConfig {
+    /// A host that nothing leads to yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            url: None,
+            token_file: None,
+            token: None,
+            plain_secrets: false,
+            ssh: None,
+            ssh_config: None,
+            lmcp: "lmcp".to_owned(),
+            groups: Vec::new(),
+            roots: Vec::new(),
+            read_only: false,
+            timeout: SILENCE,
+            disabled: false,
+        }
+    }
+
+    /// The paths in it, for those who know what they are relative to.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [&mut self.token_file, &mut self.ssh_config]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Refuses what leads nowhere, and what ssh would take for an option.
+    pub(crate) fn expect_sound(&self) -> Result<(), String> {
+        if self.url.is_none() && self.ssh.is_none() {
+            return Err("a host needs `url`, `ssh` or both".to_owned());
+        }
+        if self.url.is_none() && (self.token_file.is_some() || self.plain_secrets) {
+            return Err("`token_file` and `plain_secrets` go with `url`".to_owned());
+        }
+        if self.ssh.is_none() && (self.ssh_config.is_some() || !self.roots.is_empty()) {
+            return Err("`ssh_config` and `roots` go with `ssh`".to_owned());
+        }
+        if let Some(destination) = &self.ssh {
+            expect_destination(destination)?;
+        }
+        if self.lmcp.is_empty() || self.lmcp.starts_with('-') || has_control(&self.lmcp) {
+            return Err(format!("`lmcp = {:?}` names no program", self.lmcp));
+        }
+        if let Some(root) = self.roots.iter().find(|root| !is_root(root)) {
+            return Err(format!(
+                "root {root:?} is no folder there: write it from `/` on"
+            ));
+        }
+        match self.groups.iter().find(|group| !is_name(group)) {
+            Some(group) => Err(format!("group `{group}` {NAMES}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Refuses names of hosts that `host` could not name, and too many hosts.
+pub(crate) fn expect_named(hosts: &Hosts) -> Result<(), String> {
+    if let Some(name) = hosts.keys().find(|name| !is_name(name)) {
+        return Err(format!("host `{name}` {NAMES}"));
+    }
+    match hosts.len() > HOSTS {
+        true => Err(format!("there are more than {HOSTS} hosts")),
+        false => Ok(()),
+    }
+}
+
+/// A name that is no glob, no list and no option.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let begins_well = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+    begins_well && name.len() <= 128 && name.chars().all(is_plain)
+}
+
+fn expect_destination(destination: &str) -> Result<(), String> {
+    let is_strange = |letter: char| {
+        letter.is_whitespace() || letter.is_control() || "\"'`$;|&<>(){}\\*?".contains(letter)
+    };
+    match destination.is_empty() || destination.starts_with('-') || destination.contains(is_strange)
+    {
+        true => Err(format!(
+            "`ssh = {destination:?}` is no destination: write a host, USER@HOST, ssh://USER@HOST:PORT or a name of your ssh configuration"
+        )),
+        false => Ok(()),
+    }
+}
+
+fn is_root(root: &str) -> bool {
+    root.starts_with('/') && !has_control(root)
+}
+
+fn has_control(text: &str) -> bool {
+    text.contains(char::is_control)
+}
+
+pub(crate) fn seconds_of(seconds: f64) -> Result<Duration, String> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() && seconds < 1e8 => Ok(time),
+        _ => Err(format!("{seconds} is no number of seconds")),
+    }
+}
+
+const NAMES: &str = "begins with a letter or digit, and has letters, digits, `-`, `_` and `.`";
+
+/// A token that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// A token, without the space around it.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// How often hosts are looked at, and how long that may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// How often a host that is up is looked at.
+    pub up: Duration,
+    /// How long one that stays down is left alone at first,
+    pub down_min: Duration,
+    /// and at most.
+    pub down_max: Duration,
+    /// How long a caller who wants all hosts looked at now is kept waiting.
+    pub budget: Duration,
+    /// How long ssh may take to connect.
+    pub connect: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            up: LOOK_UP,
+            down_min: DOWN_MIN,
+            down_max: DOWN_MAX,
+            budget: LOOKING,
+            connect: CONNECT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> Result<HostConfig, String> {
+        toml::from_str(text).map_err(|err| err.message().to_owned())
+    }
+
+    #[test]
+    fn a_host_has_a_way_to_it_and_nothing_that_goes_with_another() {
+        let both = host("url = 'http://x'\ntoken_file = 't'\nssh = 'x'\nroots = ['/srv']").unwrap();
+        assert!(both.url.is_some() && both.ssh.is_some());
+        for (text, words) in [
+            ("", "needs `url`, `ssh`"),
+            ("ssh = 'x'\ntoken_file = 't'", "go with `url`"),
+            ("url = 'x'\nroots = ['/srv']", "go with `ssh`"),
+            ("ssh = '-oProxyCommand=x'", "is no destination"),
+            ("ssh = 'a b'", "is no destination"),
+            ("ssh = 'a;b'", "is no destination"),
+            ("ssh = ''", "is no destination"),
+            ("ssh = 'x'\nroots = ['srv']", "from `/` on"),
+            ("ssh = 'x'\nlmcp = '-x'", "names no program"),
+            ("ssh = 'x'\ngroups = ['a*']", "group `a*`"),
+            ("ssh = 'x'\ntimeout = 0", "no number of seconds"),
+            ("ssh = 'x'\nshh = 'y'", "unknown field `shh`"),
+        ] {
+            let said = host(text).unwrap_err();
+            assert!(said.contains(words), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_be_taken_for_anything_else() {
+        for (name, is_good) in [
+            ("web-1.example", true),
+            ("7", true),
+            ("-web", false),
+            ("@web", false),
+            ("a,b", false),
+            ("a*", false),
+            ("", false),
+        ] {
+            let hosts: Hosts = [(name.to_owned(), HostConfig::new())].into();
+            assert_eq!(expect_named(&hosts).is_ok(), is_good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One call on several hosts at once: each has its own time, and none waits for another but for a place to run.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_core::{ProgressReport, Reply, Request, Say, Tasks};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
+
+use crate::{
+    answer,
+    fleet::audit,
+    host::{Answered, Failed, Hear, Host},
+    limits::REPLIES,
+    summary::Part,
+};
+
+/// What happens on the way.
+enum Event {
+    /// A host says something.
+    Said(Arc<str>, Reply),
+    /// A host is done: by its place in the list.
+    Done(usize, Part),
+}
+
+/// Tells what one host says.
+struct Teller<'a> {
+    host: &'a Arc<str>,
+    tell: &'a mpsc::Sender<Event>,
+}
+
+impl Hear for Teller<'_> {
+    async fn hear(&self, reply: Reply) {
+        let said = Event::Said(Arc::clone(self.host), reply);
+        let _ = self.tell.send(said).await;
+    }
+}
+
+/// A call on one of the hosts: the request, or why it is not even sent.
+pub(crate) type Planned = (Arc<Host>, Result<Request, Failed>);
+
+/// Runs all calls, as many at once as this, and gives their answers in the order of the hosts.
+///
+/// # Cancellation
+/// Dropping the future cancels the calls at all hosts.
+pub(crate) async fn fan(
+    calls: Vec<Planned>,
+    tool: &str,
+    parallel: usize,
+    wait: Duration,
+    say: &Say,
+) -> Vec<Part> {
+    let (tell, mut told) = mpsc::channel(REPLIES);
+    let places = Arc::new(Semaphore::new(parallel));
+    let count = calls.len();
+    let tasks = Tasks::default();
+    for (place, (host, request)) in calls.into_iter().enumerate() {
+        let (tell, places, tool) = (tell.clone(), Arc::clone(&places), tool.to_owned());
+        tasks.spawn(async move {
+            let Ok(_place) = places.acquire().await else {
+                return;
+            };
+            let part = one(&host, request, &tool, wait, &tell).await;
+            let _ = tell.send(Event::Done(place, part)).await;
+        });
+    }
+    drop(tell);
+    let mut parts: Vec<Option<Part>> = (0..count).map(|_| None).collect();
+    let mut progress = Advance::new(count);
+    while let Some(event) = told.recv().await {
+        match event {
+            Event::Said(host, Reply::Progress(report)) => {
+                say.say(progress.said(&host, &report)).await;
+            }
+            Event::Said(_, reply) => say.say(reply).await,
+            Event::Done(place, part) => {
+                say.say(progress.done(&part)).await;
+                if let Some(free) = parts.get_mut(place) {
+                    *free = Some(part);
+                }
+            }
+        }
+    }
+    parts.into_iter().flatten().collect()
+}
+
+async fn one(
+    host: &Arc<Host>,
+    request: Result<Request, Failed>,
+    tool: &str,
+    wait: Duration,
+    tell: &mpsc::Sender<Event>,
+) -> Part {
+    let began = Instant::now();
+    let answered = match request {
+        Ok(request) => {
+            let caller = request.caller().owner();
+            let teller = Teller {
+                host: &host.name,
+                tell,
+            };
+            let answered = host.call(request, wait, &teller).await;
+            audit(tool, &host.name, &answered, began, &caller);
+            answered
+        }
+        Err(failed) => Answered {
+            path: None,
+            result: Err(failed),
+        },
+    };
+    let asks = || Failed {
+        words:
+            "it asks something before it does this, which only a call of this host alone can answer"
+                .to_owned(),
+        began: Some(false),
+        is_retriable: false,
+    };
+    Part {
+        host: host.name.to_string(),
+        path: answered.path,
+        result: answered
+            .result
+            .and_then(|outcome| answer::read(&outcome).ok_or_else(asks)),
+        seconds: began.elapsed().as_secs_f64(),
+    }
+}
+
+/// How far all of them are: hosts that are done, and a little for each word of another.
+struct Advance {
+    total: usize,
+    done: usize,
+    words: u32,
+}
+
+impl Advance {
+    fn new(total: usize) -> Self {
+        Self {
+            total,
+            done: 0,
+            words: 0,
+        }
+    }
+
+    fn said(&mut self, host: &str, report: &ProgressReport) -> Reply {
+        self.words += 1;
+        let what = report.message.as_deref().unwrap_or("goes on");
+        self.report(format!("{host}: {what}"))
+    }
+
+    fn done(&mut self, part: &Part) -> Reply {
+        self.done += 1;
+        self.words = 0;
+        let how = match &part.result {
+            Ok(result) if !result.is_error => "done",
+            Ok(_) => "failed",
+            Err(_) => "no answer",
+        };
+        self.report(format!(
+            "{}: {how} ({} of {})",
+            part.host, self.done, self.total
+        ))
+    }
+
+    /// Always more than before, and never as much as the next host's end.
+    fn report(&self, message: String) -> Reply {
+        let words = f64::from(self.words);
+        let mut report = ProgressReport::new(self.done as f64 + words / (words + 1.0));
+        report.total = Some(self.total as f64);
+        report.message = Some(message);
+        Reply::Progress(report)
+    }
+}

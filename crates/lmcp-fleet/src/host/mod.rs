@@ -1,0 +1,555 @@
+//! One host: which way to it is open, whether it is up, and one call there.
+//!
+//! A call goes on the first way that is open, or that nobody has tried yet. A way that failed is tried again by the task beside
+//! the host (`probe`) and by callers that wait for it, and by nobody else: so a call to a host that is down fails at once.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use lmcp_core::{Outcome, Replies, Reply, Request, Say, Service};
+use lmcp_wire::RpcError;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    config::{HostConfig, Times},
+    limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, SOON_AGAIN, WAIT_PAUSE},
+    path::{Kind, Way, ways},
+    status::{HostState, HostStatus},
+};
+
+/// A host of the fleet.
+pub(crate) struct Host {
+    pub(crate) name: Arc<str>,
+    pub(crate) config: HostConfig,
+    times: Times,
+    ways: Vec<Way>,
+    state: Mutex<State>,
+    /// Held by whoever opens a way: others wait for how that ends.
+    opening: tokio::sync::Mutex<()>,
+    /// A way was lost: the task beside the host looks when to try it again.
+    pub(crate) woken: Notify,
+}
+
+struct State {
+    /// As many as there are ways.
+    roads: Vec<Road>,
+    standing: HostState,
+    since: Instant,
+    looked: Option<Instant>,
+}
+
+/// What is known of a way.
+#[derive(Default)]
+struct Road {
+    /// The service, while the way is open.
+    live: Option<Arc<dyn Service>>,
+    failure: Option<Failure>,
+    /// Calls that go on there.
+    calls: Arc<AtomicUsize>,
+}
+
+struct Failure {
+    why: String,
+    /// In a row.
+    count: usize,
+    until: Instant,
+}
+
+/// Why a host gave no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failed {
+    pub(crate) words: String,
+    /// May the call have begun there? `None`: the host refused it in its own words.
+    pub(crate) began: Option<bool>,
+    pub(crate) is_retriable: bool,
+}
+
+/// What came of a call, and on which way.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) path: Option<Kind>,
+    pub(crate) result: Result<Outcome, Failed>,
+}
+
+/// Who is told what a host says on the way to its answer.
+pub(crate) trait Hear: Sync {
+    /// Tells it, once there is room for it.
+    fn hear(&self, reply: Reply) -> impl Future<Output = ()> + Send;
+}
+
+impl Hear for Say {
+    fn hear(&self, reply: Reply) -> impl Future<Output = ()> + Send {
+        self.say(reply)
+    }
+}
+
+/// Which ways may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Try {
+    /// Those that nobody has tried.
+    Untried,
+    /// Those as well that failed and whose pause is over.
+    Due,
+    /// All.
+    All,
+}
+
+/// An open way to a host.
+struct Open {
+    place: usize,
+    kind: Kind,
+    service: Arc<dyn Service>,
+    _busy: Busy,
+}
+
+/// Counts a call for as long as it goes on.
+struct Busy(Arc<AtomicUsize>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Host {
+    pub(crate) fn new(name: &str, config: HostConfig, times: Times) -> Self {
+        let ways = ways(&config, times);
+        Self::over(name, config, times, ways)
+    }
+
+    /// The same, over ways that are made elsewhere.
+    pub(crate) fn over(name: &str, config: HostConfig, times: Times, ways: Vec<Way>) -> Self {
+        let roads = ways.iter().map(|_| Road::default()).collect();
+        Self {
+            name: Arc::from(name),
+            state: Mutex::new(State {
+                roads,
+                standing: match config.disabled {
+                    true => HostState::Disabled,
+                    false => HostState::Unknown,
+                },
+                since: Instant::now(),
+                looked: None,
+            }),
+            config,
+            times,
+            ways,
+            opening: tokio::sync::Mutex::default(),
+            woken: Notify::new(),
+        }
+    }
+
+    /// Has the host answer a request. A host that is down is waited for this long.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels the call there.
+    pub(crate) async fn call(
+        &self,
+        request: Request,
+        wait: Duration,
+        listener: &impl Hear,
+    ) -> Answered {
+        let mut from = 0;
+        let mut opened = self.open_within(wait).await;
+        loop {
+            let open = match opened {
+                Ok(open) => open,
+                Err(failed) => {
+                    return Answered {
+                        path: None,
+                        result: Err(failed),
+                    };
+                }
+            };
+            let result = self.converse(&open, request.clone(), listener).await;
+            let result = result.map_err(|error| self.heard_of(&open, &error));
+            let is_unbegun = matches!(&result, Err(failed) if failed.began == Some(false));
+            from = from.max(open.place + 1);
+            if is_unbegun && from < self.ways.len() {
+                // The host has not seen the call: another way may lead there.
+                let next = self.open_from(from, Try::Untried).await;
+                if next.is_ok() {
+                    opened = next;
+                    continue;
+                }
+            }
+            return Answered {
+                path: Some(open.kind),
+                result,
+            };
+        }
+    }
+
+    /// A way to the host, for which it is waited as long as this.
+    async fn open_within(&self, wait: Duration) -> Result<Open, Failed> {
+        let until = Instant::now() + wait;
+        let mut opened = self.open_from(0, Try::Untried).await;
+        while opened.is_err() && Instant::now() < until {
+            let rest = until - Instant::now();
+            match timeout(rest, self.open_from(0, Try::All)).await {
+                Ok(now) => opened = now,
+                Err(_) => break,
+            }
+            if opened.is_err() {
+                sleep(WAIT_PAUSE.min(until.saturating_duration_since(Instant::now()))).await;
+            }
+        }
+        opened
+    }
+
+    /// The first open way from this one on, or one that can be opened.
+    async fn open_from(&self, from: usize, tries: Try) -> Result<Open, Failed> {
+        for place in from..self.ways.len() {
+            if let Some(open) = self.open_now(place) {
+                return Ok(open);
+            }
+            if !self.may_try(place, tries) {
+                continue;
+            }
+            let _one = self.opening.lock().await;
+            // Somebody else may have tried meanwhile.
+            if self.open_now(place).is_none() && self.may_try(place, tries) {
+                self.try_way(place).await;
+            }
+            if let Some(open) = self.open_now(place) {
+                return Ok(open);
+            }
+        }
+        Err(self.down())
+    }
+
+    fn open_now(&self, place: usize) -> Option<Open> {
+        let state = self.lock();
+        let road = state.roads.get(place)?;
+        let service = Arc::clone(road.live.as_ref()?);
+        road.calls.fetch_add(1, Ordering::AcqRel);
+        Some(Open {
+            place,
+            kind: self.ways[place].kind,
+            service,
+            _busy: Busy(Arc::clone(&road.calls)),
+        })
+    }
+
+    fn may_try(&self, place: usize, tries: Try) -> bool {
+        let state = self.lock();
+        let failure = state
+            .roads
+            .get(place)
+            .and_then(|road| road.failure.as_ref());
+        match (failure, tries) {
+            (None, _) | (_, Try::All) => true,
+            (Some(failure), Try::Due) => failure.until <= Instant::now(),
+            (Some(_), Try::Untried) => false,
+        }
+    }
+
+    /// Opens a way, within its time. Its first answer proves that it leads somewhere.
+    async fn try_way(&self, place: usize) {
+        let made = (self.ways[place].make)();
+        let tried = match made {
+            Ok(service) => match timeout(OPENING, service.ping()).await {
+                Ok(Ok(())) => Ok(service),
+                Ok(Err(error)) => Err(error.message.into_owned()),
+                Err(_) => Err(format!("no answer within {} s", OPENING.as_secs())),
+            },
+            Err(why) => Err(why),
+        };
+        match tried {
+            Ok(service) => self.opened(place, service),
+            Err(why) => self.lost(place, None, &why),
+        }
+    }
+
+    /// Sends the call, and stays with it: a host that is silent is asked whether it is there at all.
+    async fn converse(
+        &self,
+        open: &Open,
+        request: Request,
+        listener: &impl Hear,
+    ) -> Result<Outcome, RpcError> {
+        let (session, id) = (request.session().cloned(), request.id().clone());
+        let mut replies = open.service.call(request);
+        let mut heard = Instant::now();
+        loop {
+            let reply = match next_within(&mut replies, sleep(QUIET)).await {
+                Some(reply) => reply,
+                None => {
+                    // The time that people take to answer a question is not the host's.
+                    if session
+                        .as_ref()
+                        .is_some_and(|session| session.is_asked(&id))
+                    {
+                        heard = Instant::now();
+                    }
+                    if heard.elapsed() >= self.config.timeout {
+                        return Err(began(format!(
+                            "it said nothing for {} s",
+                            self.config.timeout.as_secs_f32()
+                        )));
+                    }
+                    let asked = async { timeout(PING, open.service.ping()).await };
+                    let mut answer = None;
+                    let reply =
+                        next_within(&mut replies, async { answer = Some(asked.await) }).await;
+                    match (reply, answer) {
+                        (Some(reply), _) => reply,
+                        (None, Some(Ok(Ok(())))) => continue,
+                        (None, _) => {
+                            self.lost(open.place, Some(&open.service), SILENT);
+                            return Err(began(SILENT.to_owned()));
+                        }
+                    }
+                }
+            };
+            heard = Instant::now();
+            match reply {
+                Some(Reply::Done(result)) => return result,
+                Some(reply) => listener.hear(reply).await,
+                None => return Err(began("it gave no answer".to_owned())),
+            }
+        }
+    }
+
+    /// What an error says of the call, and of the way.
+    fn heard_of(&self, open: &Open, error: &RpcError) -> Failed {
+        let data = error.data.clone().unwrap_or_default();
+        if data["fault"] == "transport" {
+            self.lost(open.place, Some(&open.service), &error.message);
+        }
+        let began = data["began"].as_bool();
+        Failed {
+            words: error.message.to_string(),
+            began,
+            is_retriable: data["retriable"].as_bool().unwrap_or(began == Some(false)),
+        }
+    }
+
+    /// Looks whether the host is there: asks on ways that are open, and tries those that may be.
+    pub(crate) async fn look(&self, tries: Try) {
+        let mut is_reached = false;
+        for place in 0..self.ways.len() {
+            let live = self.lock().roads[place].live.clone();
+            match live {
+                // A better way is there again, so this one is not needed.
+                Some(service) if is_reached => self.retire(place, service).await,
+                Some(service) => match timeout(PING, service.ping()).await {
+                    Ok(Ok(())) => is_reached = true,
+                    Ok(Err(error)) => self.lost(place, Some(&service), &error.message),
+                    Err(_) => self.lost(place, Some(&service), SILENT),
+                },
+                None => {}
+            }
+            let is_open = self.lock().roads[place].live.is_some();
+            if !is_open && !is_reached && self.may_try(place, tries) {
+                let _one = self.opening.lock().await;
+                if self.open_now(place).is_none() {
+                    self.try_way(place).await;
+                }
+                is_reached = self.open_now(place).is_some();
+            }
+        }
+        self.lock().looked = Some(Instant::now());
+    }
+
+    /// Closes a way that no call is on.
+    async fn retire(&self, place: usize, service: Arc<dyn Service>) {
+        {
+            let mut state = self.lock();
+            let road = &mut state.roads[place];
+            if road.calls.load(Ordering::Acquire) > 0 {
+                return;
+            }
+            road.live = None;
+        }
+        let _ = timeout(HANG_UP, service.hang_up()).await;
+    }
+
+    /// Closes all ways.
+    pub(crate) async fn hang_up(&self) {
+        let live: Vec<_> = {
+            let mut state = self.lock();
+            let roads = state.roads.iter_mut();
+            roads.filter_map(|road| road.live.take()).collect()
+        };
+        for service in live {
+            let _ = timeout(HANG_UP, service.hang_up()).await;
+        }
+    }
+
+    /// In how long it is to be looked at again.
+    pub(crate) fn next_look(&self) -> Duration {
+        let state = self.lock();
+        let Some(looked) = state.looked else {
+            return Duration::ZERO;
+        };
+        let now = Instant::now();
+        // A way that is worse than one that is open is not tried.
+        let open = state.roads.iter().position(|road| road.live.is_some());
+        let better = state.roads.iter().take(open.unwrap_or(usize::MAX));
+        let due = better.filter_map(|road| Some(road.failure.as_ref()?.until));
+        let regular = open.map(|_| looked + self.times.up);
+        let next = due.chain(regular).min();
+        let pause = next
+            .unwrap_or(looked + self.times.up)
+            .saturating_duration_since(now);
+        pause.max(LEAST_PAUSE)
+    }
+
+    pub(crate) fn status(&self) -> HostStatus {
+        let next_look = self.next_look();
+        let state = self.lock();
+        let open = state.roads.iter().position(|road| road.live.is_some());
+        HostStatus {
+            host: self.name.to_string(),
+            state: state.standing,
+            seconds: state.since.elapsed().as_secs(),
+            via: open.map(|place| self.ways[place].kind.word().to_owned()),
+            reason: self.reasons(&state),
+            next_look: (state.standing != HostState::Disabled).then_some(next_look.as_secs()),
+            groups: self.config.groups.clone(),
+            read_only: self.config.read_only,
+        }
+    }
+
+    fn reasons(&self, state: &State) -> Option<String> {
+        let failed = self
+            .ways
+            .iter()
+            .zip(&state.roads)
+            .filter_map(|(way, road)| {
+                let failure = road.failure.as_ref().filter(|_| road.live.is_none())?;
+                Some(format!("{}: {}", way.kind, failure.why))
+            });
+        let failed: Vec<_> = failed.collect();
+        (!failed.is_empty()).then(|| failed.join("; "))
+    }
+
+    fn down(&self) -> Failed {
+        let next_look = self.next_look().as_secs();
+        let state = self.lock();
+        let why = self
+            .reasons(&state)
+            .unwrap_or_else(|| "no way leads there".to_owned());
+        let seconds = state.since.elapsed().as_secs();
+        Failed {
+            words: format!(
+                "down for {seconds} s: {why}; it is looked at again in {next_look} s, and `host_wait` waits for it"
+            ),
+            began: Some(false),
+            is_retriable: true,
+        }
+    }
+
+    fn opened(&self, place: usize, service: Arc<dyn Service>) {
+        let mut state = self.lock();
+        let road = &mut state.roads[place];
+        road.live = Some(service);
+        road.failure = None;
+        self.stand(&mut state);
+    }
+
+    /// The way leads nowhere, or not any more. What is heard of a service that another stands for by now says nothing of that.
+    fn lost(&self, place: usize, service: Option<&Arc<dyn Service>>, why: &str) {
+        let mut state = self.lock();
+        let road = &mut state.roads[place];
+        let is_current = match (service, &road.live) {
+            (Some(service), Some(live)) => Arc::ptr_eq(service, live),
+            (Some(_), None) => false,
+            (None, live) => live.is_none(),
+        };
+        if !is_current {
+            return;
+        }
+        let now = Instant::now();
+        let (count, until) = match (&road.live, &road.failure) {
+            // Whoever could not wait for the time to try again does not put it off either.
+            (None, Some(failure)) if failure.until > now => (failure.count, failure.until),
+            (None, Some(failure)) => {
+                let count = failure.count + 1;
+                (count, now + pause(count, self.times))
+            }
+            _ => (0, now + pause(0, self.times)),
+        };
+        road.live = None;
+        road.failure = Some(Failure {
+            why: why.to_owned(),
+            count,
+            until,
+        });
+        self.stand(&mut state);
+        drop(state);
+        self.woken.notify_one();
+    }
+
+    /// Says in the log when a host comes and goes.
+    fn stand(&self, state: &mut State) {
+        let is_up = state.roads.iter().any(|road| road.live.is_some());
+        let is_tried = state.roads.iter().all(|road| road.failure.is_some());
+        let standing = match (is_up, is_tried) {
+            (true, _) => HostState::Up,
+            (false, true) => HostState::Down,
+            (false, false) => return,
+        };
+        if standing == state.standing {
+            return;
+        }
+        let reasons = self.reasons(state).unwrap_or_default();
+        match standing {
+            HostState::Down => tracing::warn!("host `{}` is down: {reasons}", self.name),
+            _ => tracing::info!("host `{}` is up", self.name),
+        }
+        state.standing = standing;
+        state.since = Instant::now();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next reply; `None` if something else comes first.
+async fn next_within(
+    replies: &mut Replies,
+    other: impl Future<Output = ()>,
+) -> Option<Option<Reply>> {
+    tokio::select! {
+        biased;
+        reply = replies.next() => Some(reply),
+        () = other => None,
+    }
+}
+
+const SILENT: &str = "it does not answer any more";
+
+/// Nobody knows how far it got.
+fn began(words: String) -> RpcError {
+    RpcError::internal(words).with_data(serde_json::json!({ "retriable": false, "began": true }))
+}
+
+/// How long a way is left alone after so many failures in a row: shortly at first, then twice as long each time. Never quite the
+/// same, so that hosts that went together are not tried together.
+fn pause(count: usize, times: Times) -> Duration {
+    let pause = match count {
+        0 => SOON.min(times.down_min),
+        1 => SOON_AGAIN.min(times.down_min),
+        _ => {
+            let doublings = u32::try_from(count - 2).unwrap_or(u32::MAX).min(16);
+            (times.down_min * 2_u32.pow(doublings)).min(times.down_max)
+        }
+    };
+    let random = RandomState::new().build_hasher().finish() % 256;
+    pause * (896 + random as u32) / 1024
+}

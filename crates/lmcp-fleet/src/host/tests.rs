@@ -1,0 +1,202 @@
+//! Hosts over services in this process, which hang, die and come back when a test says so.
+
+use std::sync::atomic::AtomicBool;
+
+use lmcp_core::{Caller, CallerTransport, Payload, admit, bytes::Bytes};
+use lmcp_wire::{CallToolResult, Content, Incoming, ProtocolVersion, meta};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::probe;
+
+/// A server elsewhere, as a test has it.
+#[derive(Default)]
+struct Far {
+    /// It cannot be reached.
+    is_gone: AtomicBool,
+    /// It takes everything and answers nothing.
+    is_stuck: AtomicBool,
+    /// Calls that it got.
+    calls: AtomicUsize,
+}
+
+impl Far {
+    fn set(&self, is_gone: bool, is_stuck: bool) {
+        self.is_gone.store(is_gone, Ordering::Release);
+        self.is_stuck.store(is_stuck, Ordering::Release);
+    }
+
+    fn gone() -> RpcError {
+        let data = json!({ "fault": "transport", "began": false, "retriable": true });
+        RpcError::internal("no way").with_data(data)
+    }
+}
+
+/// The way to it.
+struct Road(Arc<Far>);
+
+impl Service for Road {
+    fn call(&self, _: Request) -> Replies {
+        if self.0.is_gone.load(Ordering::Acquire) {
+            return Replies::error(Far::gone());
+        }
+        self.0.calls.fetch_add(1, Ordering::AcqRel);
+        if self.0.is_stuck.load(Ordering::Acquire) {
+            return Replies::later(std::future::pending());
+        }
+        Replies::done(CallToolResult::new(vec![Content::text("done")]))
+    }
+
+    fn ping(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        Box::pin(async {
+            if self.0.is_stuck.load(Ordering::Acquire) {
+                std::future::pending::<()>().await;
+            }
+            match self.0.is_gone.load(Ordering::Acquire) {
+                true => Err(Far::gone()),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+/// A host with a way by HTTP and one by ssh.
+fn host() -> (Arc<Host>, [Arc<Far>; 2]) {
+    let far = [Arc::<Far>::default(), Arc::default()];
+    let ways = [Kind::Http, Kind::Ssh]
+        .into_iter()
+        .zip(&far)
+        .map(|(kind, far)| {
+            let far = Arc::clone(far);
+            let make = Box::new(move || Ok(Arc::new(Road(Arc::clone(&far))) as Arc<dyn Service>));
+            Way { kind, make }
+        });
+    let config = HostConfig::new();
+    let host = Host::over("far", config, Times::default(), ways.collect());
+    (Arc::new(host), far)
+}
+
+fn request() -> Request {
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "shell", "_meta": {
+        meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
+        meta::CLIENT_INFO: { "name": "test", "version": "1" },
+        meta::CLIENT_CAPABILITIES: {},
+    } } });
+    let message = Bytes::from(message.to_string());
+    let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
+        panic!("it is a request");
+    };
+    let caller = Caller::new(CallerTransport::Memory);
+    admit(&message, id, &method, params, caller, None).unwrap()
+}
+
+/// Nobody listens.
+struct Deaf;
+
+impl Hear for Deaf {
+    async fn hear(&self, _: Reply) {}
+}
+
+async fn call(host: &Host, wait: Duration) -> (Option<Kind>, Result<String, Failed>) {
+    let Answered { path, result } = host.call(request(), wait, &Deaf).await;
+    let result = result.map(|outcome| match outcome.payload {
+        Payload::CallTool(result) => result.content[0].as_text().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    });
+    (path, result)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_takes_the_next_way_only_if_it_has_not_begun() {
+    let (host, [http, ssh]) = host();
+    assert_eq!(call(&host, Duration::ZERO).await.0, Some(Kind::Http));
+    http.set(true, false);
+    let (path, result) = call(&host, Duration::ZERO).await;
+    assert_eq!((path, result), (Some(Kind::Ssh), Ok("done".to_owned())));
+    // The way that is open now takes the call, and says nothing more: nobody else gets it.
+    ssh.set(false, true);
+    let (path, result) = call(&host, Duration::ZERO).await;
+    assert_eq!(
+        (path, result.unwrap_err().began),
+        (Some(Kind::Ssh), Some(true))
+    );
+    assert_eq!(http.calls.load(Ordering::Acquire), 1);
+    assert_eq!(ssh.calls.load(Ordering::Acquire), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_hangs_in_a_call_is_noticed_before_its_time_is_over() {
+    let (host, [http, _]) = host();
+    http.set(false, false);
+    host.look(Try::Due).await;
+    http.set(false, true);
+    let before = Instant::now();
+    let (_, result) = call(&host, Duration::ZERO).await;
+    assert_eq!(result.unwrap_err().began, Some(true));
+    assert!(before.elapsed() < QUIET + PING + Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_to_a_host_that_is_down_fails_at_once_or_waits() {
+    let (host, [http, ssh]) = host();
+    http.set(true, false);
+    ssh.set(false, true);
+    host.look(Try::Due).await;
+    assert_eq!(host.status().state, HostState::Down);
+    let before = Instant::now();
+    let (path, result) = call(&host, Duration::ZERO).await;
+    let failed = result.unwrap_err();
+    assert_eq!(
+        (path, failed.began, failed.is_retriable),
+        (None, Some(false), true)
+    );
+    assert!(
+        failed.words.contains("http: no way; ssh: no answer within"),
+        "{}",
+        failed.words
+    );
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    let (waited, ()) = tokio::join!(call(&host, Duration::from_secs(600)), async {
+        sleep(Duration::from_secs(50)).await;
+        http.set(false, false);
+    });
+    assert_eq!(waited, (Some(Kind::Http), Ok("done".to_owned())));
+    assert_eq!(host.status().state, HostState::Up);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_host_does_not_put_off_the_next_look() {
+    let (host, [http, ssh]) = host();
+    http.set(true, false);
+    ssh.set(true, false);
+    host.look(Try::Due).await;
+    let next = host.next_look();
+    let _ = call(&host, Duration::from_secs(1)).await;
+    assert!(host.next_look() <= next);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_looked_at_often_while_it_is_up_and_ever_more_seldom_while_it_is_down() {
+    let (host, [http, ssh]) = host();
+    let places = Arc::new(Semaphore::new(1));
+    let tasks = lmcp_core::Tasks::default();
+    tasks.spawn(probe::watch(Arc::clone(&host), places));
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(host.status().state, HostState::Up);
+    http.set(true, false);
+    ssh.set(true, false);
+    sleep(Duration::from_secs(40)).await;
+    assert_eq!(host.status().state, HostState::Down);
+    sleep(Duration::from_secs(4 * 3600)).await;
+    let seconds = host.lock().roads[0]
+        .failure
+        .as_ref()
+        .map(|failure| failure.count);
+    let count = seconds.unwrap_or_default();
+    // Five short ones, and then about every 15 minutes.
+    assert!((15..30).contains(&count), "{count}");
+    http.set(false, false);
+    sleep(Duration::from_secs(1100)).await;
+    assert_eq!(host.status().via.as_deref(), Some("http"));
+}

@@ -1,0 +1,192 @@
+//! The ways to a host. Each makes a [`Service`] that answers as `lmcp serve` does there; a further way is one more [`Kind`] and
+//! one more function in [`ways`].
+
+use std::{fmt, sync::Arc};
+
+use lmcp_client::{Endpoint, Secret, Settings, outbound};
+use lmcp_core::Service;
+use lmcp_upstream::{Route, Upstream, command};
+
+use crate::{
+    config::{HostConfig, Times},
+    limits::{ALIVE, REQUESTS},
+};
+
+/// How a host is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Http,
+    Ssh,
+}
+
+impl Kind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Ssh => "ssh",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Makes the service that stands for the host. Nothing is connected to before it is asked something.
+pub(crate) type Make = Box<dyn Fn() -> Result<Arc<dyn Service>, String> + Send + Sync>;
+
+/// One way to a host.
+pub(crate) struct Way {
+    pub(crate) kind: Kind,
+    pub(crate) make: Make,
+}
+
+/// The ways to a host, the best first.
+pub(crate) fn ways(config: &HostConfig, times: Times) -> Vec<Way> {
+    let mut ways = Vec::new();
+    if config.url.is_some() {
+        let config = config.clone();
+        let make: Make = Box::new(move || Ok(upstream(http(&config)?)));
+        ways.push(Way {
+            kind: Kind::Http,
+            make,
+        });
+    }
+    if config.ssh.is_some() {
+        let config = config.clone();
+        let make: Make = Box::new(move || Ok(upstream(ssh(&config, times))));
+        ways.push(Way {
+            kind: Kind::Ssh,
+            make,
+        });
+    }
+    ways
+}
+
+/// A server that is lost is not looked for: another way may lead there at once.
+fn upstream(route: Route) -> Arc<dyn Service> {
+    Arc::new(Upstream::builder(route).impatient().build())
+}
+
+fn http(config: &HostConfig) -> Result<Route, String> {
+    let mut settings = Settings::new(config.url.as_deref().unwrap_or_default());
+    settings.outbound = outbound::Settings::from_env(|name| std::env::var(name).ok());
+    settings.plain_secrets = config.plain_secrets;
+    settings.requests = REQUESTS;
+    if let Some(token) = &config.token {
+        settings.bearer = Some(Secret::new(token.expose()));
+    }
+    if let Some(path) = &config.token_file {
+        let token = std::fs::read_to_string(path)
+            .map_err(|err| format!("cannot read the token in `{}`: {err}", path.display()))?;
+        settings.bearer = Some(Secret::new(token));
+    }
+    let endpoint = Endpoint::new(settings).map_err(|err| err.to_string())?;
+    Ok(Route::Url(endpoint))
+}
+
+/// The user's own ssh, with its configuration, agent, jump hosts and known hosts. It asks nobody anything, and a host whose key
+/// is not known, or is another, is not connected to.
+fn ssh(config: &HostConfig, times: Times) -> Route {
+    command("ssh").args(ssh_args(config, times)).route()
+}
+
+fn ssh_args(config: &HostConfig, times: Times) -> Vec<String> {
+    let mut args = Vec::new();
+    if let Some(file) = &config.ssh_config {
+        args.extend(["-F".to_owned(), file.display().to_string()]);
+    }
+    for option in [
+        "BatchMode=yes".to_owned(),
+        format!("ConnectTimeout={}", times.connect.as_secs().max(1)),
+        format!("ServerAliveInterval={}", ALIVE.as_secs()),
+        "ServerAliveCountMax=3".to_owned(),
+        // Others must not come to depend on a connection that is closed when no host needs it.
+        "ControlMaster=no".to_owned(),
+        "ClearAllForwardings=yes".to_owned(),
+    ] {
+        args.extend(["-o".to_owned(), option]);
+    }
+    args.push("-T".to_owned());
+    args.push("--".to_owned());
+    args.push(config.ssh.clone().unwrap_or_default());
+    args.push(serve(config));
+    args
+}
+
+/// The command line that the shell of the host gets.
+fn serve(config: &HostConfig) -> String {
+    let mut line = format!("{} serve --stdio", program(&config.lmcp));
+    for root in &config.roots {
+        line.push_str(" --root ");
+        line.push_str(&quoted(root));
+    }
+    if config.read_only {
+        line.push_str(" --read-only");
+    }
+    line
+}
+
+/// A program by its name or path; `~/` is the home of the user there.
+fn program(name: &str) -> String {
+    match name.strip_prefix("~/") {
+        Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),
+        None => quoted(name),
+    }
+}
+
+/// A text as one word of any shell of POSIX.
+fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
+    match text.chars().all(is_plain) && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> HostConfig {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn ssh_asks_nobody_and_trusts_nobody_new() {
+        let config = config("ssh = 'me@web'\nssh_config = '/c'");
+        let args = ssh_args(&config, Times::default()).join(" ");
+        assert!(
+            args.starts_with("-F /c -o BatchMode=yes -o ConnectTimeout=10 -o ServerAlive"),
+            "{args}"
+        );
+        assert!(args.ends_with("-T -- me@web lmcp serve --stdio"), "{args}");
+        assert!(!args.contains("StrictHostKeyChecking"), "{args}");
+    }
+
+    #[test]
+    fn what_the_shell_there_gets_is_quoted() {
+        let config =
+            config("ssh = 'x'\nlmcp = '~/bin dir/lmcp'\nroots = [\"/a'b; rm\"]\nread_only = true");
+        let line = serve(&config);
+        assert_eq!(
+            line,
+            r#""$HOME"/'bin dir/lmcp' serve --stdio --root '/a'\''b; rm' --read-only"#
+        );
+    }
+
+    #[test]
+    fn http_comes_before_ssh() {
+        let kinds = |text| {
+            let ways = ways(&config(text), Times::default());
+            ways.iter().map(|way| way.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            kinds("ssh = 'x'\nurl = 'http://x'"),
+            [Kind::Http, Kind::Ssh]
+        );
+        assert_eq!(kinds("ssh = 'x'"), [Kind::Ssh]);
+    }
+}

@@ -1,0 +1,46 @@
+//! How hosts are, for people and programs to look at.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a host can be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum HostState {
+    /// Nobody has tried yet.
+    #[default]
+    Unknown,
+    /// A way to it is open.
+    Up,
+    /// No way leads there now.
+    Down,
+    /// The configuration says that it is not used.
+    Disabled,
+}
+
+/// How one host is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HostStatus {
+    /// What the configuration calls it.
+    pub host: String,
+    /// Whether it can be used.
+    pub state: HostState,
+    /// For how many seconds it has been so.
+    pub seconds: u64,
+    /// The way that is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// Why ways to it are not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// In how many seconds it is looked at again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_look: Option<u64>,
+    /// Its groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// Only tools that change nothing are called there.
+    #[serde(default)]
+    pub read_only: bool,
+}

@@ -1,0 +1,153 @@
+//! A tool of a host becomes one of the fleet: the same arguments, and which hosts. No I/O.
+
+use lmcp_wire::{Tool, ToolAnnotations, order::ORDER};
+use serde_json::{Value, json};
+
+use crate::limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL};
+
+/// The local tools that the fleet has, in the order in which they are listed.
+pub(crate) const LOCAL: [&str; 13] = [
+    "shell",
+    "shell_bg",
+    "jobs",
+    "job_output",
+    "job_input",
+    "job_stop",
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_dir",
+    "search_files",
+    "fetch",
+    "systeminfo",
+];
+
+/// What names of remote tools begin with.
+pub(crate) const PREFIX: &str = "remote_";
+
+/// The tool that tells of hosts.
+pub const LIST_HOSTS: &str = "remote_list_hosts";
+
+/// The remote form of a local tool. What several hosts return has another form than what one does, so the output has no schema.
+pub(crate) fn remote(local: &Tool, known: &str) -> Tool {
+    let mut tool = local.clone();
+    tool.name = format!("{PREFIX}{}", local.name);
+    let about = local.description.as_deref().unwrap_or_default();
+    tool.description = Some(format!("On hosts of the fleet: {about}"));
+    tool.title = local
+        .title
+        .as_ref()
+        .map(|title| format!("{title} (remote)"));
+    tool.output_schema = None;
+    let schema = &mut tool.input_schema;
+    add(schema, "host", host(known));
+    add(
+        schema,
+        "parallel",
+        json!({ "type": "integer", "minimum": 1, "maximum": MOST_PARALLEL,
+            "description": format!("Hosts that it runs on at once. Default {PARALLEL}") }),
+    );
+    add(
+        schema,
+        "host_wait",
+        json!({ "type": "number", "minimum": 0, "maximum": MOST_WAIT.as_secs(),
+            "description": "Seconds to wait for a host that is down. Default 0: the call fails at once" }),
+    );
+    let own = ["parallel", "host_wait"];
+    let local_order = order(&local.input_schema);
+    let names = ["host"]
+        .into_iter()
+        .chain(local_order.iter().map(String::as_str));
+    schema[ORDER] = names.chain(own).collect::<Vec<_>>().into();
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let required: Vec<_> = [json!("host")].into_iter().chain(required).collect();
+    schema["required"] = required.into();
+    tool
+}
+
+/// The names of the arguments of a schema, in the order in which models read them.
+fn order(schema: &Value) -> Vec<String> {
+    let listed = schema[ORDER].as_array().into_iter().flatten();
+    let mut names: Vec<_> = listed
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    let all = schema["properties"].as_object().into_iter().flatten();
+    for (name, _) in all {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn add(schema: &mut Value, name: &str, property: Value) {
+    schema["properties"][name] = property;
+}
+
+/// A text and no list of allowed names: that would refuse lists, globs and groups.
+fn host(known: &str) -> Value {
+    json!({
+        "type": "string",
+        "description": format!("A host, several as `a,b`, a glob as `web*`, a group as `@web`, or `@all`. {known}"),
+        "x-mcp-header": "Host",
+    })
+}
+
+/// The tool that tells of hosts.
+pub(crate) fn list_hosts(known: &str) -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "host": { "type": "string",
+                "description": format!("Only these: a host, `a,b`, a glob, `@group`. Default all. {known}") },
+            "force": { "type": "boolean",
+                "description": "Look at every host now instead of telling what was last seen" },
+        },
+        "additionalProperties": false,
+        ORDER: ["host", "force"],
+    });
+    let mut tool = Tool::new(LIST_HOSTS, schema);
+    tool.title = Some("List hosts".to_owned());
+    let about = "The hosts that remote_* tools run on: UP or DOWN, since when, the reason, the way to each and its groups.";
+    tool.description = Some(about.to_owned());
+    let mut hints = ToolAnnotations::default();
+    hints.read_only_hint = Some(true);
+    hints.destructive_hint = Some(false);
+    hints.idempotent_hint = Some(true);
+    hints.open_world_hint = Some(true);
+    tool.annotations = Some(hints);
+    tool
+}
+
+/// Does the tool say that it changes nothing?
+pub(crate) fn is_read_only(tool: &Tool) -> bool {
+    let hints = tool.annotations.as_ref();
+    hints.and_then(|hints| hints.read_only_hint) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_tool_has_the_arguments_of_the_local_one_behind_the_host() {
+        let schema = json!({ "type": "object", "properties": { "b": {}, "a": {} }, "required": ["b"], ORDER: ["b", "a"] });
+        let mut local = Tool::new("shell", schema);
+        local.output_schema = Some(json!({}));
+        let text = serde_json::to_string(&remote(&local, "hosts: x")).unwrap();
+        let places = [
+            "\"host\":{",
+            "\"b\":{",
+            "\"a\":{",
+            "\"parallel\":{",
+            "\"host_wait\":{",
+        ];
+        let found: Vec<_> = places.iter().map(|name| text.find(name).unwrap()).collect();
+        assert!(found.is_sorted(), "{text}");
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(shown["name"], "remote_shell");
+        assert_eq!(shown["inputSchema"]["required"], json!(["host", "b"]));
+        assert!(shown["outputSchema"].is_null());
+    }
+}
