@@ -20,14 +20,16 @@ use lmcp_wire::{
     method::{notification, request},
     task,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::{
     sync::{Semaphore, watch},
     task::AbortHandle,
     time::{Instant, timeout},
 };
 
-pub use crate::tools::LIST_HOSTS;
 use crate::{
     answer,
     config::{Hosts, Times, expect_named},
@@ -37,9 +39,9 @@ use crate::{
     probe,
     rights::{AllRights, Rights},
     select::{Choice, Selected, known, select},
-    status::{HostState, HostStatus},
+    status::{HostState, HostStatus, STATUS, now},
     summary::summary,
-    tools::{self, LOCAL, PREFIX},
+    tools::{self, LIST_HOSTS, LOCAL, PREFIX},
 };
 
 /// The tools of a host on every host of a fleet, as a [`Service`]. Cheap to clone.
@@ -167,6 +169,13 @@ impl Inner {
                 request.check_flaw()?;
                 self.call(request)
             }
+            STATUS => {
+                let hosts = self.hosts_for(request.caller());
+                let hosts: Vec<_> = hosts.iter().map(|host| host.status()).collect();
+                let told = to_raw_value(&json!({ "hosts": hosts }));
+                let told = told.map_err(|err| RpcError::internal(err.to_string()))?;
+                Ok(Replies::done(told))
+            }
             request::LISTEN => {
                 let changes = self.changes.subscribe();
                 Ok(Replies::speaking(|say| listen(changes, say)))
@@ -250,7 +259,7 @@ impl Inner {
     }
 
     fn rights_of(&self, caller: &Caller) -> Option<&Rights> {
-        self.rights.get(&*caller.principal()?)
+        self.rights.get(caller.principal()?)
     }
 
     /// The hosts that are there for a caller.
@@ -443,11 +452,13 @@ fn table(hosts: &[HostStatus]) -> String {
     if hosts.is_empty() {
         return "there are no hosts".to_owned();
     }
+    let now = now();
     let lines = hosts.iter().map(|host| {
+        let seconds = now.saturating_sub(host.since);
         let state = match host.state {
             HostState::Unknown => "not looked at yet".to_owned(),
-            HostState::Up => format!("UP for {} s", host.seconds),
-            HostState::Down => format!("DOWN for {} s", host.seconds),
+            HostState::Up => format!("UP for {seconds} s"),
+            HostState::Down => format!("DOWN for {seconds} s"),
             HostState::Disabled => "disabled".to_owned(),
         };
         let mut line = format!("{}: {state}", host.host);

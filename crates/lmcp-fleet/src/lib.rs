@@ -39,8 +39,8 @@ mod summary;
 mod tools;
 
 pub use config::{HostConfig, Hosts, Times, Token};
-pub use fleet::{Fleet, LIST_HOSTS};
+pub use fleet::Fleet;
 pub use registry::read_registry;
 pub use rights::{AllRights, Rights};
 pub use ssh_config::propose;
-pub use status::{HostState, HostStatus};
+pub use status::{HostState, HostStatus, STATUS};

@@ -1,6 +1,11 @@
 //! How hosts are, for people and programs to look at.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde::{Deserialize, Serialize};
+
+/// The request that a fleet answers with how its hosts are: `{ "hosts": [HostStatus, …] }`.
+pub const STATUS: &str = "lmcp/hub/hosts";
 
 /// Whether a host can be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,21 +31,24 @@ pub struct HostStatus {
     pub host: String,
     /// Whether it can be used.
     pub state: HostState,
-    /// For how many seconds it has been so.
-    pub seconds: u64,
+    /// Since when, in seconds of Unix time.
+    pub since: u64,
     /// The way that is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     /// Why ways to it are not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In how many seconds it is looked at again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_look: Option<u64>,
     /// Its groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Only tools that change nothing are called there.
     #[serde(default)]
     pub read_only: bool,
+}
+
+/// Now, in seconds of Unix time.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }

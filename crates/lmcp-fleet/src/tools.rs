@@ -26,7 +26,7 @@ pub(crate) const LOCAL: [&str; 13] = [
 pub(crate) const PREFIX: &str = "remote_";
 
 /// The tool that tells of hosts.
-pub const LIST_HOSTS: &str = "remote_list_hosts";
+pub(crate) const LIST_HOSTS: &str = "remote_list_hosts";
 
 /// The remote form of a local tool. What several hosts return has another form than what one does, so the output has no schema.
 pub(crate) fn remote(local: &Tool, known: &str) -> Tool {

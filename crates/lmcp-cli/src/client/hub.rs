@@ -13,7 +13,7 @@ use lmcp::{
     hub::{STATUS, ServerState, ServerStatus, ToolChange},
     wire::error::METHOD_NOT_FOUND,
 };
-use lmcp_fleet::{HostState, HostStatus, LIST_HOSTS};
+use lmcp_fleet::{HostState, HostStatus};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -28,9 +28,12 @@ pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
         _ => no_answer(err),
     })?;
     let mut told = json!({ "servers": status["servers"].take() });
-    // A hub without hosts does not know the tool, and that is the answer.
-    let hosts = client.call_tool(LIST_HOSTS, json!({})).await.ok();
-    if let Some(mut hosts) = hosts.and_then(|hosts| hosts.structured_content) {
+    // A hub without hosts does not know the question, and that is the answer.
+    if let Ok(mut hosts) = client.request(lmcp_fleet::STATUS, json!({})).await
+        && hosts["hosts"]
+            .as_array()
+            .is_some_and(|hosts| !hosts.is_empty())
+    {
         told["hosts"] = hosts["hosts"].take();
     }
     Ok(told)
@@ -100,16 +103,17 @@ pub(super) fn table(status: &Value) -> Result<String, Failure> {
     let servers: Vec<ServerStatus> =
         serde_json::from_value(status["servers"].clone()).map_err(unread)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut text = lines(&servers, now.map_or(0, |now| now.as_secs()));
+    let now = now.map_or(0, |now| now.as_secs());
+    let mut text = lines(&servers, now);
     if !status["hosts"].is_null() {
         let hosts: Vec<HostStatus> =
             serde_json::from_value(status["hosts"].clone()).map_err(unread)?;
-        text = format!("{text}\n{}", host_lines(&hosts));
+        text = format!("{text}\n{}", host_lines(&hosts, now));
     }
     Ok(text)
 }
 
-fn host_lines(hosts: &[HostStatus]) -> String {
+fn host_lines(hosts: &[HostStatus], now: u64) -> String {
     let rows = hosts.iter().map(|host| {
         let state = match host.state {
             HostState::Up => "up",
@@ -120,7 +124,7 @@ fn host_lines(hosts: &[HostStatus]) -> String {
         [
             host.host.clone(),
             state.to_owned(),
-            ago(host.seconds),
+            ago(now.saturating_sub(host.since)),
             host.via.clone().unwrap_or_else(|| "-".to_owned()),
             match host.groups.is_empty() {
                 true => "-".to_owned(),
@@ -247,6 +251,22 @@ const SOON: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_host_has_a_line_and_the_reason_below() {
+        let hosts = serde_json::from_value(json!([
+            { "host": "db1", "state": "up", "since": 1000, "via": "ssh", "groups": ["eu", "db"] },
+            { "host": "web", "state": "down", "since": 1990, "reason": "http: refused" },
+        ]));
+        let hosts: Vec<HostStatus> = hosts.unwrap();
+        let expected = "\
+HOST  STATE  FOR     VIA  GROUPS
+db1   up     16 min  ssh  eu,db
+web   down   10 s    -    -
+  http: refused
+";
+        assert_eq!(host_lines(&hosts, 2000), expected);
+    }
 
     #[test]
     fn every_server_has_a_line_and_its_troubles_below() {

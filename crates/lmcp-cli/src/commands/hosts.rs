@@ -9,8 +9,8 @@ use std::{
 };
 
 use clap::Args;
-use lmcp::Hub;
-use lmcp_fleet::{AllRights, Fleet, Hosts, Times, propose, read_registry};
+use lmcp::{Hub, Next, Replies, Request, Service as _};
+use lmcp_fleet::{AllRights, Fleet, Hosts, STATUS, Times, propose, read_registry};
 
 use crate::{
     options::Options as Serving,
@@ -85,6 +85,14 @@ impl Mounting {
             fleet: OnceLock::new(),
             times: times(&|name| env::var(name).ok()).map_err(Failure::misuse)?,
         })
+    }
+
+    /// Tells how the hosts are, which the hub that they are mounted in does not know.
+    pub(super) fn front(&self, request: Request, next: Next<'_>) -> Replies {
+        match self.fleet.get() {
+            Some(fleet) if request.method() == STATUS => fleet.call(request),
+            _ => next.call(request),
+        }
     }
 
     /// Has the hub have exactly these hosts.

@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Logged, Terms,
+    Endpoint, Hub, Layered, Logged, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use lmcp_fleet::Hosts;
@@ -245,7 +245,7 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
     }
     let files = Files::of(&serving);
-    let mounting = Mounting::new(&serving)?;
+    let mounting = Arc::new(Mounting::new(&serving)?);
     let asked = socket::find(&serving)?;
     let signals = Signals::listen()?;
     let hub = OnceLock::new();
@@ -271,7 +271,10 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         }
         plan.set(hub, &mounting).map_err(wrong)?;
         let terms = lmcp_tools::outside_of_fences(terms);
-        let endpoint = Endpoint::on_terms(Logged::new(hub.clone()), terms);
+        let front = Arc::clone(&mounting);
+        let whole = Layered::new(hub.clone());
+        let whole = whole.layer(move |request, next| front.front(request, next));
+        let endpoint = Endpoint::on_terms(Logged::new(whole), terms);
         let mut made = Made::new(endpoint, described(&plan));
         let whole = hub.clone();
         made.below = Some(Box::new(move |name| match whole.group(name) {

@@ -26,7 +26,7 @@ use crate::{
     config::{HostConfig, Times},
     limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, SOON_AGAIN, WAIT_PAUSE},
     path::{Kind, Way, ways},
-    status::{HostState, HostStatus},
+    status::{HostState, HostStatus, now},
 };
 
 /// A host of the fleet.
@@ -409,16 +409,14 @@ impl Host {
     }
 
     pub(crate) fn status(&self) -> HostStatus {
-        let next_look = self.next_look();
         let state = self.lock();
         let open = state.roads.iter().position(|road| road.live.is_some());
         HostStatus {
             host: self.name.to_string(),
             state: state.standing,
-            seconds: state.since.elapsed().as_secs(),
+            since: now().saturating_sub(state.since.elapsed().as_secs()),
             via: open.map(|place| self.ways[place].kind.word().to_owned()),
             reason: self.reasons(&state),
-            next_look: (state.standing != HostState::Disabled).then_some(next_look.as_secs()),
             groups: self.config.groups.clone(),
             read_only: self.config.read_only,
         }
