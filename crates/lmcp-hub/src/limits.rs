@@ -46,6 +46,10 @@ pub(crate) const KEEP_WAIT: Duration = Duration::from_secs(1);
 /// After how long a server that was lost is listened to again.
 pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
 
+/// Longest answer of a server whose URIs are led back between the turns of others, in bytes. Longer ones have a thread of their own
+/// for it.
+pub(crate) const LONG_ANSWER: usize = 256 << 10;
+
 /// Memory that counts for each client that listens, in bytes, beside what it watches.
 pub(crate) const LISTENER: usize = 4 << 10;
 

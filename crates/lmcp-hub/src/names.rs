@@ -184,21 +184,40 @@ pub(crate) fn marked(slug: &str, own: &str) -> String {
     }
 }
 
-/// Does a URI or an id of the server with this slug get a mark in front?
-pub(crate) fn is_to_be_marked(slug: &str, _: &[u8]) -> bool {
-    !slug.is_empty()
+/// Does a URI or an id of the server with this slug get a mark in front? Those of the server that has none stay as they are,
+/// unless they look as if they were of another server, whether there is such a server or not.
+pub(crate) fn is_to_be_marked(slug: &str, own: &[u8]) -> bool {
+    !slug.is_empty() || looks_marked(own)
+}
+
+fn looks_marked(own: &[u8]) -> bool {
+    let Some(plus) = own.iter().position(|byte| *byte == b'+') else {
+        return false;
+    };
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    own[..plus].iter().all(allowed) || own[..plus].eq_ignore_ascii_case(NAMELESS.as_bytes())
 }
 
 /// What stands in front of those that do.
 pub(crate) fn mark(slug: &str) -> String {
-    format!("{slug}+")
+    match slug.is_empty() {
+        true => format!("{NAMELESS}+"),
+        false => format!("{slug}+"),
+    }
 }
 
 /// The slug in front, and what the server calls it.
 pub(crate) fn unmarked(marked: &str) -> Option<(String, &str)> {
     let (slug, own) = marked.split_once('+')?;
-    Some((slug.to_ascii_lowercase(), own))
+    let slug = slug.to_ascii_lowercase();
+    Some(match slug == NAMELESS {
+        true => (String::new(), own),
+        false => (slug, own),
+    })
 }
+
+/// Stands for the server without a slug. No slug has a dot in it, and a scheme may.
+const NAMELESS: &str = "own.";
 
 #[cfg(test)]
 mod tests {
@@ -313,6 +332,26 @@ mod tests {
         assert_eq!(named(&["", "git"], "", "log"), "log");
         assert_eq!(named(&["", "git"], "", &long), long);
         assert_eq!(marked(&slug(""), "file:///a"), "file:///a");
+    }
+
+    /// Its links would lead to another server, and look as if that had made them.
+    #[test]
+    fn without_a_prefix_no_uri_is_that_of_another_server() {
+        for own in [
+            "good+mem://a",
+            "GOOD+mem://a",
+            "git+https://x",
+            "s-a-1f+x:y",
+            "own.+a:b",
+            "+a",
+        ] {
+            let shown = marked("", own);
+            assert_eq!(shown, format!("own.+{own}"));
+            assert_eq!(unmarked(&shown), Some((String::new(), own)));
+        }
+        for own in ["file:///a+b", "a.b+c:d", "mem://good/a", "", "x:y"] {
+            assert_eq!(marked("", own), own);
+        }
     }
 
     #[test]

@@ -11,7 +11,10 @@ use lmcp_core::{Replies, Reply, Request, service::Source, session::Session};
 use lmcp_upstream::AtStart;
 use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, Sleep, sleep},
+};
 
 use crate::{
     config::Isolate,
@@ -55,6 +58,8 @@ struct Passing {
     /// The session that questions are put in, and the request that they belong to.
     asked_in: Option<(Session, RequestId)>,
     began: Instant,
+    /// A long answer, while its URIs are led back.
+    leading_back: Option<JoinHandle<Reply>>,
     is_over: bool,
     lease: Lease,
 }
@@ -68,27 +73,45 @@ impl Passing {
             replies: lease.live.service.call(request),
             patience: Box::pin(sleep(lease.member.config().timeout)),
             began: Instant::now(),
+            leading_back: None,
             is_over: false,
             lease,
         }
     }
 
-    /// The way that a reply takes.
-    fn on(&mut self, reply: Reply) -> Reply {
+    /// Takes in a reply. It is ready at once, unless it is a long answer.
+    fn poll_on(&mut self, reply: Reply, cx: &mut Context<'_>) -> Poll<Reply> {
         let member = &self.lease.member;
-        match reply {
+        let reply = match reply {
             Reply::Done(result) => {
                 self.is_over = true;
                 let time = self.began.elapsed();
                 member.ended(&self.lease.live, time, result.as_ref().err());
-                let result = result.map_err(|error| member.told(error));
-                rewrite::back(Reply::Done(result), &member.slug)
+                Reply::Done(result.map_err(|error| member.told(error)))
             }
             reply => {
                 self.is_thinking |= matches!(reply, Reply::Ask(_));
                 self.patience.set(sleep(member.config().timeout));
-                rewrite::back(reply, &member.slug)
+                reply
             }
+        };
+        if rewrite::is_long(&reply) {
+            let member = Arc::clone(member);
+            let work = spawn_blocking(move || rewrite::back(reply, &member.slug));
+            return self.poll_led_back(work, cx);
+        }
+        Poll::Ready(rewrite::back(reply, &member.slug))
+    }
+
+    fn poll_led_back(&mut self, mut work: JoinHandle<Reply>, cx: &mut Context<'_>) -> Poll<Reply> {
+        match Pin::new(&mut work).poll(cx) {
+            Poll::Pending => {
+                self.leading_back = Some(work);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
+            // The process ends.
+            Poll::Ready(Err(_)) => Poll::Ready(Reply::Done(Err(self.lease.member.gone()))),
         }
     }
 
@@ -124,18 +147,24 @@ impl Passing {
 
 impl Source for Passing {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
+        if let Some(work) = self.leading_back.take() {
+            return self.poll_led_back(work, cx).map(Some);
+        }
         if self.is_over {
             return Poll::Ready(None);
         }
         if let Poll::Ready(reply) = self.replies.poll_next(cx) {
-            return Poll::Ready(reply.map(|reply| self.on(reply)));
+            return match reply {
+                Some(reply) => self.poll_on(reply, cx).map(Some),
+                None => Poll::Ready(None),
+            };
         }
         match self.poll_patience(cx) {
             Poll::Ready(()) => {
                 let late = self.late();
                 // Dropping what it answers with cancels the call.
                 self.replies = Replies::error(late.clone());
-                Poll::Ready(Some(self.on(Reply::Done(Err(late)))))
+                self.poll_on(Reply::Done(Err(late)), cx).map(Some)
             }
             Poll::Pending => Poll::Pending,
         }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     catalog::{Place, View, text},
+    limits::LONG_ANSWER,
     names::{marked, unmarked},
     uris::marked_in,
 };
@@ -120,6 +121,19 @@ pub(crate) fn no_resource(uri: &str) -> RpcError {
     RpcError::new(error::RESOURCE_NOT_FOUND, words).with_data(serde_json::json!({ "uri": uri }))
 }
 
+/// Is it an answer that takes a while to be led back?
+pub(crate) fn is_long(reply: &Reply) -> bool {
+    let result = match reply {
+        Reply::Done(Ok(outcome)) => match &outcome.payload {
+            Payload::Raw(result) => Some(result),
+            Payload::Task(task) => task.result.as_ref(),
+            _ => None,
+        },
+        _ => None,
+    };
+    result.is_some_and(|result| result.get().len() > LONG_ANSWER)
+}
+
 /// What a server says, as clients know it.
 pub(crate) fn back(reply: Reply, slug: &str) -> Reply {
     match reply {
@@ -184,5 +198,21 @@ fn content_back(block: &mut Content, slug: &str) {
         Content::Resource(block) => block.resource.uri = marked(slug, &block.resource.uri),
         Content::ResourceLink(link) => link.uri = marked(slug, &link.uri),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever takes long is done beside the thread that everybody shares.
+    #[test]
+    fn a_long_answer_is_known_before_it_is_read() {
+        for (bytes, is_slow) in [(10, false), (LONG_ANSWER + 10, true)] {
+            let text = format!("{{\"content\":\"{}\"}}", "x".repeat(bytes));
+            let result = RawValue::from_string(text).unwrap();
+            let reply = Reply::Done(Ok(Payload::Raw(result).into()));
+            assert_eq!(is_long(&reply), is_slow, "{bytes}");
+        }
     }
 }

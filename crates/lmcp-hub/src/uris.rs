@@ -336,6 +336,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_without_a_prefix_names_no_resource_of_another_either() {
+        for (own, shown) in [
+            ("x://1", "x://1"),
+            ("t+x://1", "own.+t+x://1"),
+            ("\\u0074+x://1", "own.+\\u0074+x://1"),
+            ("\\ud800", "own.+\\ud800"),
+        ] {
+            let result = |uri| format!(r#"{{"content":[{{"uri":"{uri}"}}]}}"#);
+            let back = marked_in(RawValue::from_string(result(own)).unwrap(), "");
+            assert_eq!(back.get(), result(shown));
+        }
+    }
+
+    #[test]
     fn values_of_every_kind_are_passed_over() {
         let result = json!({
             "a": [1, -2.5e3, true, null, "\\\"", {}, [], [[]], { "b": { "c": "}" } }],

@@ -45,6 +45,7 @@ mod pump;
 mod slot;
 mod state;
 mod target;
+mod turns;
 mod upstream;
 
 pub use health::Health;

@@ -123,7 +123,7 @@ fn give_up(shared: &Arc<Shared>, why: &str, retriable: bool) {
     let error = RpcError::internal(why.to_owned())
         .with_data(json!({ "retriable": retriable, "fault": "transport", "began": false }));
     shared.complain(why);
-    shared.lock().conversation.give_up(&error);
+    shared.give_up(&error);
     shared.settle();
     shared.failed(error);
 }

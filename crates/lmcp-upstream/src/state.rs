@@ -35,6 +35,7 @@ use crate::{
     listeners::Listeners,
     mirrored::Mirrored,
     slot::{Question, Room, Slot},
+    turns::Turns,
 };
 
 /// Everything that callers and the task share.
@@ -79,6 +80,8 @@ pub(crate) struct Status {
 pub(crate) struct State {
     pub(crate) conversation: Conversation,
     pub(crate) slots: BTreeMap<i64, Taker>,
+    /// Calls that the server gets later.
+    turns: Turns<Call>,
     /// Who was asked what.
     asked: HashMap<u64, i64>,
     pub(crate) listeners: Listeners,
@@ -92,7 +95,12 @@ impl State {
         if !self.asked.is_empty() {
             self.asked.retain(|_, call| *call != id);
         }
-        self.slots.remove(&id)
+        let taker = self.slots.remove(&id)?;
+        self.turns.leave(id);
+        while let Some(next) = self.turns.next() {
+            self.conversation.call(next);
+        }
+        Some(taker)
     }
 }
 
@@ -146,6 +154,7 @@ impl Shared {
         let state = State {
             conversation: Conversation::new(profile.clone(), ids.clone()),
             slots: BTreeMap::new(),
+            turns: Turns::new(route.places()),
             asked: HashMap::new(),
             listeners: Listeners::default(),
             callers: Callers::default(),
@@ -196,14 +205,21 @@ impl Shared {
             state.callers.called(client);
         }
         let slot = Arc::new(Slot::of_call(&call.method, account, self.room.clone()));
+        let id = call.id;
+        let call = match &client {
+            Some(client) => state.turns.come(&client.owner, id, call),
+            None => Some(call),
+        };
         let taker = Taker {
             slot: Arc::clone(&slot),
             is_askable,
             client,
             start,
         };
-        state.slots.insert(call.id, taker);
-        state.conversation.call(call);
+        state.slots.insert(id, taker);
+        if let Some(call) = call {
+            state.conversation.call(call);
+        }
         drop(state);
         self.woken.notify_one();
         Ok(slot)
@@ -269,6 +285,17 @@ impl Shared {
             Ok(())
         };
         timeout(GRANT_WAIT, granted).await.unwrap_or(Ok(()))
+    }
+
+    /// Nobody will be there soon: whoever waits is told.
+    pub(crate) fn give_up(&self, error: &RpcError) {
+        let mut state = self.lock();
+        for id in state.turns.give_up() {
+            if let Some(taker) = state.forget(id) {
+                taker.slot.done(Err(error.clone()));
+            }
+        }
+        state.conversation.give_up(error);
     }
 
     /// The server cannot be reached, or is none.

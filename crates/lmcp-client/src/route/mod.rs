@@ -62,6 +62,14 @@ impl Route {
         !matches!(self, Self::Command(_))
     }
 
+    /// How many requests the server gets at once; `None`: all there are.
+    pub fn places(&self) -> Option<usize> {
+        match self {
+            Self::Url(endpoint) => Some(endpoint.0.requests),
+            Self::Socket(_) | Self::Command(_) => None,
+        }
+    }
+
     /// Is it reached by HTTP?
     pub fn is_http(&self) -> bool {
         matches!(self, Self::Url(_))

@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Long,
     /// Its list has pages of a megabyte without end.
     Endless,
+    /// It answers calls with links without number.
+    Links,
 }
 
 impl Service for Faulty {
@@ -56,6 +58,11 @@ impl Service for Faulty {
                 Replies::done(
                     serde_json::value::RawValue::from_string(text.to_owned()).expect("it is JSON"),
                 )
+            }
+            Fault::Links if is_call => {
+                let links = vec![r#"{"type":"resource_link","uri":"a:b","name":"n"}"#; 20_000];
+                let text = format!(r#"{{"content":[{}]}}"#, links.join(","));
+                Replies::done(serde_json::value::RawValue::from_string(text).expect("it is JSON"))
             }
             Fault::Long if request.method() == "tools/list" => {
                 let schema = json!({ "type": "object", "enum": vec![0; 64 << 10] });
@@ -79,9 +86,12 @@ impl Service for Faulty {
                 let data = json!({ "retriable": true, "fault": "transport" });
                 Replies::error(RpcError::internal("it ended with exit status 3").with_data(data))
             }
-            Fault::HangsInCalls | Fault::Lies | Fault::Repeats | Fault::Long | Fault::Endless => {
-                self.inner.call(request)
-            }
+            Fault::HangsInCalls
+            | Fault::Lies
+            | Fault::Repeats
+            | Fault::Long
+            | Fault::Endless
+            | Fault::Links => self.inner.call(request),
         }
     }
 }
@@ -190,4 +200,19 @@ async fn a_dead_server_is_tried_ever_more_seldom() {
     }
     assert!((8..40).contains(&tries[0]), "{tries:?}");
     assert!((6..16).contains(&tries[1]), "{tries:?}");
+}
+
+/// Its URIs are led back on another thread: one that everybody waits for has turns for others meanwhile.
+#[tokio::test]
+async fn a_long_answer_leads_back_as_a_short_one_does() {
+    let (hub, client) = hub(&[]);
+    hub.mount("bad", faulty(Fault::Links).0);
+    let result = client.call_tool("bad__count", json!({})).await.unwrap();
+    assert_eq!(result.content.len(), 20_000);
+    for block in &result.content {
+        let lmcp_wire::Content::ResourceLink(link) = block else {
+            panic!("{block:?}")
+        };
+        assert_eq!(link.uri, "bad+a:b");
+    }
 }
