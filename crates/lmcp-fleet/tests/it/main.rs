@@ -1,0 +1,10 @@
+//! Hosts behind a shell, with plain shells in place of `ssh`.
+
+mod support;
+
+mod alike;
+mod bytes;
+mod commands;
+mod ending;
+mod files;
+mod jobs;
