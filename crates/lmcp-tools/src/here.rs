@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use lmcp_core::{Caller, Cx, ToolError, ToolResult};
 
-use crate::{Host, roots::{StandIn, expand_home, own_home}};
+use crate::{
+    Host,
+    roots::{StandIn, expand_home, own_home},
+};
 
 /// Where relative paths begin, and who may use what is made there. The default is the first root, or where the server was
 /// started, and the umask of the server alone.

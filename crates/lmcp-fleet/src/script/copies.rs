@@ -2,9 +2,13 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fs::{self, DirBuilder, File, FileTimes},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{DirBuilderExt as _, FileExt as _},
+    },
     path::{Component, Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -194,26 +198,27 @@ impl Copies {
     ) -> ToolResult<()> {
         let shown = there.display();
         let place = self.place(there);
-        if let Some(other) = self.taken.insert(place.clone(), there.to_owned())
-            && other != there
+        let other = self.taken.insert(place.clone(), there.to_owned());
+        if let Some(other) = other.filter(|other| other != there)
+            && fs::read(&place).ok().as_deref() != Some(brought.data)
         {
             let words = format!("`{shown}` and `{}` may be one file", other.display());
             return Err(ToolError::new(words).hint("name each file once, without `..`"));
         }
-        let denied = || {
-            ToolError::new(format!("cannot {what} `{shown}`")).source(rustix::io::Errno::ACCESS)
-        };
+        let denied =
+            || ToolError::new(format!("cannot {what} `{shown}`")).source(rustix::io::Errno::ACCESS);
         let copied = match &brought.found {
-            Found::File { readable: false, .. } if what == "read" => return Err(denied()),
+            Found::File {
+                readable: false, ..
+            } if what == "read" => return Err(denied()),
             Found::File { mtime, .. } => self.way_to(there, &place).and_then(|()| {
                 let mut file = File::create(&place)?;
                 file.write_all(brought.data)?;
                 file.set_times(times(*mtime))
             }),
-            Found::Folder => {
-                let inside = place.join(".");
-                self.way_to(&there.join("."), &inside)
-            }
+            Found::Folder => self
+                .way_to(there, &place)
+                .and_then(|()| fs::create_dir_all(&place)),
             Found::Other(kind) => self.way_to(there, &place).and_then(|()| {
                 let mode = Mode::from_raw_mode(0o600);
                 rustix::fs::mknodat(CWD, &place, *kind, mode, 0).map_err(Into::into)
@@ -230,14 +235,50 @@ impl Copies {
             Found::Nothing(Above::Closed) => return Err(denied()),
             Found::Nothing(Above::Link) => self.way_to(there, &place),
         };
-        copied.map_err(|err| ToolError::new(format!("no copy of `{shown}` can be made")).source(err))
+        copied
+            .map_err(|err| ToolError::new(format!("no copy of `{shown}` can be made")).source(err))
     }
 
     /// A file of which only some bytes are at hand: those at its beginning, and those from an offset on.
-    pub(super) fn put_piece(&self, there: &Path, size: u64, offset: u64, piece: &[u8]) -> io::Result<()> {
+    pub(super) fn put_piece(
+        &self,
+        there: &Path,
+        size: u64,
+        offset: u64,
+        piece: &[u8],
+    ) -> io::Result<()> {
         let file = File::options().write(true).open(self.place(there))?;
         file.set_len(size)?;
         file.write_all_at(piece, offset)
+    }
+
+    /// Puts ignore files and the tops of repositories into their places.
+    pub(super) fn put_rules(&self, answer: &Answer) -> io::Result<()> {
+        let mut rules_of = None;
+        let there = |part: &Part<'_>| PathBuf::from(OsStr::from_bytes(part.bytes));
+        for part in answer.parts() {
+            match (part.name(), rules_of.take()) {
+                ("rules-of", _) => rules_of = Some(there(&part)),
+                ("rules", Some(path)) => {
+                    let place = self.place(&path);
+                    self.way_to(&path, &place)?;
+                    // One that is listed has its size and time, which stay.
+                    let before = fs::metadata(&place).and_then(|found| found.modified());
+                    let mut file = File::options()
+                        .write(true)
+                        .create(true)
+                        .truncate(false)
+                        .open(&place)?;
+                    file.write_all(part.bytes)?;
+                    if let Ok(before) = before {
+                        file.set_times(FileTimes::new().set_modified(before))?;
+                    }
+                }
+                ("repository", _) => fs::create_dir_all(self.place(&there(&part)))?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// What the copy holds now, if it is a file.

@@ -1,10 +1,6 @@
 //! What is known of a host since the first word of its shell.
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt as _,
-    path::PathBuf,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
 use lmcp_core::{ToolError, ToolResult};
 use ring::digest::{SHA256, digest};
@@ -18,7 +14,7 @@ pub(super) struct Facts {
     /// Where relative paths begin.
     pub(super) start: PathBuf,
     pub(super) home: PathBuf,
-    sum: Sum,
+    has_sum: bool,
     has_jobs: bool,
     has_room: bool,
     has_stat: bool,
@@ -26,15 +22,6 @@ pub(super) struct Facts {
     has_sessions: bool,
     /// Do INT and QUIT reach commands?
     pub(super) interrupts: bool,
-}
-
-/// How contents are compared there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sum {
-    Sha256,
-    /// What every POSIX host has.
-    #[default]
-    Cksum,
 }
 
 impl Facts {
@@ -53,10 +40,7 @@ impl Facts {
             },
             start: path("start")?,
             home: path("home")?,
-            sum: match first.value("sum")? {
-                "cksum" => Sum::Cksum,
-                _ => Sum::Sha256,
-            },
+            has_sum: first.value("sum")? != "none",
             has_jobs: first.says("jobs"),
             has_room: first.says("tmp"),
             has_stat: first.value("stat")? != "none",
@@ -66,22 +50,24 @@ impl Facts {
         })
     }
 
-    /// What the host says of a file with this content.
-    pub(super) fn sum(&self, content: &[u8]) -> String {
-        match self.sum {
-            Sum::Sha256 => {
-                let digest = digest(&SHA256, content);
-                digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-            }
-            Sum::Cksum => format!("{} {}", cksum(content), content.len()),
-        }
+    /// The checksum that the host has for a file with this content, if it has checksums.
+    pub(super) fn sum(&self, content: &[u8]) -> Option<String> {
+        let digest = self.has_sum.then(|| digest(&SHA256, content))?;
+        Some(
+            digest
+                .as_ref()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
     }
 
     /// # Errors
     /// Commands cannot be run and kept there.
     pub(super) fn expect_commands(&self) -> ToolResult<()> {
         if !self.has_jobs {
-            let words = "this host has no folder for commands: ~/.local/state/lmcp cannot be written";
+            let words =
+                "this host has no folder for commands: ~/.local/state/lmcp cannot be written";
             return Err(ToolError::new(words));
         }
         if !self.has_sessions {
@@ -106,7 +92,9 @@ impl Facts {
         if self.has_room {
             return Ok(());
         }
-        Err(ToolError::new("this host has no folder for what is to be written"))
+        Err(ToolError::new(
+            "this host has no folder for what is to be written",
+        ))
     }
 
     /// # Errors
@@ -122,40 +110,18 @@ impl Facts {
 /// The way out where a shell does not go far enough.
 pub(super) const PUSH: &str = "`lmcp hub push HOST` puts lmcp there, which can";
 
-/// The checksum of POSIX `cksum`.
-fn cksum(content: &[u8]) -> u32 {
-    let mut sum = 0_u32;
-    let mut add = |byte: u8| {
-        sum ^= u32::from(byte) << 24;
-        for _ in 0..8 {
-            let is_set = sum >> 31 == 1;
-            sum <<= 1;
-            if is_set {
-                sum ^= 0x04c1_1db7;
-            }
-        }
-    };
-    content.iter().for_each(|byte| add(*byte));
-    let mut length = content.len();
-    while length > 0 {
-        add(u8::try_from(length & 0xff).unwrap_or_default());
-        length >>= 8;
-    }
-    !sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn checksums_are_those_of_the_programs() {
-        assert_eq!(cksum(b""), 4_294_967_295);
-        assert_eq!(cksum(b"hello\n"), 3_015_617_425);
-        let facts = Facts {
-            sum: Sum::Sha256,
+    fn a_checksum_is_that_of_the_program() {
+        let facts = |has_sum| Facts {
+            has_sum,
             ..Facts::default()
         };
-        assert!(facts.sum(b"abc").starts_with("ba7816bf8f01"));
+        let sum = facts(true).sum(b"abc").unwrap();
+        assert!(sum.starts_with("ba7816bf8f01") && sum.ends_with("f20015ad"));
+        assert_eq!(facts(false).sum(b"abc"), None);
     }
 }

@@ -105,7 +105,10 @@ async fn signal(lease: &mut Lease<'_>, stop: &Stop) -> ToolResult<()> {
         .await?;
     match said.code {
         0 => Ok(()),
-        _ => Err(ToolError::new(format!("job `{}` cannot be signalled", stop.id))),
+        _ => Err(ToolError::new(format!(
+            "job `{}` cannot be signalled",
+            stop.id
+        ))),
     }
 }
 
@@ -134,11 +137,7 @@ pub(super) fn signal_word(number: &str) -> &str {
 ///
 /// # Errors
 /// There is none, or it is somebody else's: the two sound the same.
-pub(super) async fn find(
-    lease: &mut Lease<'_>,
-    id: &str,
-    cx: &Cx,
-) -> ToolResult<(Job, Details)> {
+pub(super) async fn find(lease: &mut Lease<'_>, id: &str, cx: &Cx) -> ToolResult<(Job, Details)> {
     expect_id(id)?;
     lease.facts().expect_commands()?;
     let said = lease
@@ -206,7 +205,10 @@ fn job(part: &Part<'_>) -> Job {
         end.timed_out = part.says("timed_out");
         end.stopped = part.says("stopped") && !end.timed_out;
         end.ended_at = part.count("ended").unwrap_or_default();
-        end.duration_ms = end.ended_at.saturating_sub(job.started).saturating_mul(1000);
+        end.duration_ms = end
+            .ended_at
+            .saturating_sub(job.started)
+            .saturating_mul(1000);
         end.bytes = job.output_bytes;
         let left = part.value("left").unwrap_or_default().split(',');
         end.left_running = left.filter_map(|pid| pid.parse().ok()).collect();

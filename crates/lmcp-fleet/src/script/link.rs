@@ -29,6 +29,7 @@ use super::{
 use crate::limits::{CLOSE_TIME, COMPLAINT_BYTES, NOISE_BYTES, OPEN_TIME, REPLY_BYTES};
 
 /// What is defined on every connection.
+const FIND: &str = include_str!("far/find.sh");
 const OPEN: &str = include_str!("far/open.sh");
 const COMMANDS: &str = include_str!("far/commands.sh");
 const FILES: &str = include_str!("far/files.sh");
@@ -124,7 +125,11 @@ impl Link {
             process: Some(process),
             read: Vec::new(),
             complaints: Vec::new(),
-            mark: key.iter().take(16).map(|byte| format!("{byte:02x}")).collect(),
+            mark: key
+                .iter()
+                .take(16)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
             number: 0,
             begun: None,
             facts: Arc::default(),
@@ -142,9 +147,9 @@ impl Link {
         // Nothing more is sent before this: the first shell must not have read it when the next one takes over.
         let (_, after) = self.find(&format!("\n{mark} shell\n"), NOISE_BYTES).await?;
         self.read.drain(..after);
-        let (guard, sieve) = (word(GUARD), word(SIEVE));
+        let (guard, sieve) = (word(&format!("{FIND}\n{GUARD}")), word(SIEVE));
         let all = format!(
-            "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{COMMANDS}\n{FILES}\n{OPEN}\n"
+            "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{FIND}\n{COMMANDS}\n{FILES}\n{OPEN}\n"
         );
         self.send(&all).await?;
         let answer = self.answer(0).await?;
@@ -265,7 +270,9 @@ impl Link {
             }
         };
         let code = self.read.get(after..tail).unwrap_or_default();
-        let code = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok());
+        let code = std::str::from_utf8(code)
+            .ok()
+            .and_then(|code| code.parse().ok());
         let rest = self.read.split_off(tail);
         let mut bytes = std::mem::replace(&mut self.read, rest);
         bytes.truncate(end);
@@ -277,7 +284,9 @@ impl Link {
         let mut looked = 0;
         loop {
             let from = looked.min(self.read.len());
-            if let Some(at) = memmem::find(self.read.get(from..).unwrap_or_default(), text.as_bytes()) {
+            if let Some(at) =
+                memmem::find(self.read.get(from..).unwrap_or_default(), text.as_bytes())
+            {
                 return Ok((from + at, from + at + text.len()));
             }
             looked = self.read.len().saturating_sub(text.len());
@@ -308,8 +317,11 @@ impl Link {
 
     /// The connection was lost while a call went on.
     async fn lost(&mut self, err: io::Error) -> ToolError {
-        self.failed("the connection was lost, and nobody knows how far the call came", err)
-            .await
+        self.failed(
+            "the connection was lost, and nobody knows how far the call came",
+            err,
+        )
+        .await
     }
 
     /// An error with the last words of the program.

@@ -41,8 +41,13 @@ pub(super) async fn list_dir(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<An
             })
             .await?;
         if said.len() > LISTING_BYTES {
-            let words = format!("`{}` holds too much to be listed over a shell", path.display());
-            return Err(ToolError::new(words).hint(format!("a smaller `depth`, or a folder in it; {PUSH}")));
+            let words = format!(
+                "`{}` holds too much to be listed over a shell",
+                path.display()
+            );
+            return Err(
+                ToolError::new(words).hint(format!("a smaller `depth`, or a folder in it; {PUSH}"))
+            );
         }
         for file in brought(&said) {
             if file.found == Found::Folder || matches!(file.found, Found::Nothing(_)) {
@@ -53,8 +58,14 @@ pub(super) async fn list_dir(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<An
             }
         }
         let folder = copies.place(path);
-        let done = cx.blocking(move || fill(&folder, &said)).await?;
+        let fill = move || {
+            let done = fill(&folder, &said).and_then(|()| copies.put_rules(&said));
+            (copies, done)
+        };
+        let (copies, done) = cx.blocking(fill).await?;
         done.map_err(no_copy)?;
+        lease.done();
+        return copies.mirror.list_dir(args, cx).await;
     }
     lease.done();
     copies.mirror.list_dir(args, cx).await
@@ -86,7 +97,9 @@ impl Entry {
     pub(super) fn read(part: &Part<'_>) -> Option<Self> {
         let path = part.line().strip_prefix(b"./")?;
         let path = PathBuf::from(OsStr::from_bytes(path));
-        let is_below = path.components().all(|step| matches!(step, std::path::Component::Normal(_)));
+        let is_below = path
+            .components()
+            .all(|step| matches!(step, std::path::Component::Normal(_)));
         is_below.then_some(())?;
         Some(Self {
             path,
@@ -111,7 +124,7 @@ fn fill(folder: &Path, said: &parts::Answer) -> io::Result<()> {
                     }
                 }
             }
-            "link" => link = part.bytes.strip_prefix(b"./").map(OsStr::from_bytes),
+            "symlink" => link = part.bytes.strip_prefix(b"./").map(OsStr::from_bytes),
             "target" => {
                 if let Some(link) = link.take() {
                     lead(&folder.join(link), OsStr::from_bytes(part.line()))?;

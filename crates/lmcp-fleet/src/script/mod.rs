@@ -41,6 +41,7 @@ use lmcp_tools::elsewhere::{
 };
 
 use lmcp_wire::RpcError;
+use tokio::sync::Mutex;
 
 use link::Way;
 use pool::Pool;
@@ -70,6 +71,8 @@ pub struct ScriptHost {
 struct Far {
     pool: Pool,
     outputs: Outputs,
+    /// Held by whoever writes files there.
+    saving: Mutex<()>,
 }
 
 impl ScriptHost {
@@ -90,6 +93,7 @@ impl ScriptHost {
         let far = Arc::new(Far {
             pool: Pool::new(way),
             outputs: Outputs::default(),
+            saving: Mutex::default(),
         });
         let set = ToolSet::new(Arc::clone(&far))
             .tool(shell::define(run::shell))

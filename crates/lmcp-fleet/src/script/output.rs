@@ -8,9 +8,7 @@ use std::{ops::Range, sync::Arc};
 use lmcp_core::{Cx, ToolError, ToolResult};
 use lmcp_tools::{
     Answer,
-    elsewhere::{
-        Job, Mark, Pieces, Reading, Typed, Typing, copy_output, job_input, job_output,
-    },
+    elsewhere::{Job, Mark, Pieces, Reading, Typed, Typing, copy_output, job_input, job_output},
 };
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -35,8 +33,9 @@ pub(super) async fn job_output(
     let mut reading = far.outputs.plan(args, &cx).await?;
     if reading.is_of_one_stream() && details.lengths.1.is_none() {
         let words = "the streams of a job are one over a shell";
-        return Err(ToolError::new(words)
-            .hint(format!("leave out `stream`; let the command write its errors to a file; {PUSH}")));
+        return Err(ToolError::new(words).hint(format!(
+            "leave out `stream`; let the command write its errors to a file; {PUSH}"
+        )));
     }
     let (job, details) = wait(&mut lease, &id, &mut reading, &cx).await?;
     let record = bring(&mut lease, &job, &details, reading.range(job.output_bytes)).await?;
@@ -74,9 +73,9 @@ pub(super) async fn job_input(
         None => None,
     };
     lease.done();
-    let reaction = reaction.zip(read).map(|(reading, (record, job))| {
-        far.outputs.read(reading, job, record.path(), &cx)
-    });
+    let reaction = reaction
+        .zip(read)
+        .map(|(reading, (record, job))| far.outputs.read(reading, job, record.path(), &cx));
     Ok(typing.answer((bytes, offset), reaction.transpose()?))
 }
 
@@ -186,10 +185,17 @@ async fn bring(
     let mut words = vec![job.id.clone()];
     let mut places = Vec::new();
     for segment in &segments {
-        let (start, end) = (range.start.max(segment.at), range.end.min(segment.at + segment.length));
+        let (start, end) = (
+            range.start.max(segment.at),
+            range.end.min(segment.at + segment.length),
+        );
         if start < end {
             let from = segment.from + (start - segment.at);
-            words.extend([segment.file.to_owned(), from.to_string(), (end - start).to_string()]);
+            words.extend([
+                segment.file.to_owned(),
+                from.to_string(),
+                (end - start).to_string(),
+            ]);
             places.push(start);
         }
     }
@@ -245,18 +251,31 @@ fn segments(details: &Details) -> Vec<Segment> {
     let (mut at, mut seen) = (0, (0, 0));
     // Two who look at once may write down what they saw in either order.
     for look in details.order.iter().copied().chain([(out, err)]) {
-        let now = (look.0.clamp(seen.0, out.max(seen.0)), look.1.clamp(seen.1, err.max(seen.1)));
+        let now = (
+            look.0.clamp(seen.0, out.max(seen.0)),
+            look.1.clamp(seen.1, err.max(seen.1)),
+        );
         for (file, from, to) in [("out", seen.0, now.0), ("err", seen.1, now.1)] {
             if to > from {
                 let length = to - from;
-                segments.push(Segment { at, length, file, from });
+                segments.push(Segment {
+                    at,
+                    length,
+                    file,
+                    from,
+                });
                 at += length;
             }
         }
         seen = now;
     }
     if segments.is_empty() {
-        segments.push(Segment { at: 0, length: 0, file: "out", from: 0 });
+        segments.push(Segment {
+            at: 0,
+            length: 0,
+            file: "out",
+            from: 0,
+        });
     }
     segments
 }

@@ -29,7 +29,9 @@ pub(super) async fn read_file(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<A
         lease
             .call(&Call {
                 function: "far_fetch",
-                words: words.chain(there.iter().filter_map(|path| path.to_str())).collect(),
+                words: words
+                    .chain(there.iter().filter_map(|path| path.to_str()))
+                    .collect(),
                 ..Call::default()
             })
             .await?
@@ -55,9 +57,13 @@ async fn piece(
     args: &Args,
 ) -> ToolResult<()> {
     let Some((offset, limit)) = args.bytes() else {
-        let words = format!("`{}` has {size} bytes, too many to count its lines over a shell", path.display());
-        return Err(ToolError::new(words)
-            .hint(format!("`byte_offset` reads a part of it, search_files finds lines; {PUSH}")));
+        let words = format!(
+            "`{}` has {size} bytes, too many to count its lines over a shell",
+            path.display()
+        );
+        return Err(ToolError::new(words).hint(format!(
+            "`byte_offset` reads a part of it, search_files finds lines; {PUSH}"
+        )));
     };
     let offset = match u64::try_from(offset) {
         Ok(offset) => offset.min(size),
@@ -74,7 +80,7 @@ async fn piece(
         .await?;
     let brought = brought(&answer);
     let piece = brought.first().map_or(&[][..], |file| file.piece);
-    copies
-        .put_piece(path, size, offset, piece)
-        .map_err(|err| ToolError::new(format!("no copy of `{}` can be made", path.display())).source(err))
+    copies.put_piece(path, size, offset, piece).map_err(|err| {
+        ToolError::new(format!("no copy of `{}` can be made", path.display())).source(err)
+    })
 }

@@ -42,7 +42,11 @@ pub(super) async fn shell(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answe
     let mut words = vec![id.as_str(), &about.limit, &grace];
     words.extend(looked_at.iter().map(String::as_str));
     let call = Call {
-        taken: vec![("run", run.as_bytes()), ("about", &json), ("in", input.as_bytes())],
+        taken: vec![
+            ("run", run.as_bytes()),
+            ("about", &json),
+            ("in", input.as_bytes()),
+        ],
         current: Some(&id),
         function: "far_run",
         words,
@@ -86,9 +90,8 @@ async fn over(
     after: Duration,
     cx: &Cx,
 ) -> ToolResult<Answer<Ran>> {
-    let lost = || {
-        ToolError::new("the guard of the command was killed, and nobody knows how it went")
-    };
+    let lost =
+        || ToolError::new("the guard of the command was killed, and nobody knows how it went");
     let (job, _) = read_job(said).next().ok_or_else(lost)?;
     let mut end = job.end.ok_or_else(lost)?;
     end.duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
@@ -126,7 +129,10 @@ async fn keep(mut lease: Lease<'_>, id: &str, began: Instant, cx: &Cx) -> ToolRe
 fn record(said: &parts::Answer) -> ToolResult<Folder> {
     let folder = Folder::new()?;
     let job = said.part("job");
-    let length = |key: &str| job.and_then(|job| job.count::<u64>(key)).unwrap_or_default();
+    let length = |key: &str| {
+        job.and_then(|job| job.count::<u64>(key))
+            .unwrap_or_default()
+    };
     let (out, err) = (length("out"), length("err"));
     let mut output = Pieces::default();
     output.length = out + err;
@@ -143,7 +149,11 @@ fn record(said: &parts::Answer) -> ToolResult<Folder> {
         let bytes = part.bytes.get(..length).unwrap_or(part.bytes);
         output.pieces.push((start + at, bytes.to_vec()));
     }
-    copy_output(folder.path(), &[Mark::Stdout(0), Mark::Stderr(out)], &output)
-        .map_err(|err| ToolError::new("no copy of the output can be made").source(err))?;
+    copy_output(
+        folder.path(),
+        &[Mark::Stdout(0), Mark::Stderr(out)],
+        &output,
+    )
+    .map_err(|err| ToolError::new("no copy of the output can be made").source(err))?;
     Ok(folder)
 }

@@ -69,22 +69,35 @@ pub(super) async fn search_files(
             (call, SEARCH_BYTES)
         };
         let late = || {
-            ToolError::new(format!("the search took longer than {} s", args.most_time().as_secs()))
-                .hint("search in a smaller folder")
+            ToolError::new(format!(
+                "the search took longer than {} s",
+                args.most_time().as_secs()
+            ))
+            .hint("search in a smaller folder")
         };
         let said = timeout(args.most_time(), lease.link.call(&call)).await;
         let said = said.map_err(|_| late())??;
         if said.len() >= most {
-            let words = format!("`{}` holds too much to be searched over a shell", path.display());
-            return Err(ToolError::new(words)
-                .hint(format!("search in a smaller folder, or for a longer text; {PUSH}")));
+            let words = format!(
+                "`{}` holds too much to be searched over a shell",
+                path.display()
+            );
+            return Err(ToolError::new(words).hint(format!(
+                "search in a smaller folder, or for a longer text; {PUSH}"
+            )));
         }
         for file in brought(&said) {
             copies.put(path, "search", &file)?;
         }
         let folder = copies.place(path);
-        let done = cx.blocking(move || fill(&folder, &said)).await?;
+        let fill = move || {
+            let done = fill(&folder, &said).and_then(|()| copies.put_rules(&said));
+            (copies, done)
+        };
+        let (copies, done) = cx.blocking(fill).await?;
         done.map_err(|err| ToolError::new("no copy of the files can be made").source(err))?;
+        lease.done();
+        return copies.mirror.search_files(args, cx).await;
     }
     lease.done();
     copies.mirror.search_files(args, cx).await
@@ -141,7 +154,10 @@ fn texts(args: &Args) -> Vec<String> {
         let parts = text.split(|letter: char| {
             letter == '\n' || letter == '\r' || (args.is_any_case() && !letter.is_ascii())
         });
-        parts.max_by_key(|part| part.len()).unwrap_or_default().to_owned()
+        parts
+            .max_by_key(|part| part.len())
+            .unwrap_or_default()
+            .to_owned()
     });
     let texts: Vec<String> = texts.collect();
     match texts.iter().any(String::is_empty) {
@@ -184,7 +200,10 @@ mod tests {
     fn every_match_contains_one_of_the_texts() {
         assert_eq!(of("hello"), Some(vec!["hello".into()]));
         assert_eq!(of(r"fn (\w+)_test\("), Some(vec!["_test(".into()]));
-        assert_eq!(of("(alpha|beta)+x?"), Some(vec!["alpha".into(), "beta".into()]));
+        assert_eq!(
+            of("(alpha|beta)+x?"),
+            Some(vec!["alpha".into(), "beta".into()])
+        );
         assert_eq!(of(r"\d+"), None);
         assert_eq!(of("(a|b)*"), None);
         assert_eq!(of("(?i)abc"), None);

@@ -42,7 +42,9 @@ impl About {
             limit: command
                 .timeout
                 // Every `sleep` knows whole seconds, and not every one parts of them.
-                .map_or(0, |limit| limit.as_secs() + u64::from(limit.subsec_nanos() > 0))
+                .map_or(0, |limit| {
+                    limit.as_secs() + u64::from(limit.subsec_nanos() > 0)
+                })
                 .to_string(),
         }
     }
@@ -122,8 +124,13 @@ pub(super) async fn prepare(
     if command.end_with_session {
         return refused("no job ends with its session");
     }
-    if command.line.as_ref().is_some_and(|line| line.len() > LONGEST_LINE) {
-        let words = format!("`command` is longer than {LONGEST_LINE} bytes, too long for this host");
+    if command
+        .line
+        .as_ref()
+        .is_some_and(|line| line.len() > LONGEST_LINE)
+    {
+        let words =
+            format!("`command` is longer than {LONGEST_LINE} bytes, too long for this host");
         return Err(ToolError::new(words).hint("write it to a file with write_file, and run that"));
     }
     let Some(cwd) = &command.cwd else {
@@ -147,13 +154,18 @@ pub(super) async fn prepare(
 
 /// What starts a command. Its first line says whose processes these are.
 pub(super) fn script(id: &str, command: &Command, folder: Option<&std::path::Path>) -> String {
-    let mut text = format!("export LMCP_SCRIPT_JOB={id}\nunset LMCP_SCRIPT_GUARD LMCP_SCRIPT_LINK\n");
+    let mut text =
+        format!("export LMCP_SCRIPT_JOB={id}\nunset LMCP_SCRIPT_GUARD LMCP_SCRIPT_LINK\n");
     text.push_str("if [ -z \"${LANG:-}${LC_ALL:-}\" ]; then export LANG=C.UTF-8; fi\n");
-    let folder = folder.map_or_else(|| "\"${HOME:-/}\"".to_owned(), |folder| {
-        word(folder.to_str().unwrap_or_default())
-    });
+    let folder = folder.map_or_else(
+        || "\"${HOME:-/}\"".to_owned(),
+        |folder| word(folder.to_str().unwrap_or_default()),
+    );
     text.push_str(&format!("cd {folder} || exit 126\nexec env"));
-    let added = command.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let added = command
+        .env
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
     let quiet: Vec<(&str, &str)> = quiet().collect();
     for (name, value) in quiet.into_iter().chain(added) {
         text.push(' ');

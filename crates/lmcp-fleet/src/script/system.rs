@@ -15,7 +15,11 @@ use super::{
 };
 use crate::limits::PIECE_BYTES;
 
-pub(super) async fn systeminfo(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answer<SystemInfo>> {
+pub(super) async fn systeminfo(
+    far: Arc<Far>,
+    args: Args,
+    cx: Cx,
+) -> ToolResult<Answer<SystemInfo>> {
     let mut lease = far.pool.lease().await?;
     let facts = lease.facts();
     facts.expect_stat()?;

@@ -38,19 +38,18 @@ pub(super) async fn write_file(
     // Without a path there would have been an error.
     if let (Some(path), Some(before)) = (there.first(), before.into_iter().next()) {
         let after = copies.content(path).unwrap_or_default();
-        let sum = before.as_deref().map(|before| lease.facts().sum(before));
-        let change = match (&before, &sum) {
-            (Some(before), _) if is_append && !is_conditional => Change {
+        let change = match &before {
+            Some(before) if is_append && !is_conditional => Change {
                 path,
                 content: after.get(before.len()..).unwrap_or_default(),
                 expected: Expected::Added,
             },
-            (_, Some(sum)) if is_conditional => Change {
+            Some(before) if is_conditional => Change {
                 path,
                 content: &after,
-                expected: Expected::Sum(sum),
+                expected: Expected::Content(before),
             },
-            (_, _) => Change {
+            _ => Change {
                 path,
                 content: &after,
                 expected: if is_create || is_append {
@@ -71,7 +70,7 @@ pub(super) async fn write_file(
                 .await?;
             check(&made, &[change])?;
         }
-        check(&save(&mut lease, &[change]).await?, &[change])?;
+        check(&save(&far, &mut lease, &[change]).await?, &[change])?;
     }
     lease.done();
     Ok(answer)
@@ -91,20 +90,20 @@ pub(super) async fn edit_file(
         let before = bring(&mut lease, &mut copies, &there, true).await?;
         let answer = copies.mirror.edit_file(args.clone(), cx.clone()).await?;
         let changed = there.iter().zip(before).filter_map(|(path, before)| {
-            let after = copies.content(path)?;
-            let before = before?;
-            let sum = lease.facts().sum(&before);
-            (after != before).then_some((path, after, sum))
+            let (before, after) = (before?, copies.content(path)?);
+            (after != before).then_some((path, before, after))
         });
-        let changed: Vec<_> = changed.collect();
-        let changes = changed.iter().map(|(path, after, sum)| Change {
+        let mut changed: Vec<_> = changed.collect();
+        // One file may have been named twice.
+        changed.dedup_by_key(|(path, ..)| copies.place(path));
+        let changes = changed.iter().map(|(path, before, after)| Change {
             path,
             content: after,
-            expected: Expected::Sum(sum),
+            expected: Expected::Content(before),
         });
         let changes: Vec<_> = changes.collect();
         if !changes.is_empty() {
-            let said = save(&mut lease, &changes).await?;
+            let said = save(&far, &mut lease, &changes).await?;
             if said.part("changed").is_some() && attempts > 0 {
                 continue;
             }
@@ -128,8 +127,8 @@ struct Change<'a> {
 enum Expected<'a> {
     Anything,
     Nothing,
-    /// Content with this checksum.
-    Sum(&'a str),
+    /// This content.
+    Content(&'a [u8]),
     /// Anything, to which the content is added.
     Added,
 }
@@ -154,7 +153,9 @@ async fn bring(
     let answer = lease
         .call(&Call {
             function: "far_fetch",
-            words: words.chain(there.iter().filter_map(|path| path.to_str())).collect(),
+            words: words
+                .chain(there.iter().filter_map(|path| path.to_str()))
+                .collect(),
             ..Call::default()
         })
         .await?;
@@ -162,14 +163,18 @@ async fn bring(
     for (path, file) in there.iter().zip(brought(&answer)) {
         let shown = path.display();
         let file = match &file.found {
-            Found::File { writable: false, .. } => {
+            Found::File {
+                writable: false, ..
+            } => {
                 let words = format!("cannot write `{shown}`");
                 return Err(ToolError::new(words).source(rustix::io::Errno::ACCESS));
             }
             Found::File { size, .. } if with_content && *size > EDIT_BYTES => {
-                let words = format!("`{shown}` is larger than {EDIT_BYTES} bytes, too large for this");
-                return Err(ToolError::new(words)
-                    .hint(format!("change it with a command such as sed, or split it first; {PUSH}")));
+                let words =
+                    format!("`{shown}` is larger than {EDIT_BYTES} bytes, too large for this");
+                return Err(ToolError::new(words).hint(format!(
+                    "change it with a command such as sed, or split it first; {PUSH}"
+                )));
             }
             Found::File { .. } if !with_content => Brought { data: &[], ..file },
             _ => file,
@@ -183,28 +188,37 @@ async fn bring(
 }
 
 /// Writes changes, all of them or none.
-async fn save(lease: &mut Lease<'_>, changes: &[Change<'_>]) -> ToolResult<parts::Answer> {
-    let names: Vec<String> = (0..changes.len()).map(|at| format!("new{at}")).collect();
-    let taken = names.iter().zip(changes);
-    let taken = taken.map(|(name, change)| (name.as_str(), change.content));
-    let mut words = Vec::new();
-    let mut function = "far_write";
-    for (name, change) in names.iter().zip(changes) {
-        words.push(change.path.to_str().unwrap_or_default());
-        match change.expected {
-            Expected::Anything => words.push("any"),
-            Expected::Nothing => words.push("none"),
-            Expected::Sum(sum) => words.push(sum),
-            Expected::Added => function = "far_append",
-        }
-        words.push(name);
-    }
-    let call = Call {
-        taken: taken.collect(),
-        function,
-        words,
+async fn save(
+    far: &Far,
+    lease: &mut Lease<'_>,
+    changes: &[Change<'_>],
+) -> ToolResult<parts::Answer> {
+    let facts = lease.facts();
+    let names: Vec<_> = (0..changes.len())
+        .map(|at| (format!("new{at}"), format!("old{at}")))
+        .collect();
+    let mut call = Call {
+        function: "far_write",
         ..Call::default()
     };
+    let mut words = Vec::new();
+    for ((new, old), change) in names.iter().zip(changes) {
+        call.taken.push((new, change.content));
+        words.push(change.path.to_str().unwrap_or_default().to_owned());
+        match change.expected {
+            Expected::Anything => words.push("any".into()),
+            Expected::Nothing => words.push("none".into()),
+            Expected::Added => call.function = "far_append",
+            Expected::Content(content) => words.push(facts.sum(content).unwrap_or_else(|| {
+                call.taken.push((old, content));
+                format!("={old}")
+            })),
+        }
+        words.push(new.clone());
+    }
+    call.words = words.iter().map(String::as_str).collect();
+    // A file is compared and then replaced; of what this hub does, nothing comes in between.
+    let _alone = far.saving.lock().await;
     lease.call(&call).await
 }
 
@@ -219,7 +233,9 @@ fn check(answer: &parts::Answer, changes: &[Change<'_>]) -> ToolResult<()> {
         .collect();
     let shown = paths.join(" or ");
     if answer.part("changed").is_some() {
-        let is_create = changes.iter().any(|change| change.expected == Expected::Nothing);
+        let is_create = changes
+            .iter()
+            .any(|change| change.expected == Expected::Nothing);
         return Err(match is_create {
             true => ToolError::new(format!("{shown} exists already"))
                 .hint("leave out `create_only` to replace it"),
@@ -233,6 +249,9 @@ fn check(answer: &parts::Answer, changes: &[Change<'_>]) -> ToolResult<()> {
         let words = format!("cannot write {shown}");
         return Err(ToolError::new(words).source(rustix::io::Errno::ACCESS));
     }
-    let why = answer.part("failed").map(|part| part.text()).unwrap_or_default();
+    let why = answer
+        .part("failed")
+        .map(|part| part.text())
+        .unwrap_or_default();
     Err(ToolError::new(format!("cannot write {shown}: {why}")))
 }

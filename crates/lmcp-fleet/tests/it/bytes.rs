@@ -8,10 +8,22 @@ use crate::support::all;
 
 #[test]
 fn bytes_are_written_and_read_as_they_are() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let hosts = runtime.block_on(async { all() });
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(12));
-    let strategy = vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0), Just(b'\\'), 0x80_u8..0x90], 0..3000);
+    let strategy = vec(
+        prop_oneof![
+            any::<u8>(),
+            Just(b'\n'),
+            Just(0),
+            Just(b'\\'),
+            0x80_u8..0x90
+        ],
+        0..3000,
+    );
     let checked = runner.run(&strategy, |bytes| {
         runtime.block_on(async {
             for far in &hosts {

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use lmcp_core::{Client, Endpoint};
@@ -58,28 +59,35 @@ impl Far {
     /// The command lines of what commands on it have left running.
     pub(crate) fn processes(&self) -> Vec<String> {
         let home = format!("HOME={}\0", self.home.path().display());
-        let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-            let environment = fs::read(entry.path().join("environ")).ok()?;
-            let environment = String::from_utf8_lossy(&environment).into_owned();
-            let is_ours = environment.contains(&home) && environment.contains("LMCP_SCRIPT_JOB=");
-            let line = fs::read(entry.path().join("cmdline")).ok()?;
-            (is_ours && !line.is_empty()).then(|| String::from_utf8_lossy(&line).replace('\0', " "))
-        });
+        let processes = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| {
+                let environment = fs::read(entry.path().join("environ")).ok()?;
+                let environment = String::from_utf8_lossy(&environment).into_owned();
+                let is_ours =
+                    environment.contains(&home) && environment.contains("LMCP_SCRIPT_JOB=");
+                let line = fs::read(entry.path().join("cmdline")).ok()?;
+                (is_ours && !line.is_empty())
+                    .then(|| String::from_utf8_lossy(&line).replace('\0', " "))
+            });
         processes.collect()
     }
 
-    /// Waits until commands have left nothing running.
-    pub(crate) async fn no_processes(&self) {
-        while !self.processes().is_empty() {
-            tokio::task::yield_now().await;
+    /// Waits until commands have left nothing running, and nothing else.
+    pub(crate) async fn nothing_left(&self) {
+        while !self.processes().is_empty() || self.kept() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
     /// How many commands are kept on it.
-    pub(crate) fn kept(&self) -> usize {
+    fn kept(&self) -> usize {
         let folder = self.home.path().join(".local/state/lmcp/script-jobs");
         let names = fs::read_dir(folder).unwrap().flatten();
-        names.filter(|name| !name.file_name().to_str().unwrap().starts_with('.')).count()
+        names
+            .filter(|name| !name.file_name().to_str().unwrap().starts_with('.'))
+            .count()
     }
 
     pub(crate) fn path(&self, below: &str) -> String {
@@ -140,7 +148,9 @@ fn without(names: &[&str]) -> PathBuf {
     for source in ["/usr/local/bin", "/usr/bin", "/bin"] {
         for entry in fs::read_dir(source).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let is_left_out = names.iter().any(|left_out| name.to_str().is_some_and(|name| name.starts_with(left_out)));
+            let is_left_out = names
+                .iter()
+                .any(|left_out| name.to_str().is_some_and(|name| name.starts_with(left_out)));
             if !is_left_out {
                 // What comes first in PATH stays.
                 let _ = symlink(entry.path(), folder.join(name));
@@ -154,8 +164,13 @@ fn without(names: &[&str]) -> PathBuf {
 fn busybox() -> Option<[PathBuf; 2]> {
     let listed = Command::new("busybox").arg("--list").output().ok()?;
     let names = String::from_utf8(listed.stdout).ok()?;
-    let program = ["/usr/bin/busybox", "/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
-    let folders = [tempfile::tempdir().unwrap().keep(), tempfile::tempdir().unwrap().keep()];
+    let program = ["/usr/bin/busybox", "/bin/busybox"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())?;
+    let folders = [
+        tempfile::tempdir().unwrap().keep(),
+        tempfile::tempdir().unwrap().keep(),
+    ];
     for name in names.lines() {
         symlink(program, folders[0].join(name)).unwrap();
         if !matches!(name, "base64" | "sha256sum" | "shasum" | "openssl") {
@@ -167,7 +182,10 @@ fn busybox() -> Option<[PathBuf; 2]> {
 
 /// The text of a result.
 pub(crate) fn text(result: &CallToolResult) -> String {
-    let texts = result.content.iter().filter_map(|content| content.as_text());
+    let texts = result
+        .content
+        .iter()
+        .filter_map(|content| content.as_text());
     texts.collect::<Vec<_>>().join("\n")
 }
 

@@ -91,7 +91,11 @@ impl Mirror {
     ///
     /// # Errors
     /// Those of the tool.
-    pub async fn write_file(&self, args: write::Args, cx: Cx) -> ToolResult<Answer<write::Written>> {
+    pub async fn write_file(
+        &self,
+        args: write::Args,
+        cx: Cx,
+    ) -> ToolResult<Answer<write::Written>> {
         write::write(self.host.clone(), args, cx).await
     }
 

@@ -292,12 +292,7 @@ pub const LOOKED_AT: [u64; 3] = [
 ///
 /// # Errors
 /// The copy cannot be read.
-pub fn ended(
-    id: &str,
-    record: &Path,
-    end: End,
-    cx: &Cx,
-) -> ToolResult<(Answer<shell::Ran>, bool)> {
+pub fn ended(id: &str, record: &Path, end: End, cx: &Cx) -> ToolResult<(Answer<shell::Ran>, bool)> {
     shell::ended_elsewhere(id, record, &end.into_local(), &Room::of(cx))
 }
 
@@ -321,7 +316,13 @@ pub fn started(id: &str, pid: i32, log: Option<PathBuf>) -> Answer<background::S
 
 /// The answer of `jobs`, for jobs of this caller.
 pub fn listed(args: &jobs::Args, mut jobs: Vec<Job>, cx: &Cx) -> Answer<jobs::Jobs> {
-    jobs.sort_by_key(|job| (!job.is_running(), std::cmp::Reverse(job.started), job.id.clone()));
+    jobs.sort_by_key(|job| {
+        (
+            !job.is_running(),
+            std::cmp::Reverse(job.started),
+            job.id.clone(),
+        )
+    });
     let jobs = jobs.into_iter().map(Job::into_local).collect();
     args.answer(jobs, cx.session_name().as_deref())
 }
@@ -360,7 +361,10 @@ pub fn stopped(job: Job, was_over: bool, restarted_as: Option<String>) -> Answer
 
 /// What is typed into a job.
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "whoever types must know how to do all of it")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever types must know how to do all of it"
+)]
 pub enum Typed {
     /// Text, as it is.
     Bytes(String),
@@ -389,12 +393,15 @@ impl Typing {
     /// A key is none.
     pub fn of(args: input::Args) -> ToolResult<Self> {
         wait::time(args.wait)?;
-        let parts = args.parts(false)?.into_iter().filter_map(|part| match part {
-            input::Part::Bytes(text) if text.is_empty() => None,
-            input::Part::Bytes(text) => Some(Typed::Bytes(text)),
-            input::Part::Signal(number) => Some(Typed::Signal(number)),
-            input::Part::Eof => Some(Typed::Eof),
-        });
+        let parts = args
+            .parts(false)?
+            .into_iter()
+            .filter_map(|part| match part {
+                input::Part::Bytes(text) if text.is_empty() => None,
+                input::Part::Bytes(text) => Some(Typed::Bytes(text)),
+                input::Part::Signal(number) => Some(Typed::Signal(number)),
+                input::Part::Eof => Some(Typed::Eof),
+            });
         Ok(Self {
             parts: parts.collect(),
             resize: args.rows.is_some() || args.cols.is_some(),
@@ -496,7 +503,13 @@ impl Outputs {
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn answer(&self, reading: Reading, job: Job, record: &Path, cx: &Cx) -> ToolResult<Answer<Output>> {
+    pub fn answer(
+        &self,
+        reading: Reading,
+        job: Job,
+        record: &Path,
+        cx: &Cx,
+    ) -> ToolResult<Answer<Output>> {
         let (output, text) = self.read(reading, job, record, cx)?;
         Ok(Answer::new(output, text))
     }
@@ -564,7 +577,8 @@ impl Reading {
         let soon = Instant::now() + Duration::from_secs(1);
         let found = Record::open(record, protocol::Extent::default())
             .and_then(|record| watch.look(&record, None, soon));
-        self.matched = found.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
+        self.matched =
+            found.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
         Ok(self.matched.is_some())
     }
 

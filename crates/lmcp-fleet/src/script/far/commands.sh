@@ -23,8 +23,12 @@ far_start() {
         far_how=control
         set -m
     fi
-    LMCP_SCRIPT_GUARD=$1 far_become_own "$far_guard_shell" -c "$far_guard" lmcp-guard \
-        "$far_dir" "$2" "$3" "$4" "$far_how" </dev/null >/dev/null 2>&1 7>&- &
+    {
+        # It is no part of this connection, and known by its own name.
+        unset LMCP_SCRIPT_LINK
+        far_become_own env "LMCP_SCRIPT_GUARD=$1" "$far_guard_shell" -c "$far_guard" lmcp-guard \
+            "$far_dir" "$2" "$3" "$4" "$far_how" "$far_zeros"
+    } </dev/null >/dev/null 2>&1 7>&- &
     # The guard writes it when the command runs.
     IFS= read -r far_pid <&7
     far_part pid "$far_pid"
@@ -79,7 +83,7 @@ far_is_guarded() {
     far_guard_pid=$(cat "$1/guard" 2>/dev/null)
     [ -n "$far_guard_pid" ] && kill -0 "$far_guard_pid" 2>/dev/null || return 1
     if [ -r /proc/self/environ ]; then
-        grep -qF -e "LMCP_SCRIPT_GUARD=$2" "/proc/$far_guard_pid/environ" 2>/dev/null
+        far_has_variable "LMCP_SCRIPT_GUARD=$2" "/proc/$far_guard_pid/environ"
     fi
 }
 
@@ -88,8 +92,14 @@ far_facts() {
     far_dir=$far_jobs/$1
     [ -e "$far_dir/started" ] || return 0
     far_guarded=no
-    # Whether it runs is asked first: it may end meanwhile, and then its end is there.
-    if [ -e "$far_dir/exit" ]; then :; elif far_is_guarded "$far_dir" "$1"; then far_guarded=yes; fi
+    # How it ended is read before what it wrote: what comes of a command that has ended is all there is. One that ends between
+    # these two lines has an end.
+    far_exit=$(cat "$far_dir/exit" 2>/dev/null)
+    if [ -z "$far_exit" ] && far_is_guarded "$far_dir" "$1"; then
+        far_guarded=yes
+    elif [ -z "$far_exit" ]; then
+        far_exit=$(cat "$far_dir/exit" 2>/dev/null)
+    fi
     far_out=$(($(wc -c <"$far_dir/out")))
     far_err=-
     if [ -e "$far_dir/err" ]; then
@@ -99,12 +109,12 @@ far_facts() {
     far_left=
     if [ -s "$far_dir/left" ]; then
         for far_pid in $(cat "$far_dir/left"); do
-            if grep -qF -e "LMCP_SCRIPT_JOB=$1" "/proc/$far_pid/environ" 2>/dev/null; then far_left="$far_left,$far_pid"; fi
+            if far_has_variable "LMCP_SCRIPT_JOB=$1" "/proc/$far_pid/environ"; then far_left="$far_left,$far_pid"; fi
         done
     fi
     far_flag() { if [ -e "$far_dir/$1" ]; then echo yes; else echo no; fi; }
     far_value() { cat "$far_dir/$1" 2>/dev/null; }
-    far_part "job id=$1 pid=$(far_value pid) started=$(far_value started) ended=$(far_value ended) exit=$(far_value exit) guarded=$far_guarded timed_out=$(far_flag timed_out) stopped=$(far_flag stopped) kept=$(far_flag kept) eof=$(far_flag eof) out=$far_out err=$far_err left=$far_left"
+    far_part "job id=$1 pid=$(far_value pid) started=$(far_value started) ended=$(far_value ended) exit=$far_exit guarded=$far_guarded timed_out=$(far_flag timed_out) stopped=$(far_flag stopped) kept=$(far_flag kept) eof=$(far_flag eof) out=$far_out err=$far_err left=$far_left"
     far_part about
     far_value about
     if [ -e "$far_dir/order" ]; then

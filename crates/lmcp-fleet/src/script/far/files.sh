@@ -70,11 +70,12 @@ far_piece() {
     fi
 }
 
-far_sum_of() {
-    case $far_sum in
-    sha256sum) sha256sum <"$1" | cut -d ' ' -f 1 ;;
-    shasum) shasum -a 256 <"$1" | cut -d ' ' -f 1 ;;
-    *) cksum <"$1" | cut -d ' ' -f 1,2 ;;
+# far_is_as FILE EXPECTED: has it the checksum, or the content that was taken under the name behind the sign?
+far_is_as() {
+    case $far_sum-$2 in
+    none-=*) cmp -s "$1" "$far_tmp/${2#=}" ;;
+    sha256sum-*) [ "$(sha256sum <"$1" 2>/dev/null | cut -d ' ' -f 1)" = "$2" ] ;;
+    *) [ "$(shasum -a 256 <"$1" 2>/dev/null | cut -d ' ' -f 1)" = "$2" ] ;;
     esac
 }
 
@@ -98,12 +99,12 @@ far_real() {
 # far_draft FILE: sets far_new to a name beside a file that nothing has.
 far_draft() { far_new=${1%/*}/.${far_count:-0}.lmcp-$LMCP_MARK; }
 
-# far_write [FILE EXPECTED TAKEN]...: replaces files, all or none. EXPECTED is the checksum that a file must have, `any`, or
+# far_write [FILE EXPECTED TAKEN]...: replaces files, all or none. EXPECTED is what a file must be like (far_is_as), `any`, or
 # `none` for one that must not be there. Says what stood in the way.
 far_write() {
     far_drafts=
     far_count=0
-    far_check far_stage "$@" && far_check far_settle "$@"
+    far_check far_stage "$@" && far_check far_verify "$@" && far_check far_settle "$@"
     far_code=$?
     if [ "$far_code" != 0 ]; then
         while [ "$far_count" -ge 0 ]; do
@@ -159,18 +160,23 @@ far_refuse() {
     return 1
 }
 
-# The draft takes the name, if what stands there is what the hub has seen.
+# Does what the hub has seen still stand there?
+far_verify() {
+    case $2 in
+    any | none) ;;
+    *) if ! far_is_as "$1" "$2"; then far_part changed && return 1; fi ;;
+    esac
+}
+
+# The draft takes the name.
 far_settle() {
     case $2 in
-    any) ;;
     none)
         # A link fails where a name is taken. A file system without links makes it with a check before it.
         if ln "$far_new" "$1" 2>/dev/null; then rm -f "$far_new" && return; fi
         if [ -e "$1" ] || [ -L "$1" ]; then far_part changed && return 1; fi
         ;;
-    *)
-        if [ "$(far_sum_of "$1" 2>/dev/null)" != "$2" ]; then far_part changed && return 1; fi
-        ;;
+    *) ;;
     esac
     far_problem=$(mv -f "$far_new" "$1" 2>&1) || far_refuse "$far_problem"
 }
@@ -186,13 +192,34 @@ far_folders() {
     far_problem=$(mkdir -p "${1%/*}/" 2>&1) || far_refuse "$far_problem"
 }
 
+# far_rules DIR: the ignore files of a folder and of those above it, up to the top of a repository.
+far_rules() {
+    far_above=$1
+    while :; do
+        for far_name in .gitignore .ignore; do
+            if [ -f "$far_above/$far_name" ] && [ -r "$far_above/$far_name" ]; then
+                far_part rules-of
+                printf '%s' "$far_above/$far_name"
+                far_part rules
+                head -c 65536 <"$far_above/$far_name"
+            fi
+        done
+        if [ -e "$far_above/.git" ]; then
+            far_part repository
+            printf '%s' "$far_above/.git"
+        fi
+        [ -n "$far_above" ] || break
+        far_above=${far_above%/*}
+    done
+}
+
 # far_list DIR DEPTH MOST: what is below a folder, at most so many bytes of it. Links with where they lead.
 far_list() {
     far_part path
     far_look "$1"
     cd "$1/" 2>/dev/null || return 0
     export LC_ALL=C
-    far_part entries
+    far_rules "${1%/}"
     {
         if [ "$far_stat" = gnu ]; then
             find . -mindepth 1 -maxdepth "$2" -exec stat -c "
@@ -204,10 +231,10 @@ $LMCP_MARK- entry %Xp %z %m
 %N" {} +
         fi
         find . -mindepth 1 -maxdepth "$2" -type l -exec sh -c 'mark=$1; shift
-            for link; do printf "\n%s- link\n%s" "$mark" "$link"; printf "\n%s- target\n" "$mark"; readlink "$link"; done' sh "$LMCP_MARK" {} +
+            for link; do printf "\n%s- symlink\n%s" "$mark" "$link"; printf "\n%s- target\n" "$mark"; readlink "$link"; done' sh "$LMCP_MARK" {} +
+        find . -mindepth 2 -maxdepth "$2" -type f '(' -name .gitignore -o -name .ignore ')' -exec sh -c 'mark=$1; shift
+            for file; do printf "\n%s- rules-of\n%s" "$mark" "${PWD%/}/$file"; printf "\n%s- rules\n" "$mark"; head -c 65536 "$file"; done' sh "$LMCP_MARK" {} +
     } 2>/dev/null | head -c "$3"
-    # A part of its own, so that what was cut is seen.
-    far_part whole
 }
 
 # far_search DIR HIDDEN FOLD LARGEST BYTES [TEXTS]: the files below a folder in which one of the texts occurs that were taken
@@ -223,6 +250,7 @@ far_search() {
     fi
     cd "$1/" 2>/dev/null || return 0
     export LC_ALL=C
+    far_rules "${1%/}"
     far_texts=${6:+$far_tmp/$6}
     if [ "$2" = yes ]; then
         find . -name .git -prune -o -type f -size "-${4}c" -print0

@@ -2,11 +2,9 @@
 # so it goes on when the connection does not. Whoever waits for its end waits for the end of `alive`.
 #
 # Arguments: the folder of the job, its kind (call: two outputs, job: one), seconds until it is killed (0: never), seconds
-# between TERM and KILL, how to start a process group (control, perl, python3, setsid).
+# between TERM and KILL, how to start a process group (control, perl, python3, setsid), whether grep knows zeros.
 
-dir=$1 kind=$2 limit=$3 grace=$4 control=$5
-trap '' HUP PIPE
-unset LMCP_SCRIPT_LINK
+dir=$1 kind=$2 limit=$3 grace=$4 control=$5 far_zeros=$6
 cd / || exit 1
 exec 9<>"$dir/alive"
 printf '%s\n' "$$" >"$dir/guard"
@@ -24,10 +22,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" ;;
     esac
 }
 # With job control every command in the background has a group of its own, and ears for all signals.
-if [ "$control" = control ]; then
-    set -m
-    trap - HUP PIPE
-fi
+if [ "$control" = control ]; then set -m; fi
 
 if [ "$kind" = job ]; then
     # Held open, so that the input does not end between two who type.
@@ -37,7 +32,8 @@ else
     own sh "$dir/run" <"$dir/in" >>"$dir/out" 2>>"$dir/err" 9>&- &
 fi
 pid=$!
-if [ "$control" = control ]; then trap '' HUP PIPE; fi
+# Only now: what it does not hear, the command would not hear either.
+trap '' HUP PIPE
 printf '%s\n' "$pid" >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
 printf '%s\n' "$pid" >&9
 
@@ -62,7 +58,7 @@ if [ -n "$timer" ]; then
     wait "$timer" 2>/dev/null
 fi
 
-find_rest() { grep -lF -e "LMCP_SCRIPT_JOB=${dir##*/}" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3; }
+find_rest() { far_find "LMCP_SCRIPT_JOB=${dir##*/}"; }
 if [ -e "$dir/timed_out" ] || [ -e "$dir/stopped" ]; then
     # Whatever of it does not listen to TERM.
     kill -s KILL -- "-$pid" 2>/dev/null

@@ -29,13 +29,7 @@ use lmcp_core::{Cx, Handler, Tool, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::{
-    apply::Edited,
-    diff::Diff,
-    matching::Kind,
-    plan::FilePlan,
-    shown::Shown,
-};
+use self::{apply::Edited, diff::Diff, matching::Kind, plan::FilePlan, shown::Shown};
 use super::{
     atomic::{self, Failed, Note},
     exchange::Change,

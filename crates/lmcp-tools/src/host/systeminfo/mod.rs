@@ -111,15 +111,21 @@ pub struct SystemInfo {
 }
 
 /// The same of a folder that looks like another host: copies of the files that it tells about itself in.
-pub(crate) async fn read_copies(folder: &Path, args: Args, cx: Cx) -> ToolResult<Answer<SystemInfo>> {
+pub(crate) async fn read_copies(
+    folder: &Path,
+    args: Args,
+    cx: Cx,
+) -> ToolResult<Answer<SystemInfo>> {
     let source = Source::copies(folder);
     blocking(&cx, move || {
         let sections = match &*args.sections {
             [] => &USUAL[..],
             sections => sections,
         };
-        let (told, others): (Vec<_>, Vec<_>) =
-            sections.iter().copied().partition(|section| COPIED.contains(section));
+        let (told, others): (Vec<_>, Vec<_>) = sections
+            .iter()
+            .copied()
+            .partition(|section| COPIED.contains(section));
         let mut info = look(&source, &told, &Asked::default());
         let why = "it takes more than reading some files, and this host has no lmcp";
         let others = others.into_iter().map(|section| (section, why.to_owned()));
