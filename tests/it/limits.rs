@@ -48,7 +48,7 @@ const SECTIONS: [Section; 3] = [
 ];
 
 /// Files of bounds that have a value each, with a title and what it is about.
-const FIXED: [Fixed; 6] = [
+const FIXED: [Fixed; 7] = [
     Fixed {
         title: "Clients over HTTP",
         about: "`lmcp_client::Settings`: a program can change them.",
@@ -68,6 +68,11 @@ const FIXED: [Fixed; 6] = [
         title: "The hub",
         about: "`lmcp hub` and `lmcp::Hub`.",
         source: "crates/lmcp-hub/src/limits.rs",
+    },
+    Fixed {
+        title: "The fleet",
+        about: "Hosts that are reached by a shell, because nothing is installed there.",
+        source: "crates/lmcp-fleet/src/limits.rs",
     },
     Fixed {
         title: "The proxy",

@@ -13,7 +13,7 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("lmcp-wire", &[]),
     ("lmcp-heap", &[]),
     ("lmcp-schema", &[]),
@@ -47,6 +47,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         &["lmcp-outbound", "lmcp-private", "lmcp-schema", "lmcp-wire"],
     ),
     ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
+    ("lmcp-fleet", &["lmcp-core", "lmcp-tools", "lmcp-wire"]),
     (
         "lmcp-hub",
         &["lmcp-client", "lmcp-core", "lmcp-upstream", "lmcp-wire"],

@@ -37,6 +37,9 @@ const FILES: &str = include_str!("far/files.sh");
 const GUARD: &str = include_str!("far/guard.sh");
 const SIEVE: &str = include_str!("far/sieve.sh");
 
+/// Text that is sent as a word, in bytes.
+const SHORT: usize = 16 * 1024;
+
 /// A program, with its arguments, that gives a shell of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
@@ -173,9 +176,19 @@ impl Link {
         self.number += 1;
         let mut text = String::new();
         for (name, bytes) in &call.taken {
-            let coded = encoded(bytes, self.facts.coding);
-            let end = &self.mark;
-            text.push_str(&format!("far_take {name} <<'{end}'\n{coded}{end}\n"));
+            // What is short and text needs no program to decode it.
+            let short = Some(*bytes).filter(|bytes| bytes.len() <= SHORT && !bytes.contains(&0));
+            match short.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
+                Some(short) => {
+                    let short = word(short);
+                    text.push_str(&format!("printf %s {short} >\"$far_tmp/{name}\"\n"));
+                }
+                None => {
+                    let coded = encoded(bytes, self.facts.coding);
+                    let end = &self.mark;
+                    text.push_str(&format!("far_take {name} <<'{end}'\n{coded}{end}\n"));
+                }
+            }
         }
         if let Some(id) = call.current {
             text.push_str(&format!("far_current={}\n", word(id)));

@@ -33,7 +33,7 @@ pub(super) async fn shell(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answe
     let mut lease = far.pool.lease().await?;
     let folder = prepare(&mut lease, &command, &cx).await?;
     let id = new_id();
-    let run = script(&id, &command, folder.as_deref());
+    let run = script(&id, &command, folder.as_deref(), &lease.facts());
     let about = About::of(&command, true, &cx);
     let json = about.json()?;
     let input = command.stdin.unwrap_or_default();
@@ -93,6 +93,10 @@ async fn over(
     let lost =
         || ToolError::new("the guard of the command was killed, and nobody knows how it went");
     let (job, _) = read_job(said).next().ok_or_else(lost)?;
+    if said.part("not-run").is_some() {
+        return Err(ToolError::new(format!("cannot run `{}`", job.command))
+            .source(rustix::io::Errno::NOENT));
+    }
     let mut end = job.end.ok_or_else(lost)?;
     end.duration_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
     let record = record(said)?;
@@ -137,12 +141,11 @@ fn record(said: &parts::Answer) -> ToolResult<Folder> {
     let mut output = Pieces::default();
     output.length = out + err;
     for part in said.parts() {
-        let start = match part.name() {
-            "out" => 0,
-            "err" => out,
+        let (start, most) = match part.name() {
+            "out" => (0, out),
+            "err" => (out, err),
             _ => continue,
         };
-        let most = if start == 0 { out } else { err };
         let at: u64 = part.number(1).unwrap_or_default();
         // It may have written more since it was counted.
         let length = usize::try_from(most.saturating_sub(at)).unwrap_or(usize::MAX);

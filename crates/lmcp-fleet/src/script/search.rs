@@ -1,7 +1,7 @@
 //! `search_files`: the shell is a sieve, which brings the files in which a match may be, and the tool searches these.
 //!
 //! Patterns mean the same as everywhere, because only the tool looks at them. The shell looks for texts that every match must
-//! contain; where a pattern has none, all files come. What a file says in another encoding than UTF-8 is not found.
+//! contain, in ASCII; where a pattern has none, all files come. What a file says in UTF-16 is found only then.
 
 use std::{
     fs::{self, File},
@@ -150,10 +150,9 @@ fn texts(args: &Args) -> Vec<String> {
         parsed.and_then(|hir| needed(&hir))
     };
     let texts = found.unwrap_or_default().into_iter().map(|text| {
-        // The sieve looks at lines, and where case does not count it knows that of ASCII alone.
-        let parts = text.split(|letter: char| {
-            letter == '\n' || letter == '\r' || (args.is_any_case() && !letter.is_ascii())
-        });
+        // The sieve looks at lines, and other letters than those of ASCII look different in other encodings.
+        let parts =
+            text.split(|letter: char| letter == '\n' || letter == '\r' || !letter.is_ascii());
         parts
             .max_by_key(|part| part.len())
             .unwrap_or_default()

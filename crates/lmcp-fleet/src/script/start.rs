@@ -1,6 +1,9 @@
 //! What a command becomes on a host: the script that starts it, and what is written down of it. And `shell_bg`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use lmcp_core::{Cx, ToolError, ToolResult};
 use lmcp_tools::{
@@ -12,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     Far,
     copies::{Copies, brought},
-    facts::PUSH,
+    facts::{Facts, PUSH},
     link::Call,
     pool::Lease,
-    quote::word,
+    quote::{line, word},
 };
 use crate::limits::{DAYS_KEPT, GRACE, JOBS_KEPT};
 
@@ -63,7 +66,7 @@ pub(super) async fn shell_bg(
     let mut lease = far.pool.lease().await?;
     let folder = prepare(&mut lease, &command, &cx).await?;
     let id = new_id();
-    let run = script(&id, &command, folder.as_deref());
+    let run = script(&id, &command, folder.as_deref(), &lease.facts());
     let about = About::of(&command, false, &cx);
     let pid = start(&mut lease, &id, "far_start", &about, Some(run.as_bytes())).await?;
     let prune = format!("far_prune {JOBS_KEPT} {DAYS_KEPT} >/dev/null 2>&1 </dev/null &\n");
@@ -153,37 +156,35 @@ pub(super) async fn prepare(
 }
 
 /// What starts a command. Its first line says whose processes these are.
-pub(super) fn script(id: &str, command: &Command, folder: Option<&std::path::Path>) -> String {
+pub(super) fn script(id: &str, command: &Command, folder: Option<&Path>, facts: &Facts) -> String {
     let mut text =
         format!("export LMCP_SCRIPT_JOB={id}\nunset LMCP_SCRIPT_GUARD LMCP_SCRIPT_LINK\n");
     text.push_str("if [ -z \"${LANG:-}${LC_ALL:-}\" ]; then export LANG=C.UTF-8; fi\n");
-    let folder = folder.map_or_else(
-        || "\"${HOME:-/}\"".to_owned(),
-        |folder| word(folder.to_str().unwrap_or_default()),
-    );
-    text.push_str(&format!("cd {folder} || exit 126\nexec env"));
+    let folder = folder.unwrap_or(&facts.start);
+    let folder = word(folder.to_str().unwrap_or_default());
+    text.push_str(&format!("cd {folder} || exit 126\n"));
+    let words = match &command.line {
+        // What people write are lines for bash, more often than they know.
+        Some(line) if facts.has_bash => vec!["bash", "-c", line],
+        Some(line) => vec!["sh", "-c", line],
+        None => command.words.iter().map(String::as_str).collect(),
+    };
+    if command.line.is_none() {
+        let program = word(words.first().copied().unwrap_or_default());
+        // Told as what it is: nothing has run.
+        let tell = "{ : >\"${0%/run}/not_run\"; exit 127; }";
+        text.push_str(&format!("command -v {program} >/dev/null || {tell}\n"));
+    }
+    let variables = quiet().map(|(name, value)| format!("{name}={value}"));
     let added = command
         .env
         .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let quiet: Vec<(&str, &str)> = quiet().collect();
-    for (name, value) in quiet.into_iter().chain(added) {
-        text.push(' ');
-        text.push_str(&word(&format!("{name}={value}")));
-    }
-    match &command.line {
-        Some(line) => text.push_str(&format!(
-            " \"$(command -v bash || command -v sh)\" -c {}",
-            word(line)
-        )),
-        None => {
-            for argument in &command.words {
-                text.push(' ');
-                text.push_str(&word(argument));
-            }
-        }
-    }
-    text.push('\n');
+        .map(|(name, value)| format!("{name}={value}"));
+    let variables: Vec<_> = variables.chain(added).collect();
+    let all = ["env"]
+        .into_iter()
+        .chain(variables.iter().map(String::as_str));
+    text.push_str(&line("exec", all.chain(words)));
     text
 }
 

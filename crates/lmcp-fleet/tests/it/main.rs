@@ -1,5 +1,7 @@
 //! Hosts behind a shell, with plain shells in place of `ssh`.
 
+#![cfg(test)]
+
 mod support;
 
 mod alike;

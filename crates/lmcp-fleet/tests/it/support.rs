@@ -1,17 +1,12 @@
 //! Hosts behind the shells that there are here, each with a home of its own.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration};
 
 use lmcp_core::{Client, Endpoint};
 use lmcp_fleet::script::ScriptHost;
 use lmcp_testkit::soon;
 use lmcp_wire::CallToolResult;
+use rustix::process::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,30 +15,47 @@ pub(crate) struct Far {
     pub(crate) name: &'static str,
     pub(crate) client: Client,
     pub(crate) home: TempDir,
+    /// Its programs, if these are not all that there are here.
+    _programs: Option<TempDir>,
 }
 
 impl Far {
-    /// A host with this `PATH`, or ours, behind this shell.
-    fn new(name: &'static str, shell: &str, path: Option<&Path>) -> Self {
+    /// A host with these programs, or with ours, behind this shell.
+    fn new(name: &'static str, words: &[&str], programs: Option<TempDir>) -> Self {
         let home = tempfile::tempdir().unwrap();
-        Self::at(name, shell, path, home)
+        Self::at(name, words, programs, home)
     }
 
     /// The same with a home that there is.
-    fn at(name: &'static str, shell: &str, path: Option<&Path>, home: TempDir) -> Self {
-        let host = ScriptHost::new(command(shell, path, home.path())).unwrap();
-        let client = Endpoint::new(host).client();
-        Self { name, client, home }
+    fn at(name: &'static str, words: &[&str], programs: Option<TempDir>, home: TempDir) -> Self {
+        let mut command = vec!["env".to_owned(), "-u".into(), "XDG_STATE_HOME".into()];
+        command.push(format!("HOME={}", home.path().display()));
+        if let Some(programs) = &programs {
+            command.push(format!("PATH={}", programs.path().display()));
+        }
+        command.extend(words.iter().map(|word| (*word).to_owned()));
+        let host = ScriptHost::new(command).unwrap();
+        Self {
+            name,
+            client: Endpoint::new(host).client(),
+            home,
+            _programs: programs,
+        }
     }
 
     /// A host behind plain `sh`, which has all that this machine has.
     pub(crate) fn sh() -> Self {
-        Self::new("sh", "sh", None)
+        Self::new("sh", &["sh"], None)
     }
 
     /// The same host, as another hub sees it.
     pub(crate) fn again(self) -> Self {
         Self::sh_at(self.leave())
+    }
+
+    /// The same at the other end of a program that passes on what is said to it.
+    pub(crate) fn behind_relay() -> Self {
+        Self::new("relay", &["sh", "-c", "cat | sh"], None)
     }
 
     /// Gives up the connections to it, and leaves its home.
@@ -53,7 +65,7 @@ impl Far {
 
     /// A host behind plain `sh` with this home.
     pub(crate) fn sh_at(home: TempDir) -> Self {
-        Self::at("sh", "sh", None, home)
+        Self::at("sh", &["sh"], None, home)
     }
 
     /// The command lines of what commands on it have left running.
@@ -72,6 +84,22 @@ impl Far {
                     .then(|| String::from_utf8_lossy(&line).replace('\0', " "))
             });
         processes.collect()
+    }
+
+    /// What passes on what is said to it.
+    pub(crate) fn relays(&self) -> Vec<Pid> {
+        let home = format!("HOME={}\0", self.home.path().display());
+        let found = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| {
+                let read = |name: &str| fs::read(entry.path().join(name)).ok();
+                let environment = String::from_utf8(read("environ")?).ok()?;
+                let is_relay = environment.contains(&home) && read("cmdline")? == b"cat\0";
+                let number = entry.file_name().to_str()?.parse().ok()?;
+                Pid::from_raw(number).filter(|_| is_relay)
+            });
+        found.collect()
     }
 
     /// Waits until commands have left nothing running, and nothing else.
@@ -113,29 +141,15 @@ impl Far {
     }
 }
 
-fn command(shell: &str, path: Option<&Path>, home: &Path) -> Vec<String> {
-    let mut words = vec!["env".to_owned(), "-u".into(), "XDG_STATE_HOME".into()];
-    words.push(format!("HOME={}", home.display()));
-    let shell = match path {
-        Some(path) => {
-            words.push(format!("PATH={}", path.display()));
-            path.join(shell).to_str().unwrap().to_owned()
-        }
-        None => shell.to_owned(),
-    };
-    words.push(shell);
-    words
-}
-
 /// Every kind of host: bash for jobs, dash alone, and nothing but BusyBox, with base64 and checksums and without.
 pub(crate) fn all() -> Vec<Far> {
     let mut hosts = vec![Far::sh()];
-    let tools = without(&["bash", "perl", "python3"]);
-    hosts.push(Far::new("dash without bash", "dash", Some(&tools)));
-    match busybox() {
-        Some([whole, little]) => {
-            hosts.push(Far::new("busybox", "sh", Some(&whole)));
-            hosts.push(Far::new("little busybox", "sh", Some(&little)));
+    let programs = without(&["bash", "perl", "python3"]);
+    hosts.push(Far::new("dash without bash", &["dash"], Some(programs)));
+    match busybox(&[]).zip(busybox(&["base64", "sha256sum", "shasum", "openssl"])) {
+        Some((all, few)) => {
+            hosts.push(Far::new("busybox", &["sh"], Some(all)));
+            hosts.push(Far::new("little busybox", &["sh"], Some(few)));
         }
         None => skipped("there is no busybox"),
     }
@@ -143,41 +157,32 @@ pub(crate) fn all() -> Vec<Far> {
 }
 
 /// A folder with what PATH has, but for some programs.
-fn without(names: &[&str]) -> PathBuf {
-    let folder = tempfile::tempdir().unwrap().keep();
+fn without(names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
     for source in ["/usr/local/bin", "/usr/bin", "/bin"] {
         for entry in fs::read_dir(source).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let is_left_out = names
-                .iter()
-                .any(|left_out| name.to_str().is_some_and(|name| name.starts_with(left_out)));
-            if !is_left_out {
+            let is_left_out = |left_out: &&str| name.to_string_lossy().starts_with(left_out);
+            if !names.iter().any(is_left_out) {
                 // What comes first in PATH stays.
-                let _ = symlink(entry.path(), folder.join(name));
+                let _ = symlink(entry.path(), folder.path().join(&name));
             }
         }
     }
     folder
 }
 
-/// Two folders with the programs of BusyBox: all of them, and without those that others can stand in for.
-fn busybox() -> Option<[PathBuf; 2]> {
+/// A folder with the programs of BusyBox, but for some.
+fn busybox(without: &[&str]) -> Option<TempDir> {
     let listed = Command::new("busybox").arg("--list").output().ok()?;
     let names = String::from_utf8(listed.stdout).ok()?;
-    let program = ["/usr/bin/busybox", "/bin/busybox"]
-        .into_iter()
-        .find(|path| Path::new(path).exists())?;
-    let folders = [
-        tempfile::tempdir().unwrap().keep(),
-        tempfile::tempdir().unwrap().keep(),
-    ];
-    for name in names.lines() {
-        symlink(program, folders[0].join(name)).unwrap();
-        if !matches!(name, "base64" | "sha256sum" | "shasum" | "openssl") {
-            symlink(program, folders[1].join(name)).unwrap();
-        }
+    let program = ["/usr/bin/busybox", "/bin/busybox"];
+    let program = program.into_iter().find(|path| Path::new(path).exists())?;
+    let folder = tempfile::tempdir().unwrap();
+    for name in names.lines().filter(|name| !without.contains(name)) {
+        symlink(program, folder.path().join(name)).unwrap();
     }
-    Some(folders)
+    Some(folder)
 }
 
 /// The text of a result.

@@ -4,16 +4,17 @@
 #   guard    the process that watches over it          pid       its first process, which leads its group
 #   in       its input: of a job a FIFO                out, err  what it wrote; of a job all of it is in out
 #   alive    a FIFO that the guard holds               order     how far out and err had come when somebody looked
-#   started, ended, exit, timed_out, stopped, left, eof, kept    what their names say
+#   started, ended, exit, timed_out, stopped, left, eof, kept, not_run    what their names say
 
 # far_start ID KIND LIMIT GRACE: starts what was taken as `run`, `about` and, for a call, `in`. Says its number.
 far_start() {
     far_dir=$far_jobs/$1
     umask 077
     mkdir "$far_dir" || return 1
-    mv "$far_tmp/run" "$far_tmp/about" "$far_dir" || return 1
-    if [ "$2" = job ]; then mkfifo "$far_dir/in"; else mv "$far_tmp/in" "$far_dir/in"; fi || return 1
-    mkfifo "$far_dir/alive" || return 1
+    far_more=
+    if [ "$2" = call ]; then far_more=$far_tmp/in; fi
+    mv "$far_tmp/run" "$far_tmp/about" ${far_more:+"$far_more"} "$far_dir" || return 1
+    if [ "$2" = job ]; then mkfifo "$far_dir/in" "$far_dir/alive"; else mkfifo "$far_dir/alive"; fi || return 1
     : >"$far_dir/out"
     if [ "$2" = call ]; then : >"$far_dir/err"; fi
     date +%s >"$far_dir/started"
@@ -75,12 +76,19 @@ far_ends() {
     fi
 }
 
+# far_value FILE: sets far_said to its only line; to nothing if there is none. No process is started for it.
+far_value() {
+    far_said=
+    if [ -e "$1" ]; then IFS= read -r far_said <"$1"; fi
+}
+
 # far_bytes FILE OFFSET LENGTH
 far_bytes() { tail -c "+$(($2 + 1))" "$1" | head -c "$3"; }
 
 # far_is_guarded DIR ID: is its guard there? A number alone may be another's by now.
 far_is_guarded() {
-    far_guard_pid=$(cat "$1/guard" 2>/dev/null)
+    far_value "$1/guard"
+    far_guard_pid=$far_said
     [ -n "$far_guard_pid" ] && kill -0 "$far_guard_pid" 2>/dev/null || return 1
     if [ -r /proc/self/environ ]; then
         far_has_variable "LMCP_SCRIPT_GUARD=$2" "/proc/$far_guard_pid/environ"
@@ -94,11 +102,13 @@ far_facts() {
     far_guarded=no
     # How it ended is read before what it wrote: what comes of a command that has ended is all there is. One that ends between
     # these two lines has an end.
-    far_exit=$(cat "$far_dir/exit" 2>/dev/null)
+    far_value "$far_dir/exit"
+    far_exit=$far_said
     if [ -z "$far_exit" ] && far_is_guarded "$far_dir" "$1"; then
         far_guarded=yes
     elif [ -z "$far_exit" ]; then
-        far_exit=$(cat "$far_dir/exit" 2>/dev/null)
+        far_value "$far_dir/exit"
+        far_exit=$far_said
     fi
     far_out=$(($(wc -c <"$far_dir/out")))
     far_err=-
@@ -108,15 +118,22 @@ far_facts() {
     fi
     far_left=
     if [ -s "$far_dir/left" ]; then
-        for far_pid in $(cat "$far_dir/left"); do
+        while IFS= read -r far_pid; do
             if far_has_variable "LMCP_SCRIPT_JOB=$1" "/proc/$far_pid/environ"; then far_left="$far_left,$far_pid"; fi
-        done
+        done <"$far_dir/left"
     fi
-    far_flag() { if [ -e "$far_dir/$1" ]; then echo yes; else echo no; fi; }
-    far_value() { cat "$far_dir/$1" 2>/dev/null; }
-    far_part "job id=$1 pid=$(far_value pid) started=$(far_value started) ended=$(far_value ended) exit=$far_exit guarded=$far_guarded timed_out=$(far_flag timed_out) stopped=$(far_flag stopped) kept=$(far_flag kept) eof=$(far_flag eof) out=$far_out err=$far_err left=$far_left"
+    far_line="job id=$1 exit=$far_exit guarded=$far_guarded out=$far_out err=$far_err left=$far_left"
+    for far_name in pid started ended; do
+        far_value "$far_dir/$far_name"
+        far_line="$far_line $far_name=$far_said"
+    done
+    for far_name in timed_out stopped kept eof; do
+        if [ -e "$far_dir/$far_name" ]; then far_line="$far_line $far_name=yes"; fi
+    done
+    far_part "$far_line"
+    if [ -e "$far_dir/not_run" ]; then far_part not-run; fi
     far_part about
-    far_value about
+    cat "$far_dir/about"
     if [ -e "$far_dir/order" ]; then
         far_part order
         cat "$far_dir/order"
@@ -144,12 +161,11 @@ far_read() {
 }
 
 # far_wait ID: until it has ended.
-far_wait() { if ! [ -e "$far_jobs/$1/exit" ]; then far_await "$far_jobs/$1"; fi; }
+far_wait() { if ! [ -s "$far_jobs/$1/exit" ]; then far_await "$far_jobs/$1"; fi; }
 
 # far_end DIR SECONDS: ends a job with all that it started, at first politely.
 far_end() {
     : >"$1/stopped"
-    far_pid=$(cat "$1/pid" 2>/dev/null)
     far_signal=TERM
     if [ "$2" = 0 ]; then far_signal=KILL; fi
     far_signal_job "$1" "$far_signal"
@@ -164,15 +180,17 @@ far_end() {
 
 # far_rest DIR: says something if a process of a job is there.
 far_rest() {
-    far_pid=$(cat "$1/pid" 2>/dev/null)
-    if [ -n "$far_pid" ] && ! [ -e "$1/exit" ] && kill -0 -- "-$far_pid" 2>/dev/null; then echo group; fi
+    far_value "$1/pid"
+    far_pid=$far_said
+    if [ -n "$far_pid" ] && ! [ -s "$1/exit" ] && kill -0 -- "-$far_pid" 2>/dev/null; then echo group; fi
     far_find "LMCP_SCRIPT_JOB=${1##*/}"
 }
 
 # far_signal_job DIR SIGNAL: to its group, while that is its own, and to what has left the group.
 far_signal_job() {
-    far_pid=$(cat "$1/pid" 2>/dev/null)
-    if [ -n "$far_pid" ] && ! [ -e "$1/exit" ]; then kill -s "$2" -- "-$far_pid" 2>/dev/null; fi
+    far_value "$1/pid"
+    far_pid=$far_said
+    if [ -n "$far_pid" ] && ! [ -s "$1/exit" ]; then kill -s "$2" -- "-$far_pid" 2>/dev/null; fi
     if [ "$2" = KILL ] || [ "$2" = TERM ]; then far_sweep "LMCP_SCRIPT_JOB=${1##*/}" "$2"; fi
 }
 
@@ -210,7 +228,7 @@ far_forget() { rm -rf "$far_jobs/$1"; }
 far_prune() {
     # shellcheck disable=SC2012
     ls -1t "$far_jobs" | while IFS= read -r far_each; do
-        [ -e "$far_jobs/$far_each/exit" ] || continue
+        [ -s "$far_jobs/$far_each/exit" ] || continue
         far_kept=$((${far_kept:-0} + 1))
         if [ "$far_kept" -gt "$1" ] || [ -n "$(find "$far_jobs/$far_each" -prune -mtime "+$2")" ]; then
             rm -rf "${far_jobs:?}/$far_each"

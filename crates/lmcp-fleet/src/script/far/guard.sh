@@ -34,7 +34,7 @@ fi
 pid=$!
 # Only now: what it does not hear, the command would not hear either.
 trap '' HUP PIPE
-printf '%s\n' "$pid" >"$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
+printf '%s\n' "$pid" >"$dir/pid"
 printf '%s\n' "$pid" >&9
 
 timer=
@@ -67,4 +67,5 @@ else
     find_rest >"$dir/left"
 fi
 date +%s >"$dir/ended"
-printf '%s\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+# Whoever sees it empty takes it for not written.
+printf '%s\n' "$code" >"$dir/exit"

@@ -101,7 +101,7 @@ far_probe() {
             if [ "$far_session" = none ] && far_has "$far_try"; then far_session=$far_try; fi
         done
     fi
-    far_part "jobs=${far_jobs:+yes} tmp=${far_tmp:+yes} coding=$far_coding stat=$far_stat sum=$far_sum session=$far_session control=$far_control grep=$(far_has grep && far_has find && far_has xargs && echo yes)"
+    far_part "bash=$(far_has bash && echo yes) jobs=${far_jobs:+yes} tmp=${far_tmp:+yes} coding=$far_coding stat=$far_stat sum=$far_sum session=$far_session control=$far_control grep=$(far_has grep && far_has find && far_has xargs && echo yes)"
     far_part home
     printf '%s' "${HOME:-/}"
     far_part start
