@@ -49,7 +49,13 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("lmcp-upstream", &["lmcp-client", "lmcp-core", "lmcp-wire"]),
     (
         "lmcp-fleet",
-        &["lmcp-client", "lmcp-core", "lmcp-upstream", "lmcp-wire"],
+        &[
+            "lmcp-client",
+            "lmcp-core",
+            "lmcp-tools",
+            "lmcp-upstream",
+            "lmcp-wire",
+        ],
     ),
     (
         "lmcp-hub",

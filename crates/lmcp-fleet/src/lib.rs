@@ -13,7 +13,8 @@
 //! | `select` | which hosts the argument `host` means. No I/O |
 //! | `rights` | what a caller may do on hosts. No I/O |
 //! | `tools` | a local tool becomes a remote one. No I/O |
-//! | `path` | the ways to a host: by HTTP, by ssh |
+//! | `path` | the ways to a host: by HTTP, by ssh, by a shell |
+//! | [`script`] | a host without lmcp, behind a POSIX shell at the other end of a command |
 //! | `host` | one host: which way is open, UP or DOWN, one call |
 //! | `status` | how a host is, for people and programs |
 //! | `probe` | the task beside every host: is it there? |
@@ -32,6 +33,7 @@ mod path;
 mod probe;
 mod registry;
 mod rights;
+pub mod script;
 mod select;
 mod ssh_config;
 mod status;

@@ -10,6 +10,7 @@ use lmcp_upstream::{Route, Upstream, command};
 use crate::{
     config::{HostConfig, Times},
     limits::{ALIVE, REQUESTS},
+    script::ScriptHost,
 };
 
 /// How a host is reached.
@@ -17,6 +18,8 @@ use crate::{
 pub(crate) enum Kind {
     Http,
     Ssh,
+    /// A shell behind ssh, for hosts without lmcp.
+    Shell,
 }
 
 impl Kind {
@@ -24,6 +27,7 @@ impl Kind {
         match self {
             Self::Http => "http",
             Self::Ssh => "ssh",
+            Self::Shell => "shell",
         }
     }
 }
@@ -62,6 +66,23 @@ pub(crate) fn ways(config: &HostConfig, times: Times) -> Vec<Way> {
             make,
         });
     }
+    // A shell keeps nobody in a folder, nor from writing.
+    let is_free = config.roots.is_empty() && !config.read_only;
+    if config.ssh.is_some() && is_free {
+        let config = config.clone();
+        let make: Make = Box::new(move || {
+            let command = [
+                vec!["ssh".to_owned()],
+                ssh_args(&config, times, "sh".to_owned()),
+            ];
+            let host = ScriptHost::new(command.concat()).map_err(|err| err.to_string())?;
+            Ok(Arc::new(host))
+        });
+        ways.push(Way {
+            kind: Kind::Shell,
+            make,
+        });
+    }
     ways
 }
 
@@ -90,10 +111,12 @@ fn http(config: &HostConfig) -> Result<Route, String> {
 /// The user's own ssh, with its configuration, agent, jump hosts and known hosts. It asks nobody anything, and a host whose key
 /// is not known, or is another, is not connected to.
 fn ssh(config: &HostConfig, times: Times) -> Route {
-    command("ssh").args(ssh_args(config, times)).route()
+    let args = ssh_args(config, times, serve(config));
+    command("ssh").args(args).route()
 }
 
-fn ssh_args(config: &HostConfig, times: Times) -> Vec<String> {
+/// The arguments that have ssh run a line in the shell of the host.
+fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<String> {
     let mut args = Vec::new();
     if let Some(file) = &config.ssh_config {
         args.extend(["-F".to_owned(), file.display().to_string()]);
@@ -112,7 +135,7 @@ fn ssh_args(config: &HostConfig, times: Times) -> Vec<String> {
     args.push("-T".to_owned());
     args.push("--".to_owned());
     args.push(config.ssh.clone().unwrap_or_default());
-    args.push(serve(config));
+    args.push(line);
     args
 }
 
@@ -157,7 +180,7 @@ mod tests {
     #[test]
     fn ssh_asks_nobody_and_trusts_nobody_new() {
         let config = config("ssh = 'me@web'\nssh_config = '/c'");
-        let args = ssh_args(&config, Times::default()).join(" ");
+        let args = ssh_args(&config, Times::default(), serve(&config)).join(" ");
         assert!(
             args.starts_with("-F /c -o BatchMode=yes -o ConnectTimeout=10 -o ServerAlive"),
             "{args}"
@@ -178,15 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn http_comes_before_ssh() {
+    fn http_comes_before_ssh_and_a_shell_is_for_hosts_without_bounds() {
         let kinds = |text| {
             let ways = ways(&config(text), Times::default());
             ways.iter().map(|way| way.kind).collect::<Vec<_>>()
         };
         assert_eq!(
             kinds("ssh = 'x'\nurl = 'http://x'"),
-            [Kind::Http, Kind::Ssh]
+            [Kind::Http, Kind::Ssh, Kind::Shell]
         );
-        assert_eq!(kinds("ssh = 'x'"), [Kind::Ssh]);
+        assert_eq!(kinds("ssh = 'x'"), [Kind::Ssh, Kind::Shell]);
+        assert_eq!(kinds("ssh = 'x'\nread_only = true"), [Kind::Ssh]);
+        assert_eq!(kinds("ssh = 'x'\nroots = ['/a']"), [Kind::Ssh]);
     }
 }

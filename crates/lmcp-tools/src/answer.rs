@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A result with a value of a fixed shape. The text is a rendering, never the JSON a second time.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
+pub struct Answer<T> {
     value: T,
     text: String,
     more: Vec<Content>,

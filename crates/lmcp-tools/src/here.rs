@@ -4,20 +4,26 @@ use std::path::{Path, PathBuf};
 
 use lmcp_core::{Caller, Cx, ToolError, ToolResult};
 
-use crate::{Host, roots::expand_home};
+use crate::{
+    Host,
+    roots::{StandIn, expand_home, own_home},
+};
 
 /// Where relative paths begin, and who may use what is made there. The default is the first root, or where the server was
 /// started, and the umask of the server alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Here {
     folder: Option<PathBuf>,
+    /// Of another host, where a folder stands for one; else `~` is the home of the server's user.
+    home: Option<PathBuf>,
     umask: u32,
 }
 
 impl Here {
     /// The path, from here. `~` is the home.
     pub(crate) fn join(&self, path: &str) -> PathBuf {
-        let path = expand_home(path);
+        let home = self.home.clone().or_else(own_home);
+        let path = expand_home(path, home.as_deref());
         match &self.folder {
             Some(folder) => folder.join(path),
             None => path,
@@ -28,6 +34,7 @@ impl Here {
     pub(crate) fn anywhere(cx: &Cx) -> Self {
         Self {
             folder: None,
+            home: None,
             umask: cx.caller().umask(),
         }
     }
@@ -51,7 +58,14 @@ impl Host {
         let mut is_relative = false;
         for path in paths {
             expect_length(path)?;
-            is_relative |= expand_home(path).is_relative();
+            is_relative |= expand_home(path, own_home().as_deref()).is_relative();
+        }
+        if let Some(StandIn { start, home }) = self.roots.stand_in() {
+            return Ok(Here {
+                folder: Some(start.clone()),
+                home: Some(home.clone()),
+                umask: 0,
+            });
         }
         if !is_relative {
             return Ok(Here::anywhere(cx));

@@ -13,10 +13,12 @@
 //! | `web` | `fetch`, `web_search` |
 //! | `image` | which pictures clients can show |
 //! | `host` | `systeminfo` |
+//! | [`elsewhere`] | the same tools for another host: their definitions, and what they say of what happened there |
 //! | `instructions` | what a model is told before its first call |
 
 mod answer;
 mod blocking;
+pub mod elsewhere;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
@@ -46,6 +48,7 @@ use lmcp_core::{
 use lmcp_wire::RpcError;
 use rustix::process::Pid;
 
+pub use answer::Answer;
 pub use process::helper::Helper;
 pub use settings::Settings;
 

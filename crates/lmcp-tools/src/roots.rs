@@ -23,6 +23,17 @@ use crate::here::Here;
 #[derive(Debug)]
 pub(crate) struct Roots {
     roots: Vec<Root>,
+    /// Set if the one root is a folder that stands for another host.
+    stand_in: Option<StandIn>,
+}
+
+/// A folder that stands for the whole file system of another host.
+#[derive(Debug)]
+pub(crate) struct StandIn {
+    /// Where relative paths begin there.
+    pub(crate) start: PathBuf,
+    /// What `~` is there.
+    pub(crate) home: PathBuf,
 }
 
 #[derive(Debug)]
@@ -53,7 +64,25 @@ impl Roots {
             .iter()
             .map(|path| Root::open(path))
             .collect::<Result<_, _>>()?;
-        Ok(Self { roots })
+        Ok(Self {
+            roots,
+            stand_in: None,
+        })
+    }
+
+    /// A folder that stands for `/` of another host: what is below it is shown as it is called there.
+    pub(crate) fn standing_in(folder: &Path, host: StandIn) -> Result<Self, Error> {
+        let mut root = Root::open(folder)?;
+        root.names = ["/".into(), "/".into()];
+        Ok(Self {
+            roots: vec![root],
+            stand_in: Some(host),
+        })
+    }
+
+    /// The other host, if this stands for one.
+    pub(crate) fn stand_in(&self) -> Option<&StandIn> {
+        self.stand_in.as_ref()
     }
 
     /// The roots' own paths, without links.
@@ -360,16 +389,21 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     attempt()
 }
 
+/// The home of the server's user.
+pub(crate) fn own_home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
+}
+
 /// The path, with the home for a `~` at its beginning.
-pub(crate) fn expand_home(path: &str) -> PathBuf {
+pub(crate) fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     let Some(rest) = path
         .strip_prefix('~')
         .filter(|rest| rest.is_empty() || rest.starts_with('/'))
     else {
         return path.into();
     };
-    match std::env::var_os("HOME") {
-        Some(home) => PathBuf::from(home).join(rest.trim_start_matches('/')),
+    match home {
+        Some(home) => home.join(rest.trim_start_matches('/')),
         None => path.into(),
     }
 }

@@ -8,7 +8,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,15 @@ use crate::{
 use cursor::Trail;
 use walk::Walk;
 
-/// The tool.
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("list_dir", list)
+    define(list)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Listing>>, WithState>,
+) -> Tool<S> {
+    Tool::new("list_dir", handler)
         .title("List a folder")
         .about(
             "List a folder, and below it to a depth: paths, types, sizes, times, unusual modes. To find files by name or content use \
@@ -41,9 +47,10 @@ pub(crate) fn tool() -> Tool<Host> {
         .read_only()
 }
 
+/// Arguments of `list_dir`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     /// Default: the working folder.
     #[schemars(length(min = 1))]
     path: Option<String>,
@@ -67,8 +74,16 @@ struct Args {
 }
 
 impl Args {
-    fn path(&self) -> &str {
+    /// The folder.
+    pub fn path(&self) -> &str {
         self.path.as_deref().unwrap_or(".")
+    }
+}
+
+impl Args {
+    /// How many levels of folders are listed.
+    pub fn depth(&self) -> u32 {
+        self.depth.unwrap_or(1)
     }
 }
 
@@ -81,8 +96,9 @@ enum Sort {
     Mtime,
 }
 
+/// What `list_dir` returns.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Listing {
+pub struct Listing {
     /// The folder.
     path: String,
     /// What is in it; each folder is followed by what it holds. Missing if it stands in the text of the result only.
@@ -144,7 +160,7 @@ enum EntryType {
     Unknown,
 }
 
-async fn list(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
+pub(crate) async fn list(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
     let room = Room::of(&cx);
     let here = host.here(&cx, [args.path()]).await?;
     let own = cx.clone();

@@ -13,7 +13,7 @@ mod survey;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use lmcp_wire::Content;
 use rustix::fs::Stat;
 use schemars::JsonSchema;
@@ -41,9 +41,15 @@ use bytes::Form;
 use slice::Slice;
 use source::Source;
 
-/// The tool.
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("read_file", read)
+    define(read)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Files>>, WithState>,
+) -> Tool<S> {
+    Tool::new("read_file", handler)
         .title("Read files")
         .about(
             "Read files: text by lines or bytes, with hash and how to read on; images as images. For folders use list_dir, \
@@ -56,9 +62,10 @@ pub(crate) fn tool() -> Tool<Host> {
         .read_only()
 }
 
+/// Arguments of `read_file`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     #[schemars(length(min = 1))]
     path: Option<String>,
     /// More files to read.
@@ -82,8 +89,23 @@ struct Args {
     form: Form,
 }
 
+impl Args {
+    /// The files that are named.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let more = self.paths.iter().flatten();
+        self.path.iter().chain(more).map(String::as_str)
+    }
+
+    /// Where in the files it is read, if by bytes: the first, which may count from the end, and how many at most.
+    pub fn bytes(&self) -> Option<(i64, Option<u64>)> {
+        let is_by_bytes = self.byte_offset.is_some() || self.byte_limit.is_some();
+        is_by_bytes.then(|| (self.byte_offset.unwrap_or(0), self.byte_limit))
+    }
+}
+
+/// What `read_file` returns.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Files {
+pub struct Files {
     /// One for each path, in the order asked for.
     files: Vec<FileRead>,
 }
@@ -159,7 +181,7 @@ enum Next {
     ByteOffset(u64),
 }
 
-async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> {
+pub(crate) async fn read(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> {
     let slice = Slice::from_args(&args)?;
     let form = args.form;
     let wanted = match (args.path, args.paths) {

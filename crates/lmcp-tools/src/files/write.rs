@@ -6,7 +6,7 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,14 @@ use super::{
 use crate::{Host, answer::Answer, here::Here, memory::blocking_within};
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("write_file", write)
+    define(write)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Written>>, WithState>,
+) -> Tool<S> {
+    Tool::new("write_file", handler)
         .title("Write a file")
         .about(
             "Write a whole file, or append to it; readers see the old content or the new, never a mix. Returns its hash. To \
@@ -36,9 +43,10 @@ pub(crate) fn tool() -> Tool<Host> {
         .destructive()
 }
 
+/// Arguments of `write_file`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     path: String,
     content: String,
     /// Default: overwrite. `create` fails if the file exists.
@@ -72,8 +80,9 @@ enum Encoding {
     Base64,
 }
 
+/// What `write_file` returns.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Written {
+pub struct Written {
     /// The file.
     path: String,
     /// Bytes written, in append mode those added.
@@ -91,7 +100,7 @@ struct Written {
     note: Option<String>,
 }
 
-async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
+pub(crate) async fn write(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Written>> {
     let mode = args.mode()?;
     let here = host.here(&cx, [args.path.as_str()]).await?;
     let own = cx.clone();
@@ -354,6 +363,36 @@ impl Writing<'_> {
 }
 
 impl Args {
+    /// The file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Is the old content needed: to compare its hash, or to add to it?
+    pub fn needs_old(&self) -> bool {
+        self.if_hash.is_some() || self.is_append()
+    }
+
+    /// Is it added to what there is?
+    pub fn is_append(&self) -> bool {
+        self.mode == Some(WriteMode::Append)
+    }
+
+    /// Are missing folders made?
+    pub fn makes_folders(&self) -> bool {
+        self.parents
+    }
+
+    /// Must there be no such file before?
+    pub fn is_create(&self) -> bool {
+        self.create_only || self.mode == Some(WriteMode::Create)
+    }
+
+    /// Must the file have the hash that the caller knows?
+    pub fn is_conditional(&self) -> bool {
+        self.if_hash.is_some()
+    }
+
     fn mode(&self) -> ToolResult<WriteMode> {
         let mode = match (self.mode, self.create_only) {
             (Some(WriteMode::Append), true) => {

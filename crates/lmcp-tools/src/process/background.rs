@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use lmcp_core::{Cx, Tool, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,14 @@ use super::{
 use crate::{Host, answer::Answer, time::millis};
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("shell_bg", shell_bg)
+    define(shell_bg)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Started>>, WithState>,
+) -> Tool<S> {
+    Tool::new("shell_bg", handler)
         .title("Start a job")
         .about(
             "Start a command in the background: a server, a watcher, a long build. Get its job id at once; follow it with \
@@ -33,40 +40,42 @@ pub(crate) fn tool() -> Tool<Host> {
         .open_world()
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `shell_bg`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     /// A line for the shell.
     #[schemars(length(min = 1))]
-    command: Option<String>,
+    pub(crate) command: Option<String>,
     /// A program and its arguments, run without a shell. Instead of `command`.
     #[schemars(length(min = 1))]
-    argv: Option<Vec<String>>,
+    pub(crate) argv: Option<Vec<String>>,
     /// The folder to run in.
     #[schemars(length(min = 1))]
-    cwd: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Variables to add, as NAME=value.
     #[serde(default)]
-    env: Variables,
+    pub(super) env: Variables,
     /// Run it on a terminal.
     #[serde(default)]
-    tty: bool,
+    pub(crate) tty: bool,
     /// Default: 24.
-    rows: Option<u16>,
+    pub(crate) rows: Option<u16>,
     /// Default: 80.
-    cols: Option<u16>,
+    pub(crate) cols: Option<u16>,
     /// Seconds after which it is killed. Default: never.
-    timeout: Option<f64>,
+    pub(crate) timeout: Option<f64>,
     /// A file to append its output to.
     #[schemars(length(min = 1))]
-    log: Option<String>,
+    pub(crate) log: Option<String>,
     /// End it with this session; else it outlives even the server.
     #[serde(default)]
-    end_with_session: bool,
+    pub(crate) end_with_session: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Started {
+/// What `shell_bg` returns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Started {
     /// The job, for job_output, job_input and job_stop.
     id: String,
     /// Its first process.
@@ -105,18 +114,23 @@ async fn shell_bg(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Star
         log: args.log,
     };
     let running = host.commands()?.start(&host, wanted, &cx).await?;
-    let log = running.about.log.clone();
+    let answer = started(&running.id, running.pid, running.about.log.clone());
+    host.commands()?.let_go(running, &cx);
+    Ok(answer)
+}
+
+/// What is said of a job that was started.
+pub(crate) fn started(id: &str, pid: i32, log: Option<PathBuf>) -> Answer<Started> {
     let written = log
         .as_ref()
         .map(|log| format!(", log {}", log.display()))
         .unwrap_or_default();
-    let text = format!("started job {}, pid {}{written}", running.id, running.pid);
+    let text = format!("started job {id}, pid {pid}{written}");
     let started = Started {
-        id: running.id.clone(),
-        pid: running.pid,
+        id: id.to_owned(),
+        pid,
         state: State::Running,
         log,
     };
-    host.commands()?.let_go(running, &cx);
-    Ok(Answer::new(started, text))
+    Answer::new(started, text)
 }

@@ -452,8 +452,24 @@ fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
 
 /// The words to run.
 fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
+    words_for(
+        host.shell_path(),
+        wanted.command.as_deref(),
+        wanted.argv.as_deref(),
+    )
+}
+
+/// The words of a line for this shell, or those that were given.
+///
+/// # Errors
+/// It is not one of the two, it is empty, or too long.
+pub(crate) fn words_for(
+    shell: String,
+    command: Option<&str>,
+    argv: Option<&[String]>,
+) -> ToolResult<Vec<String>> {
     let refused = |words: &'static str| Err(ToolError::new(words));
-    let words = match (&wanted.command, &wanted.argv) {
+    let words = match (command, argv) {
         (Some(_), Some(_)) => return refused("give `command` or `argv`, not both"),
         (None, None) => {
             return refused(
@@ -465,11 +481,11 @@ fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
             return refused("`argv` is empty");
         }
         (Some(line), None) => {
-            vec![host.shell_path(), "-c".into(), line.clone()]
+            vec![shell, "-c".into(), line.to_owned()]
         }
-        (None, Some(words)) => words.clone(),
+        (None, Some(words)) => words.to_vec(),
     };
-    long::check(&words, wanted.command.is_some())?;
+    long::check(&words, command.is_some())?;
     Ok(words)
 }
 

@@ -22,6 +22,11 @@ const ALWAYS: &[(&str, &str)] = &[
     ("SYSTEMD_PAGER", "cat"),
 ];
 
+/// What a command without a terminal finds in its environment on any host, before its caller adds something.
+pub fn quiet() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALWAYS.iter().chain(QUIET).copied()
+}
+
 /// Where the server is, and not the command.
 const FOLDERS: &[&str] = &["PWD", "OLDPWD"];
 

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,14 @@ use crate::{Host, answer::Answer};
 const PIECE: usize = 256 * 1024;
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("job_input", job_input)
+    define(job_input)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Sent>>, WithState>,
+) -> Tool<S> {
+    Tool::new("job_input", handler)
         .title("Type into a job")
         .about(
             "Send text, keys or the end of input to a running job. Text is sent as it is: end it with a newline to enter a \
@@ -39,31 +46,33 @@ pub(crate) fn tool() -> Tool<Host> {
         .deadline(MOST_WAIT + WAIT)
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `job_input`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
-    id: String,
+pub struct Args {
+    pub(crate) id: String,
     /// Sent as it is.
-    text: Option<String>,
+    pub(crate) text: Option<String>,
     /// Sent after it: enter, tab, up, f1, ctrl-c and the like.
     #[serde(default)]
-    keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// Then end its input.
     #[serde(default)]
-    eof: bool,
+    pub(crate) eof: bool,
     /// The terminal's new rows; with `cols`.
-    rows: Option<u16>,
+    pub(crate) rows: Option<u16>,
     /// The terminal's new columns; with `rows`.
-    cols: Option<u16>,
+    pub(crate) cols: Option<u16>,
     /// Then wait for output that matches.
     #[schemars(length(min = 1))]
-    wait_for: Option<String>,
+    pub(crate) wait_for: Option<String>,
     /// Seconds to wait at most. Default: 30.
-    wait: Option<f64>,
+    pub(crate) wait: Option<f64>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Sent {
+/// What `job_input` returns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Sent {
     /// The job.
     id: String,
     /// So much was sent.
@@ -81,32 +90,45 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     let job = commands.store.find(&args.id, &cx.caller().owner())?;
     let wait_for = Pattern::read(args.wait_for.clone(), &cx).await?;
     if job.state != State::Running {
-        return Err(ToolError::new(format!("job `{}` has ended", job.id))
-            .hint("job_output tells how, job_stop with restart starts it again"));
+        return Err(is_over(&job.id));
     }
     let bytes = send_all(&job, &args).await?;
     let offset = job.output_bytes;
-    let said = format!("sent {bytes} bytes to job {}", args.id);
     let Some(pattern) = wait_for else {
-        let sent = Sent {
-            id: args.id,
-            bytes,
-            offset,
-            reaction: None,
-        };
-        let text = format!("{said}; job_output with offset={offset} reads the reaction");
-        return Ok(Answer::new(sent, text));
+        return Ok(told(args.id, (bytes, offset), None));
     };
     let watch = Watch::new(pattern, offset);
     let waited = Waited::until(commands, &job, Some(watch), wait, &cx).await?;
-    let (reaction, text) = output::since(&host, job, offset, waited, &cx).await?;
+    let reaction = output::since(&host, job, offset, waited, &cx).await?;
+    Ok(told(args.id, (bytes, offset), Some(reaction)))
+}
+
+/// What is said of so many bytes that were sent when the job had written so much, and of what came of it.
+pub(crate) fn told(
+    id: String,
+    (bytes, offset): (usize, u64),
+    reaction: Option<(Output, String)>,
+) -> Answer<Sent> {
+    let said = format!("sent {bytes} bytes to job {id}");
+    let (reaction, text) = match reaction {
+        Some((reaction, text)) => (Some(reaction), format!("{said}; {text}")),
+        None => {
+            let text = format!("{said}; job_output with offset={offset} reads the reaction");
+            (None, text)
+        }
+    };
     let sent = Sent {
-        id: args.id,
+        id,
         bytes,
         offset,
-        reaction: Some(reaction),
+        reaction,
     };
-    Ok(Answer::new(sent, format!("{said}; {text}")))
+    Answer::new(sent, text)
+}
+
+pub(super) fn is_over(id: &str) -> ToolError {
+    ToolError::new(format!("job `{id}` has ended"))
+        .hint("job_output tells how, job_stop with restart starts it again")
 }
 
 /// Resizes, and sends whatever is to be sent. Gives how many bytes that were.
@@ -122,15 +144,8 @@ async fn send_all(job: &Job, args: &Args) -> ToolResult<usize> {
         (None, None) => {}
         _ => return Err(ToolError::new("give `rows` and `cols` together")),
     }
-    let mut parts = vec![Part::Bytes(args.text.clone().unwrap_or_default())];
-    for key in &args.keys {
-        parts.push(part(key, job.about.tty)?);
-    }
-    if args.eof {
-        parts.push(Part::Eof);
-    }
     let mut bytes = 0;
-    for part in parts {
+    for part in args.parts(job.about.tty)? {
         let ask = match part {
             Part::Bytes(text) if text.is_empty() => continue,
             Part::Bytes(text) => {
@@ -167,8 +182,22 @@ async fn send(link: &mut Link, text: &str) -> io::Result<usize> {
     Ok(sent)
 }
 
+impl Args {
+    /// What is to be sent, in order, to a job with a terminal or without.
+    pub(crate) fn parts(&self, terminal: bool) -> ToolResult<Vec<Part>> {
+        let mut parts = vec![Part::Bytes(self.text.clone().unwrap_or_default())];
+        for key in &self.keys {
+            parts.push(part(key, terminal)?);
+        }
+        if self.eof {
+            parts.push(Part::Eof);
+        }
+        Ok(parts)
+    }
+}
+
 /// What a key means.
-enum Part {
+pub(crate) enum Part {
     Bytes(String),
     Signal(i32),
     Eof,

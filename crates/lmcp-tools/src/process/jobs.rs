@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,7 +20,14 @@ use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
 const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("jobs", jobs)
+    define(jobs)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Jobs>>, WithState>,
+) -> Tool<S> {
+    Tool::new("jobs", handler)
         .title("List jobs")
         .about(
             "List your jobs, running ones first, then those of this session that have ended, with state and exit code. For \
@@ -34,17 +41,19 @@ pub(crate) fn tool() -> Tool<Host> {
         .read_only()
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `jobs`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     state: Option<State>,
     /// Also kept outputs, and ended jobs of other sessions.
     #[serde(default)]
     all: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Jobs {
+/// What `jobs` returns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Jobs {
     /// Those that run first, the newest first.
     jobs: Vec<Listed>,
     /// So many more are listed with `all`.
@@ -52,8 +61,8 @@ struct Jobs {
 }
 
 /// A job.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Listed {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
     /// For job_output, job_input and job_stop.
     pub(super) id: String,
     /// What it runs, or the beginning of it.
@@ -94,14 +103,11 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
         let host = Arc::clone(&host);
         blocking(&cx, move || Ok(host.commands()?.store.list(&owner))).await?
     };
-    let wanted = found
-        .into_iter()
-        .filter(|job| args.state.is_none_or(|state| job.state == state));
+    let wanted = found.into_iter().filter(|job| args.wants(job));
     let (mut jobs, mut more) = (Vec::new(), 0);
     for job in wanted {
         let job = fresh(job).await;
-        let is_ours = job.about.session == session && !job.about.is_answered;
-        if args.all || is_ours || job.runs() {
+        if args.shows(&job, session.as_deref()) {
             let waits_for_input = waits(&job).await;
             jobs.push(Listed {
                 waits_for_input,
@@ -111,6 +117,30 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
             more += 1;
         }
     }
+    Ok(told(jobs, more))
+}
+
+impl Args {
+    fn wants(&self, job: &Job) -> bool {
+        self.state.is_none_or(|state| job.state == state)
+    }
+
+    /// Is it listed, or only counted?
+    fn shows(&self, job: &Job, session: Option<&str>) -> bool {
+        let is_ours = job.about.session.as_deref() == session && !job.about.is_answered;
+        self.all || is_ours || job.runs()
+    }
+
+    /// The answer for jobs of another host.
+    pub(crate) fn answer(&self, jobs: Vec<Job>, session: Option<&str>) -> Answer<Jobs> {
+        let wanted = jobs.into_iter().filter(|job| self.wants(job));
+        let (shown, others): (Vec<_>, Vec<_>) = wanted.partition(|job| self.shows(job, session));
+        told(shown.into_iter().map(Listed::of).collect(), others.len())
+    }
+}
+
+/// What is said of these, and of so many more.
+fn told(jobs: Vec<Listed>, more: usize) -> Answer<Jobs> {
     let mut lines: Vec<_> = jobs.iter().map(Listed::line).collect();
     if lines.is_empty() {
         lines.push("no jobs".to_owned());
@@ -123,7 +153,7 @@ async fn jobs(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Jobs>> {
         )),
     };
     lines.extend(are_more.map(|are_more| are_more + "; all=true lists them"));
-    Ok(Answer::new(Jobs { jobs, more }, lines.join("\n")))
+    Answer::new(Jobs { jobs, more }, lines.join("\n"))
 }
 
 /// The job as its guard knows it, if something of it still runs.

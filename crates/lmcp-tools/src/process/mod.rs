@@ -7,8 +7,9 @@ mod attend;
 pub(crate) mod background;
 pub(crate) mod commands;
 pub(crate) mod dir;
+pub(crate) mod elsewhere;
 mod enter;
-mod environment;
+pub(crate) mod environment;
 mod exit;
 pub(crate) mod fence;
 #[cfg(any(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,14 @@ use super::{
 use crate::{Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room};
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("job_output", job_output)
+    define(job_output)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Output>>, WithState>,
+) -> Tool<S> {
+    Tool::new("job_output", handler)
         .title("Read a job's output")
         .about(
             "Read what a job or a long command wrote: its end, from a byte offset, or lines that match. Can first wait for a \
@@ -37,10 +44,11 @@ pub(crate) fn tool() -> Tool<Host> {
         .deadline(MOST_WAIT + WAIT)
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `job_output`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
-    id: String,
+pub struct Args {
+    pub(crate) id: String,
     /// Byte to begin at: `next_offset`. Default: the end.
     offset: Option<u64>,
     /// So many bytes at the end, instead of `offset`.
@@ -54,28 +62,28 @@ struct Args {
     view: Option<View>,
     /// Only lines that match.
     #[schemars(length(min = 1))]
-    search: Option<String>,
+    pub(crate) search: Option<String>,
     /// First wait for new output that matches.
     #[schemars(length(min = 1))]
-    wait_for: Option<String>,
+    pub(crate) wait_for: Option<String>,
     /// First wait for its end.
     #[serde(default)]
-    wait_exit: bool,
+    pub(crate) wait_exit: bool,
     /// Seconds to wait at most. Default: 30.
-    wait: Option<f64>,
+    pub(crate) wait: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum View {
+pub(crate) enum View {
     Text,
     Screen,
     Raw,
 }
 
 /// What a job wrote, and how it is.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Output {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
     /// The job.
     id: String,
     /// `lost`: its guard was killed, and nobody knows how it ended.
@@ -116,6 +124,7 @@ pub(super) struct Output {
 
 async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Output>> {
     let owner = cx.caller().owner();
+    let wish = args.wish();
     let wait = wait::time(args.wait)?;
     let commands = host.commands()?;
     let job = commands.store.find(&args.id, &owner)?;
@@ -135,33 +144,8 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
     };
     let job = again(commands, job, &mut state, &owner).await?;
     let room = Room::of(&cx);
-    let from = match (args.offset, args.tail) {
-        (Some(offset), _) => From::Offset(offset),
-        (None, Some(tail)) => From::Tail(tail),
-        (None, None) if search.is_some() => From::Offset(0),
-        (None, None) if is_watched => From::New(seen),
-        (None, None) if args.limit.is_none() => From::End,
-        (None, None) => From::Tail(room.bytes as u64),
-    };
-    let is_plain = args.offset.is_none() && args.tail.is_none() && search.is_none() && !is_watched;
-    let view = match args.view {
-        Some(View::Screen) if !job.about.tty => {
-            return Err(ToolError::new(format!("job `{}` has no terminal", job.id)));
-        }
-        Some(view) => view,
-        None if job.about.tty && is_plain => View::Screen,
-        None => View::Text,
-    };
-    let page = Page {
-        from,
-        limit: args.limit.unwrap_or(usize::MAX),
-        stream: args.stream,
-        clean: match view {
-            View::Raw => show::lossy,
-            View::Text | View::Screen => show::way(job.about.tty),
-        },
-        room,
-    };
+    let watched_from = is_watched.then_some(seen);
+    let (page, view) = wish.page(&job.id, job.about.tty, search.is_some(), watched_from, room)?;
     let read = {
         let (job, own, extent) = (job.clone(), cx.clone(), state.extent);
         blocking_within(&cx, move |memory| match view {
@@ -177,6 +161,78 @@ async fn job_output(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ou
     let hint = hint(commands, &job, &read.text);
     let (output, text) = answer(job, read, (state, waits, hint), &room);
     Ok(Answer::new(output, text))
+}
+
+/// Which part of a job's output is wanted, and how.
+pub(crate) struct Wish {
+    pub(crate) offset: Option<u64>,
+    tail: Option<u64>,
+    limit: Option<usize>,
+    stream: Which,
+    view: Option<View>,
+}
+
+impl Args {
+    /// The job.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The part that is wanted, apart from what is waited and searched for.
+    pub(crate) fn wish(&self) -> Wish {
+        Wish {
+            offset: self.offset,
+            tail: self.tail,
+            limit: self.limit,
+            stream: self.stream,
+            view: self.view,
+        }
+    }
+}
+
+impl Wish {
+    /// The page of a job with a terminal or without; `watched_from` is what its reader has seen, if it waits for a pattern.
+    ///
+    /// # Errors
+    /// It has no screen.
+    pub(super) fn page(
+        &self,
+        id: &str,
+        has_terminal: bool,
+        is_search: bool,
+        watched_from: Option<u64>,
+        room: Room,
+    ) -> ToolResult<(Page, View)> {
+        let from = match (self.offset, self.tail, watched_from) {
+            (Some(offset), ..) => From::Offset(offset),
+            (None, Some(tail), _) => From::Tail(tail),
+            (None, None, _) if is_search => From::Offset(0),
+            (None, None, Some(seen)) => From::New(seen),
+            (None, None, None) if self.limit.is_none() => From::End,
+            (None, None, None) => From::Tail(room.bytes as u64),
+        };
+        let is_plain =
+            self.offset.is_none() && self.tail.is_none() && !is_search && watched_from.is_none();
+        let view = match self.view {
+            Some(View::Screen) if !has_terminal => {
+                return Err(ToolError::new(format!("job `{id}` has no terminal")));
+            }
+            Some(view) => view,
+            None if has_terminal && is_plain => View::Screen,
+            None => View::Text,
+        };
+        let page = Page {
+            from,
+            limit: self.limit.unwrap_or(usize::MAX),
+            stream: self.stream,
+            clean: match view {
+                View::Raw => show::lossy,
+                View::Text | View::Screen => show::way(has_terminal),
+            },
+            room,
+        };
+        Ok((page, view))
+    }
 }
 
 /// What a job wrote since an offset, after a wait for it, and the same as text.
@@ -225,12 +281,12 @@ fn hint(commands: &Commands, job: &Job, output: &str) -> Option<String> {
 }
 
 /// Whose readings are remembered together.
-fn who(cx: &Cx) -> String {
+pub(crate) fn who(cx: &Cx) -> String {
     cx.session_name()
         .unwrap_or_else(|| cx.caller().owner().into_owned())
 }
 
-fn answer(
+pub(super) fn answer(
     job: Job,
     read: Read,
     (waited, waits, hint): (Waited, Option<Waits>, Option<String>),

@@ -28,6 +28,7 @@ pub(super) enum Which {
 }
 
 /// Which part is wanted.
+#[derive(Debug)]
 pub(super) struct Page {
     pub(super) from: From,
     pub(super) limit: usize,
@@ -37,6 +38,7 @@ pub(super) struct Page {
 }
 
 /// Where it begins.
+#[derive(Debug)]
 pub(super) enum From {
     Offset(u64),
     /// So many bytes before the end.
@@ -60,6 +62,22 @@ pub(super) struct Read {
 }
 
 impl Page {
+    /// All that a job without a terminal wrote after an offset, or the end of it.
+    pub(super) fn since(offset: u64, room: Room) -> Self {
+        Self {
+            from: From::New(offset),
+            limit: usize::MAX,
+            stream: Which::Both,
+            clean: show::way(false),
+            room,
+        }
+    }
+
+    /// Does one stream alone count?
+    pub(super) fn is_of_one_stream(&self) -> bool {
+        !matches!(self.stream, Which::Both)
+    }
+
     pub(super) fn read(
         &self,
         dir: &Path,

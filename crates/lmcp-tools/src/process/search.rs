@@ -46,6 +46,11 @@ impl Watch {
         }
     }
 
+    /// From where on it looks next.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// For what comes after this, together with the beginning of the line that it goes on.
     pub(super) fn after(pattern: Pattern, seen: u64) -> Self {
         Self {

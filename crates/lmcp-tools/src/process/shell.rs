@@ -1,8 +1,8 @@
 //! `shell`: runs a command, and answers when it has ended, or when it takes too long for the client to wait.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-use lmcp_core::{Cx, Progress, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Progress, Tool, ToolError, ToolResult, WithState};
 use lmcp_wire::{Content, resource::Resource, task};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,14 @@ const NEXT_SIGN: Duration = Duration::from_secs(15);
 const NEWS_BYTES: usize = 2048;
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("shell", shell)
+    define(shell)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Ran>>, WithState>,
+) -> Tool<S> {
+    Tool::new("shell", handler)
         .title("Run a command")
         .about(
             "Run a command; get exit code, stdout and stderr. Not interactive. One that runs long becomes a job: read it with \
@@ -64,37 +71,39 @@ pub(crate) fn tool() -> Tool<Host> {
         .deadline(Duration::from_secs(48 * 60 * 60))
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `shell`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
+pub struct Args {
     /// A line for the shell.
     #[schemars(length(min = 1))]
-    command: Option<String>,
+    pub(crate) command: Option<String>,
     /// A program and its arguments, run without a shell. Instead of `command`.
     #[schemars(length(min = 1))]
-    argv: Option<Vec<String>>,
+    pub(crate) argv: Option<Vec<String>>,
     /// The folder to run in.
     #[schemars(length(min = 1))]
-    cwd: Option<String>,
+    pub(crate) cwd: Option<String>,
     /// Variables to add, as NAME=value.
     #[serde(default)]
-    env: Variables,
+    pub(super) env: Variables,
     /// Its standard input.
-    stdin: Option<String>,
+    pub(crate) stdin: Option<String>,
     /// Seconds after which it is killed. Default: 120.
-    timeout: Option<f64>,
+    pub(crate) timeout: Option<f64>,
     /// Seconds after which it becomes a job. Default: 45; 0: never.
-    yield_after: Option<f64>,
+    pub(crate) yield_after: Option<f64>,
     /// Run it on a terminal.
     #[serde(default)]
-    tty: bool,
+    pub(crate) tty: bool,
     /// Become a job at once, as other shells call it.
     #[serde(default)]
-    run_in_background: bool,
+    pub(crate) run_in_background: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Ran {
+/// What `shell` returns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Ran {
     /// Absent if a signal ended it, or if it still runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
@@ -141,7 +150,7 @@ struct Ran {
 
 async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
     let commands = host.commands()?;
-    let times = Times::of(&args, &host)?;
+    let times = args.times(host.settings.most_timeout)?;
     let wanted = Wanted {
         command: args.command,
         argv: args.argv,
@@ -201,16 +210,15 @@ async fn until(time: Option<Instant>) {
 }
 
 /// When a command is killed, and when it is handed over.
-struct Times {
-    timeout: Option<Duration>,
-    yield_after: Option<Duration>,
+pub(crate) struct Times {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) yield_after: Option<Duration>,
 }
 
-impl Times {
-    fn of(args: &Args, host: &Host) -> ToolResult<Self> {
-        let most = host.settings.most_timeout;
+impl Args {
+    pub(crate) fn times(&self, most: Duration) -> ToolResult<Times> {
         // A zero comes from callers that have to send something.
-        let timeout = args
+        let timeout = self
             .timeout
             .filter(|time| *time != 0.0)
             .map(|time| seconds("timeout", time))
@@ -222,15 +230,15 @@ impl Times {
             ))
             .hint("start longer work with shell_bg"));
         }
-        let yield_after = match args.yield_after {
-            _ if args.run_in_background => Some(Duration::ZERO),
+        let yield_after = match self.yield_after {
+            _ if self.run_in_background => Some(Duration::ZERO),
             Some(time) => Some(seconds("yield_after", time)?).filter(|time| !time.is_zero()),
             None => Some(YIELD_AFTER),
         };
         // A limit that nobody asked for does not reach beyond the hand-over: a build of ten minutes is no mistake.
         let handed_over_first = yield_after.is_some_and(|time| time < TIMEOUT);
         let otherwise = (!handed_over_first).then_some(TIMEOUT);
-        Ok(Self {
+        Ok(Times {
             timeout: timeout.or(otherwise),
             yield_after,
         })
@@ -314,31 +322,11 @@ async fn ended(
         failed => commands.hint(Some(&running.order), failed, &shown.both),
     };
     let failed = is_error(host, &running, &end);
-    let omitted = shown.omitted;
-    let truncated = omitted > 0;
-    let mut status = status(&end);
-    if let Some(hint) = &hint {
-        status.push_str(&format!("\nhint: {hint}"));
-    }
-    let text = render(&shown.both, &status);
-    let mut ran = Ran {
-        exit_code: end.exit_code,
-        signal: end.signal.map(exit::signal_name),
-        timed_out: end.timed_out,
-        cancelled: end.stopped,
-        duration_ms: end.duration_ms,
-        stdout: room.structured_copy(&shown.stdout),
-        stderr: room.structured_copy(&shown.stderr),
-        truncated,
-        omitted_bytes: omitted,
-        output: truncated.then(|| uri(&id)),
-        not_recorded: end.not_recorded.clone(),
-        cpu_ms: Some(end.cpu_ms),
-        peak_memory_bytes: Some(end.peak_memory_bytes),
-        left_running: end.left_running.clone(),
-        hint,
-        job: None,
-    };
+    let truncated = shown.omitted > 0;
+    let (mut ran, text) = tell(&end, &shown, hint, room);
+    ran.output = truncated.then(|| uri(&id));
+    ran.cpu_ms = Some(end.cpu_ms);
+    ran.peak_memory_bytes = Some(end.peak_memory_bytes);
     let unlisted = if end.left_running.is_empty() {
         Some(running)
     } else {
@@ -369,15 +357,55 @@ async fn ended(
     Ok(answer)
 }
 
+/// What is said of a command that has ended.
+fn tell(end: &End, shown: &Shown, hint: Option<String>, room: &Room) -> (Ran, String) {
+    let mut status = status(end);
+    if let Some(hint) = &hint {
+        status.push_str(&format!("\nhint: {hint}"));
+    }
+    let text = render(&shown.both, &status);
+    let ran = Ran {
+        exit_code: end.exit_code,
+        signal: end.signal.map(exit::signal_name),
+        timed_out: end.timed_out,
+        cancelled: end.stopped,
+        duration_ms: end.duration_ms,
+        stdout: room.structured_copy(&shown.stdout),
+        stderr: room.structured_copy(&shown.stderr),
+        truncated: shown.omitted > 0,
+        omitted_bytes: shown.omitted,
+        output: None,
+        not_recorded: end.not_recorded.clone(),
+        cpu_ms: None,
+        peak_memory_bytes: None,
+        left_running: end.left_running.clone(),
+        hint,
+        job: None,
+    };
+    (ran, text)
+}
+
 fn handed_over(
     running: &RunningCommand,
     after: Duration,
     waits: Option<Waits>,
     room: &Room,
 ) -> ToolResult<Answer<Ran>> {
-    let id = running.id.clone();
     let shown = read(running, Extent::default(), &room.share(4))
         .map_err(|err| ToolError::new("the output cannot be read").source(err))?;
+    let (mut ran, text) = tell_handed_over(&running.id, &shown, after, waits, room);
+    ran.output = Some(uri(&running.id));
+    Ok(Answer::new(ran, text))
+}
+
+/// What is said of a command that is a job now.
+fn tell_handed_over(
+    id: &str,
+    shown: &Shown,
+    after: Duration,
+    waits: Option<Waits>,
+    room: &Room,
+) -> (Ran, String) {
     let status = format!(
         "still running after {} s, as job {id}{}: job_output with wait_exit waits for its end, job_stop ends it",
         after.as_secs(),
@@ -394,15 +422,53 @@ fn handed_over(
         stderr: room.structured_copy(&shown.stderr),
         truncated: shown.omitted > 0,
         omitted_bytes: shown.omitted,
-        output: Some(uri(&id)),
+        output: None,
         not_recorded: None,
         cpu_ms: None,
         peak_memory_bytes: None,
         left_running: Vec::new(),
         hint: None,
-        job: Some(id),
+        job: Some(id.to_owned()),
     };
+    (ran, text)
+}
+
+/// What a command on another host wrote, of which a record was made here.
+fn read_copy(record: &Path, id: &str, room: &Room) -> ToolResult<Shown> {
+    let note = |omitted| left_out(id, omitted);
+    show::output((record, Extent::default()), show::way(false), room, note)
+        .map_err(|err| ToolError::new("the output cannot be read").source(err))
+}
+
+/// The answer of a command that has ended on another host, and whether its record is needed for what is left out.
+pub(crate) fn ended_elsewhere(
+    id: &str,
+    record: &Path,
+    end: &End,
+    room: &Room,
+) -> ToolResult<(Answer<Ran>, bool)> {
+    let shown = read_copy(record, id, room)?;
+    let (ran, text) = tell(end, &shown, None, room);
+    let is_needed = ran.truncated || !end.left_running.is_empty();
+    let failed = end.timed_out || end.stopped;
+    Ok((Answer::new(ran, text).failed_if(failed), is_needed))
+}
+
+/// The answer of a command that has become a job on another host.
+pub(crate) fn handed_over_elsewhere(
+    id: &str,
+    record: &Path,
+    after: Duration,
+    room: &Room,
+) -> ToolResult<Answer<Ran>> {
+    let shown = read_copy(record, id, &room.share(4))?;
+    let (ran, text) = tell_handed_over(id, &shown, after, None, room);
     Ok(Answer::new(ran, text))
+}
+
+/// What stands in place of output that is left out.
+fn left_out(id: &str, omitted: u64) -> String {
+    format!("[… {omitted} bytes left out; job_output with id={id} reads them …]")
 }
 
 /// What is there of the output of a command that has ended. Nothing about the record makes the command a failure.
@@ -419,7 +485,7 @@ fn read(running: &RunningCommand, extent: Extent, room: &Room) -> io::Result<Sho
     let id = &running.id;
     let note = |omitted| match extent.memory {
         Some(_) => format!("[… {omitted} bytes left out, which could not be recorded …]"),
-        None => format!("[… {omitted} bytes left out; job_output with id={id} reads them …]"),
+        None => left_out(id, omitted),
     };
     let clean = show::way(running.order.tty.is_some());
     show::output((running.dir(), extent), clean, room, note)

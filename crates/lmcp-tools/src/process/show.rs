@@ -21,7 +21,7 @@ pub(crate) struct Shown {
 }
 
 /// Output in which lines are written over may be shown in much less room than it takes. Of so much it is found out.
-const MOST_CLEANED: usize = 4 * 1024 * 1024;
+pub(super) const MOST_CLEANED: usize = 4 * 1024 * 1024;
 
 /// Bytes shown of output that is too long for one answer: a third of them from its beginning, the others from its end.
 pub(super) const EXCERPT_BYTES: usize = 12 * 1024;

@@ -28,7 +28,7 @@ use super::{
 /// The bytes.
 pub(crate) const OUTPUT: &str = "output";
 /// Where the stream changes.
-const MARKS: &str = "marks";
+pub(crate) const MARKS: &str = "marks";
 /// More changes than this are not told apart any more: a megabyte of them.
 const MOST_MARKS: usize = 128 * 1024;
 /// Bytes of one change in the list.

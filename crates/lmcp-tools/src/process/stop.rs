@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use rustix::process::Pid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,14 @@ use super::{
 use crate::{Host, answer::Answer, time::millis};
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("job_stop", job_stop)
+    define(job_stop)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Stopped>>, WithState>,
+) -> Tool<S> {
+    Tool::new("job_stop", handler)
         .title("Stop a job")
         .about(
             "End a job and everything it started (TERM, then KILL), send it another signal, or start it again. Its output \
@@ -36,10 +43,11 @@ pub(crate) fn tool() -> Tool<Host> {
         .open_world()
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// Arguments of `job_stop`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Args {
-    id: String,
+pub struct Args {
+    pub(crate) id: String,
     /// Default: TERM, then KILL.
     #[schemars(length(min = 1))]
     signal: Option<String>,
@@ -47,11 +55,12 @@ struct Args {
     grace: Option<f64>,
     /// Then start it again, as a new job.
     #[serde(default)]
-    restart: bool,
+    pub(crate) restart: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Stopped {
+/// What `job_stop` returns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Stopped {
     /// The job as it is now.
     job: Listed,
     /// The new one, after a restart.
@@ -62,16 +71,8 @@ struct Stopped {
 async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stopped>> {
     let commands = host.commands()?;
     let owner = cx.caller().owner();
-    let number = match &args.signal {
-        Some(name) => signal_number(name).ok_or_else(|| {
-            ToolError::new(format!("`{}` is not a signal", clip(name))).hint("TERM, INT, KILL, say")
-        })?,
-        None => 15,
-    };
-    let grace = args.grace.map(|time| seconds("grace", time)).transpose()?;
-    let grace = grace
-        .unwrap_or(Duration::from_millis(host.settings.grace_ms))
-        .min(Duration::from_secs(600));
+    let number = args.signal()?;
+    let grace = args.grace(Duration::from_millis(host.settings.grace_ms))?;
     let job = fresh(commands.store.find(&args.id, &owner)?).await;
     // What cannot be started again is not stopped for it. A long command is in memory until the new job has it.
     let (order, _memory) = match args.restart {
@@ -103,6 +104,11 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
         }
         None => None,
     };
+    Ok(told(job, was_over, restarted_as))
+}
+
+/// What is said of a job that was stopped or signalled.
+pub(crate) fn told(job: Job, was_over: bool, restarted_as: Option<String>) -> Answer<Stopped> {
     let listed = Listed::of(job);
     let state = how(listed.state, listed.exit_code, listed.signal.as_deref());
     let mut text = if listed.state == State::Lost {
@@ -119,13 +125,32 @@ async fn job_stop(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Stop
     if let Some(id) = &restarted_as {
         text.push_str(&format!("; started again as job {id}"));
     }
-    Ok(Answer::new(
+    Answer::new(
         Stopped {
             job: listed,
             restarted_as,
         },
         text,
-    ))
+    )
+}
+
+impl Args {
+    /// The number of the signal to send; 15 means to end the job.
+    pub(crate) fn signal(&self) -> ToolResult<i32> {
+        match &self.signal {
+            Some(name) => signal_number(name).ok_or_else(|| {
+                ToolError::new(format!("`{}` is not a signal", clip(name)))
+                    .hint("TERM, INT, KILL, say")
+            }),
+            None => Ok(15),
+        }
+    }
+
+    /// How long a job has to end before it is killed.
+    pub(crate) fn grace(&self, otherwise: Duration) -> ToolResult<Duration> {
+        let grace = self.grace.map(|time| seconds("grace", time)).transpose()?;
+        Ok(grace.unwrap_or(otherwise).min(Duration::from_secs(600)))
+    }
 }
 
 /// Ends a job whose guard does not do it: somebody halted that, perhaps.

@@ -230,10 +230,7 @@ impl Store {
     /// # Errors
     /// There is none of that id, it is somebody else's, or it may do more: the three sound the same.
     pub(crate) fn find(&self, id: &str, owner: &str) -> ToolResult<Job> {
-        let unknown = || {
-            ToolError::new(format!("there is no job `{}`", clip(id)))
-                .hint("`jobs` lists those there are")
-        };
+        let unknown = || no_job(id);
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !is_id {
             return Err(unknown());
@@ -418,6 +415,28 @@ impl About {
         }
     }
 
+    /// What is known of a command of another host: it and its log, the conversation it was started in and whether it was
+    /// answered there, and when it was started.
+    pub(super) fn elsewhere(
+        (command, log): (String, Option<PathBuf>),
+        (session, is_answered): (Option<String>, bool),
+        started: u64,
+    ) -> Self {
+        Self {
+            owner: String::new(),
+            session,
+            is_answered,
+            rights: Rights::default(),
+            command,
+            started,
+            started_ms: started.saturating_mul(1000),
+            log,
+            key: String::new(),
+            tty: false,
+            order: None,
+        }
+    }
+
     /// Writes down what the command is. Its input is written nowhere.
     pub(crate) fn write(&self, order: &Order) -> io::Result<()> {
         dir::write_whole(&order.dir, dir::ORDER, &serde_json::to_vec(order)?)?;
@@ -434,6 +453,11 @@ impl About {
         }
         Ok(about)
     }
+}
+
+/// There is no such job, or none for whoever asks.
+pub(super) fn no_job(id: &str) -> ToolError {
+    ToolError::new(format!("there is no job `{}`", clip(id))).hint("`jobs` lists those there are")
 }
 
 /// A list is no place for a script, nor is an error.

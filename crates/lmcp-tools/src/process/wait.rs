@@ -65,6 +65,22 @@ pub(super) async fn extent_now(commands: &Commands, job: &Job) -> Extent {
 }
 
 impl Waited {
+    /// On another host, for a pattern that matched or not.
+    pub(crate) fn elsewhere(
+        outcome: Option<Outcome>,
+        matched: Option<String>,
+        wait: Duration,
+        has_pattern: bool,
+    ) -> Self {
+        Self {
+            matched,
+            outcome,
+            wait,
+            has_pattern,
+            ..Self::default()
+        }
+    }
+
     /// Nobody waits.
     pub(super) async fn not(commands: &Commands, job: &Job) -> Self {
         let mut waited = Self::default();

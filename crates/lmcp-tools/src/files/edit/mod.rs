@@ -25,17 +25,11 @@ mod shown;
 
 use std::sync::Arc;
 
-use lmcp_core::{Cx, Tool, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::{
-    apply::Edited,
-    diff::Diff,
-    matching::Kind,
-    plan::{Args, FilePlan},
-    shown::Shown,
-};
+use self::{apply::Edited, diff::Diff, matching::Kind, plan::FilePlan, shown::Shown};
 use super::{
     atomic::{self, Failed, Note},
     exchange::Change,
@@ -52,9 +46,17 @@ use crate::{
 };
 
 pub(super) use apply::MOST_BYTES;
+pub use plan::Args;
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("edit_file", edit)
+    define(edit)
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<Edits>>, WithState>,
+) -> Tool<S> {
+    Tool::new("edit_file", handler)
         .title("Edit files")
         .about(
             "Replace exact text in files, all or nothing. Returns the lines changed and the new hash; on a miss the nearest \
@@ -83,8 +85,9 @@ pub(crate) fn tool() -> Tool<Host> {
         .destructive()
 }
 
+/// What `edit_file` returns.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Edits {
+pub struct Edits {
     /// Was nothing written, because `dry_run` was asked for?
     dry_run: bool,
     /// The files, in the order of their first edits.
@@ -112,7 +115,7 @@ struct EditedFile {
     note: Option<String>,
 }
 
-async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
+pub(crate) async fn edit(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Edits>> {
     let here = host.here(&cx, args.paths()).await?;
     let own = cx.clone();
     let done = blocking_within(&cx, move |memory| {

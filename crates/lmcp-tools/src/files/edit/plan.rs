@@ -21,9 +21,10 @@ use crate::{
     memory::Memory,
 };
 
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Arguments of `edit_file`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Args {
+pub struct Args {
     #[schemars(length(min = 1))]
     path: Option<String>,
     /// Text to replace, as it stands in the file. It must occur once.
@@ -49,7 +50,7 @@ pub(super) struct Args {
     pub(super) fuzzy: bool,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Edit {
     /// The file, if not the one at the top.
@@ -95,10 +96,15 @@ pub(super) struct FilePlan<'a> {
 
 impl Args {
     /// The files that are named.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
         let edits = self.edits.iter().flatten();
         let paths = edits.filter_map(|edit| edit.path.as_deref());
         paths.chain(self.path.as_deref())
+    }
+
+    /// Is nothing to be written?
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Finds the files, each once however it is called.

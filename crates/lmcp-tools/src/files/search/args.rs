@@ -1,6 +1,9 @@
 //! What the model says.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Arguments of `search_files`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Args {
+pub struct Args {
     /// Regular expression; in mode `names` a glob.
     #[schemars(length(max = 32768))]
     pattern: String,
@@ -91,8 +94,38 @@ pub(crate) enum Case {
 
 impl Args {
     /// What to look for.
-    pub(super) fn pattern(&self) -> &str {
+    pub fn pattern(&self) -> &str {
         &self.pattern
+    }
+
+    /// The folder or file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Are dot files searched?
+    pub fn is_hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// Is the pattern plain text?
+    pub fn is_literal(&self) -> bool {
+        self.literal
+    }
+
+    /// Are files looked for by their names alone?
+    pub fn is_by_name(&self) -> bool {
+        self.mode == Mode::Names
+    }
+
+    /// May case differ?
+    pub fn is_any_case(&self) -> bool {
+        self.case != Case::Sensitive
+    }
+
+    /// The longest time the search may take.
+    pub fn most_time(&self) -> Duration {
+        Duration::from_secs(self.max_seconds.into())
     }
 
     /// What to try if nothing is found.

@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lmcp_core::{Cx, Tool, ToolError, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -43,24 +43,30 @@ use crate::{
     room::Room,
 };
 
-use args::{Args, Mode};
+pub use args::Args;
+use args::Mode;
 use cursor::Cursor;
 use filter::Filter;
 use page::{Page, Want};
 use pool::Pool;
 use query::{BASE_BYTES, FREE, Query};
-use result::SearchResult;
+pub use result::SearchResult;
 use tree::{Start, Tree};
 use worker::Search;
 
 /// Searches at once; more wait. Each takes a thread for every processor.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 
 pub(crate) fn tool() -> Tool<Host> {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
-    Tool::new("search_files", move |host, args, cx| {
-        search(host, args, cx, turns.clone())
-    })
+    define(move |host, args, cx| search(host, args, cx, turns.clone()))
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<SearchResult>>, WithState>,
+) -> Tool<S> {
+    Tool::new("search_files", handler)
     .title("Search files")
     .about(
         "Find text in files by regular expression (ripgrep), or files by name (mode `names`). Returns matches with path \
@@ -82,7 +88,7 @@ pub(crate) fn tool() -> Tool<Host> {
     .read_only()
 }
 
-async fn search(
+pub(crate) async fn search(
     host: Arc<Host>,
     args: Args,
     cx: Cx,

@@ -9,7 +9,7 @@ use super::{args::Mode, page::Stop};
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SearchResult {
+pub struct SearchResult {
     /// What the results are: the argument `mode`.
     pub(super) mode: Mode,
     /// Mode `content`: the matching lines, by path and line. Absent if this client reads them in the text.

@@ -16,9 +16,9 @@ mod processes;
 mod render;
 mod source;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
-use lmcp_core::{Cx, Tool, ToolResult};
+use lmcp_core::{Cx, Handler, Tool, ToolResult, WithState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,7 +30,14 @@ use source::{Reading, Source};
 
 pub(crate) fn tool() -> Tool<Host> {
     let asked = Asked::default();
-    Tool::new("systeminfo", move |_host, args, cx| read(args, cx, asked.clone()))
+    define(move |_host, args, cx| read(Source::host(), args, cx, asked.clone()))
+}
+
+/// The tool as models know it, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<Answer<SystemInfo>>, WithState>,
+) -> Tool<S> {
+    Tool::new("systeminfo", handler)
         .title("System information")
         .about(
             "One look at this host: system, processors, memory, limits, pressure, disks, network, container; the largest \
@@ -44,7 +51,7 @@ pub(crate) fn tool() -> Tool<Host> {
 /// Arguments of `systeminfo`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Args {
+pub struct Args {
     /// Default: all but processes.
     #[serde(default)]
     sections: Vec<Section>,
@@ -80,7 +87,7 @@ const USUAL: [Section; 8] = [
 
 /// What was seen. A section is null if it was not asked for, or if `unavailable` has a reason.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct SystemInfo {
+pub struct SystemInfo {
     /// The operating system, and since when it runs.
     os: Option<os::Os>,
     /// The processors and their load.
@@ -103,6 +110,62 @@ pub(crate) struct SystemInfo {
     unavailable: BTreeMap<Section, String>,
 }
 
+/// The same of a folder that looks like another host: copies of the files that it tells about itself in.
+pub(crate) async fn read_copies(
+    folder: &Path,
+    args: Args,
+    cx: Cx,
+) -> ToolResult<Answer<SystemInfo>> {
+    let source = Source::copies(folder);
+    blocking(&cx, move || {
+        let sections = match &*args.sections {
+            [] => &USUAL[..],
+            sections => sections,
+        };
+        let (told, others): (Vec<_>, Vec<_>) = sections
+            .iter()
+            .copied()
+            .partition(|section| COPIED.contains(section));
+        let mut info = look(&source, &told, &Asked::default());
+        let why = "it takes more than reading some files, and this host has no lmcp";
+        let others = others.into_iter().map(|section| (section, why.to_owned()));
+        info.unavailable.extend(others);
+        let text = render::render(&info);
+        Ok(Answer::new(info, text))
+    })
+    .await
+}
+
+/// The files that [`COPIED`] sections are read from.
+pub const FILES_TO_COPY: [&str; 17] = [
+    "/.dockerenv",
+    "/etc/os-release",
+    "/proc/1/cgroup",
+    "/proc/1/environ",
+    "/proc/cpuinfo",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/pressure/cpu",
+    "/proc/pressure/io",
+    "/proc/pressure/memory",
+    "/proc/stat",
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/osrelease",
+    "/proc/uptime",
+    "/run/.containerenv",
+    "/run/systemd/container",
+    "/usr/lib/os-release",
+];
+
+/// What some files tell.
+const COPIED: [Section; 5] = [
+    Section::Os,
+    Section::Cpu,
+    Section::Memory,
+    Section::Pressure,
+    Section::Container,
+];
+
 /// The sections and their types. Written down in full they would be longer than the schemas of all other results together.
 fn shape() -> Value {
     let section = |name: &str| json!({ "anyOf": [{ "type": name }, { "type": "null" }] });
@@ -123,13 +186,13 @@ fn shape() -> Value {
     json!({ "type": "object", "properties": properties })
 }
 
-async fn read(args: Args, cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
+async fn read(source: Source, args: Args, cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
     blocking(&cx, move || {
         let sections = match &*args.sections {
             [] => &USUAL[..],
             sections => sections,
         };
-        let info = look(&Source::host(), sections, &asked);
+        let info = look(&source, sections, &asked);
         let text = render::render(&info);
         Ok(Answer::new(info, text))
     })

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
 };
 
@@ -23,6 +23,13 @@ impl Source {
     /// This host.
     pub(super) fn host() -> Self {
         Self { root: "/".into() }
+    }
+
+    /// A folder with copies of such files of another host.
+    pub(super) fn copies(folder: &Path) -> Self {
+        Self {
+            root: folder.to_owned(),
+        }
     }
 
     /// A folder with these files.

@@ -1,0 +1,129 @@
+//! What is known of a host since the first word of its shell.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
+
+use lmcp_core::{ToolError, ToolResult};
+use ring::digest::{SHA256, digest};
+
+use super::{parts::Answer, quote::Coding};
+
+/// What a host has, and where.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) coding: Coding,
+    /// Where relative paths begin.
+    pub(super) start: PathBuf,
+    pub(super) home: PathBuf,
+    has_sum: bool,
+    pub(super) has_bash: bool,
+    has_jobs: bool,
+    has_room: bool,
+    has_stat: bool,
+    has_search: bool,
+    has_sessions: bool,
+    /// Do INT and QUIT reach commands?
+    pub(super) interrupts: bool,
+}
+
+impl Facts {
+    pub(super) fn read(answer: &Answer) -> Option<Self> {
+        let first = answer.parts().next()?;
+        let path = |name: &str| {
+            let line = answer.part(name)?.line();
+            Some(PathBuf::from(OsStr::from_bytes(line)))
+        };
+        let control = first.says("control");
+        let session = first.value("session")?;
+        Some(Self {
+            coding: match first.value("coding")? {
+                "octal" => Coding::Octal,
+                _ => Coding::Base64,
+            },
+            start: path("start")?,
+            home: path("home")?,
+            has_sum: first.value("sum")? != "none",
+            has_bash: first.says("bash"),
+            has_jobs: first.says("jobs"),
+            has_room: first.says("tmp"),
+            has_stat: first.value("stat")? != "none",
+            has_search: first.says("grep"),
+            has_sessions: session != "none",
+            interrupts: control || matches!(session, "perl" | "python3"),
+        })
+    }
+
+    /// The checksum that the host has for a file with this content, if it has checksums.
+    pub(super) fn sum(&self, content: &[u8]) -> Option<String> {
+        let digest = self.has_sum.then(|| digest(&SHA256, content))?;
+        Some(
+            digest
+                .as_ref()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
+    }
+
+    /// # Errors
+    /// Commands cannot be run and kept there.
+    pub(super) fn expect_commands(&self) -> ToolResult<()> {
+        if !self.has_jobs {
+            let words =
+                "this host has no folder for commands: ~/.local/state/lmcp cannot be written";
+            return Err(ToolError::new(words));
+        }
+        if !self.has_sessions {
+            let words = "this host has neither setsid nor perl nor python3, so commands cannot be ended for certain";
+            return Err(ToolError::new(words).hint(PUSH));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Nothing can be known of files there.
+    pub(super) fn expect_stat(&self) -> ToolResult<()> {
+        if self.has_stat {
+            return Ok(());
+        }
+        Err(ToolError::new("this host has no stat").hint(PUSH))
+    }
+
+    /// # Errors
+    /// Nothing can be written there.
+    pub(super) fn expect_room(&self) -> ToolResult<()> {
+        if self.has_room {
+            return Ok(());
+        }
+        Err(ToolError::new(
+            "this host has no folder for what is to be written",
+        ))
+    }
+
+    /// # Errors
+    /// Nothing can be searched there.
+    pub(super) fn expect_search(&self) -> ToolResult<()> {
+        if self.has_search {
+            return Ok(());
+        }
+        Err(ToolError::new("this host lacks find, grep or xargs").hint(PUSH))
+    }
+}
+
+/// The way out where a shell does not go far enough.
+pub(super) const PUSH: &str = "`lmcp hub push HOST` puts lmcp there, which can";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_that_of_the_program() {
+        let facts = |has_sum| Facts {
+            has_sum,
+            ..Facts::default()
+        };
+        let sum = facts(true).sum(b"abc").unwrap();
+        assert!(sum.starts_with("ba7816bf8f01") && sum.ends_with("f20015ad"));
+        assert_eq!(facts(false).sum(b"abc"), None);
+    }
+}

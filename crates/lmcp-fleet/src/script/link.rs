@@ -1,0 +1,403 @@
+//! One connection: a shell at the other end of a command, which does one call at a time.
+//!
+//! Several calls in one shell would have to share its output, and a shell cannot write whole messages; a connection for
+//! every call would cost its opening each time. So connections are kept and used again, and a slow call has one for itself
+//! (`pool.rs`). The shell starts a call beside itself and goes on to read. So it notices at once when the hub is gone, and ends
+//! what goes on (`far/open.sh`): dropping a connection is how a call is cancelled.
+
+use std::{
+    ffi::OsString,
+    io,
+    process::Stdio,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use lmcp_core::{Server, Tasks, ToolError, ToolResult};
+use memchr::memmem;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    time::timeout,
+};
+
+use super::{
+    facts::Facts,
+    parts::Answer,
+    quote::{Coding, encoded, line, word},
+};
+use crate::limits::{CLOSE_TIME, COMPLAINT_BYTES, NOISE_BYTES, OPEN_TIME, REPLY_BYTES};
+
+/// What is defined on every connection.
+const FIND: &str = include_str!("far/find.sh");
+const OPEN: &str = include_str!("far/open.sh");
+const COMMANDS: &str = include_str!("far/commands.sh");
+const FILES: &str = include_str!("far/files.sh");
+/// What runs apart from the shell of a connection.
+const GUARD: &str = include_str!("far/guard.sh");
+const SIEVE: &str = include_str!("far/sieve.sh");
+
+/// Text that is sent as a word, in bytes.
+const SHORT: usize = 16 * 1024;
+
+/// A program, with its arguments, that gives a shell of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+}
+
+/// A connection on which nothing goes on, or one call.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// `None` once it is closed.
+    process: Option<Child>,
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    errors: Option<ChildStderr>,
+    /// What was read and belongs to no call yet.
+    read: Vec<u8>,
+    /// The end of what the program complained of.
+    complaints: Vec<u8>,
+    mark: String,
+    /// Of the last call.
+    number: u64,
+    /// The call whose beginning was read.
+    begun: Option<u64>,
+    pub(super) facts: Arc<Facts>,
+    /// Where the program is waited for when this is dropped.
+    closing: Arc<Tasks>,
+}
+
+/// What a call is made of.
+#[derive(Debug, Default)]
+pub(super) struct Call<'a> {
+    /// What it needs as files, by the names it knows them by.
+    pub(super) taken: Vec<(&'a str, &'a [u8])>,
+    /// The job that ends with the connection, unless it is kept.
+    pub(super) current: Option<&'a str>,
+    /// A function of the scripts.
+    pub(super) function: &'a str,
+    pub(super) words: Vec<&'a str>,
+}
+
+impl Link {
+    /// Starts the program, and waits for its shell.
+    ///
+    /// # Errors
+    /// It does not start, is no shell, or takes too long; with its own words.
+    pub(super) async fn open(way: &Way, closing: Arc<Tasks>) -> ToolResult<Self> {
+        let mut link = Self::start(way, closing)?;
+        match timeout(OPEN_TIME, link.greet()).await {
+            Ok(Ok(())) => Ok(link),
+            Ok(Err(err)) => Err(link.failed("no shell answers", err).await),
+            Err(_) => {
+                let late = io::Error::other(format!("nothing within {} s", OPEN_TIME.as_secs()));
+                Err(link.failed("no shell answers", late).await)
+            }
+        }
+    }
+
+    fn start(way: &Way, closing: Arc<Tasks>) -> ToolResult<Self> {
+        let name = way.program.to_string_lossy();
+        let cannot = |err: io::Error| ToolError::new(format!("cannot start `{name}`")).source(err);
+        let mut command = Command::new(&way.program);
+        command.args(&way.args);
+        for (name, _) in std::env::vars_os() {
+            // Settings and tokens of ours are nobody else's business.
+            if name.to_string_lossy().starts_with("LMCP_") {
+                command.env_remove(name);
+            }
+        }
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // The interrupt of a terminal is for us, and not for what we started.
+            .process_group(0)
+            .spawn()
+            .map_err(cannot)?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(ToolError::new(format!("`{name}` has no standard input")));
+        };
+        let key = Server::random_key();
+        Ok(Self {
+            input: Some(input),
+            output,
+            errors: process.stderr.take(),
+            process: Some(process),
+            read: Vec::new(),
+            complaints: Vec::new(),
+            mark: key
+                .iter()
+                .take(16)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            number: 0,
+            begun: None,
+            facts: Arc::default(),
+            closing,
+        })
+    }
+
+    /// Asks for bash where there is one, for it alone has job control without a terminal; then says what calls need.
+    async fn greet(&mut self) -> io::Result<()> {
+        let mark = self.mark.clone();
+        let first = format!(
+            "{{ printf '\\n%s\\n' '{mark} shell'; if command -v bash >/dev/null 2>&1; then unset BASH_ENV; exec bash; fi; }}\n"
+        );
+        self.send(&first).await?;
+        // Nothing more is sent before this: the first shell must not have read it when the next one takes over.
+        let (_, after) = self.find(&format!("\n{mark} shell\n"), NOISE_BYTES).await?;
+        self.read.drain(..after);
+        let (guard, sieve) = (word(&format!("{FIND}\n{GUARD}")), word(SIEVE));
+        let all = format!(
+            "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{FIND}\n{COMMANDS}\n{FILES}\n{OPEN}\n"
+        );
+        self.send(&all).await?;
+        let answer = self.answer(0).await?;
+        self.facts = Arc::new(Facts::read(&answer).ok_or_else(|| {
+            io::Error::other("it says nothing of its host; is it a POSIX shell?")
+        })?);
+        Ok(())
+    }
+
+    /// Does a call, and gives what it wrote.
+    ///
+    /// # Errors
+    /// The connection was lost: nobody knows how far the call came.
+    pub(super) async fn call(&mut self, call: &Call<'_>) -> ToolResult<Answer> {
+        let number = self.begin(call, "far_call").await?;
+        self.end(number).await
+    }
+
+    /// Begins a call; [`Link::end`] waits for its end.
+    pub(super) async fn begin(&mut self, call: &Call<'_>, how: &str) -> ToolResult<u64> {
+        self.number += 1;
+        let mut text = String::new();
+        for (name, bytes) in &call.taken {
+            // What is short and text needs no program to decode it.
+            let short = Some(*bytes).filter(|bytes| bytes.len() <= SHORT && !bytes.contains(&0));
+            match short.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
+                Some(short) => {
+                    let short = word(short);
+                    text.push_str(&format!("printf %s {short} >\"$far_tmp/{name}\"\n"));
+                }
+                None => {
+                    let coded = encoded(bytes, self.facts.coding);
+                    let end = &self.mark;
+                    text.push_str(&format!("far_take {name} <<'{end}'\n{coded}{end}\n"));
+                }
+            }
+        }
+        if let Some(id) = call.current {
+            text.push_str(&format!("far_current={}\n", word(id)));
+        }
+        let number = self.number.to_string();
+        let words = [number.as_str(), call.function].into_iter();
+        text.push_str(&line(how, words.chain(call.words.iter().copied())));
+        match self.send(&text).await {
+            Ok(()) => Ok(self.number),
+            Err(err) => Err(self.lost(err).await),
+        }
+    }
+
+    /// Waits for the end of a call.
+    ///
+    /// # Cancellation
+    /// What was read stays: it can be waited for again.
+    pub(super) async fn end(&mut self, number: u64) -> ToolResult<Answer> {
+        match self.answer(number).await {
+            Ok(answer) => Ok(answer),
+            Err(err) => Err(self.lost(err).await),
+        }
+    }
+
+    /// Ends the call that goes on, and does another. Gives what the first one wrote, if it had just come to its end.
+    pub(super) async fn cut(&mut self, call: &Call<'_>) -> ToolResult<(Option<Answer>, Answer)> {
+        let before = self.number;
+        let number = self.begin(call, "far_cut").await?;
+        let wait = async {
+            let begin = format!("\n{} begin {number}\n", self.mark);
+            let (at, _) = self.find(&begin, REPLY_BYTES).await?;
+            let end = format!("\n{} end {before} ", self.mark);
+            let had_ended = memmem::find(self.read.get(..at).unwrap_or_default(), end.as_bytes());
+            let first = match had_ended {
+                Some(_) => Some(self.answer(before).await?),
+                None => None,
+            };
+            io::Result::Ok((first, self.answer(number).await?))
+        };
+        match wait.await {
+            Ok(answers) => Ok(answers),
+            Err(err) => Err(self.lost(err).await),
+        }
+    }
+
+    /// Says something to the shell that nobody waits for.
+    pub(super) async fn tell(&mut self, text: &str) -> ToolResult<()> {
+        match self.send(text).await {
+            Ok(()) => Ok(()),
+            Err(err) => Err(self.lost(err).await),
+        }
+    }
+
+    /// Is the other end there, as far as is known without asking?
+    pub(super) fn is_there(&mut self) -> bool {
+        let mut space = [0; 512];
+        let mut read = ReadBuf::new(&mut space);
+        let mut context = Context::from_waker(Waker::noop());
+        match std::pin::Pin::new(&mut self.output).poll_read(&mut context, &mut read) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                self.read.extend_from_slice(read.filled());
+                true
+            }
+            Poll::Ready(_) => false,
+        }
+    }
+
+    async fn send(&mut self, text: &str) -> io::Result<()> {
+        let Some(input) = &mut self.input else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        input.write_all(text.as_bytes()).await?;
+        input.flush().await
+    }
+
+    /// What a call wrote, once it has ended.
+    async fn answer(&mut self, number: u64) -> io::Result<Answer> {
+        if self.begun != Some(number) {
+            let begin = format!("\n{} begin {number}\n", self.mark);
+            let (_, start) = self.find(&begin, REPLY_BYTES).await?;
+            self.read.drain(..start);
+            self.begun = Some(number);
+        }
+        let end = format!("\n{} end {number} ", self.mark);
+        let (end, after) = self.find(&end, REPLY_BYTES).await?;
+        let tail = loop {
+            let rest = self.read.get(after..).unwrap_or_default();
+            match memchr::memchr(b'\n', rest) {
+                Some(length) => break after + length,
+                None => self.more().await?,
+            }
+        };
+        let code = self.read.get(after..tail).unwrap_or_default();
+        let code = std::str::from_utf8(code)
+            .ok()
+            .and_then(|code| code.parse().ok());
+        let rest = self.read.split_off(tail);
+        let mut bytes = std::mem::replace(&mut self.read, rest);
+        bytes.truncate(end);
+        Ok(Answer::new(code.unwrap_or(-1), bytes, &self.mark))
+    }
+
+    /// Reads until a text has come: where it begins, and where it ends. No more than so many bytes.
+    async fn find(&mut self, text: &str, most: usize) -> io::Result<(usize, usize)> {
+        let mut looked = 0;
+        loop {
+            let from = looked.min(self.read.len());
+            if let Some(at) =
+                memmem::find(self.read.get(from..).unwrap_or_default(), text.as_bytes())
+            {
+                return Ok((from + at, from + at + text.len()));
+            }
+            looked = self.read.len().saturating_sub(text.len());
+            if self.read.len() > most {
+                return Err(io::Error::other(format!("it wrote more than {most} bytes")));
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Reads some more of the output, and listens to complaints meanwhile.
+    async fn more(&mut self) -> io::Result<()> {
+        loop {
+            let mut heard = [0; 1024];
+            tokio::select! {
+                count = self.output.read_buf(&mut self.read) => return match count? {
+                    0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                    _ => Ok(()),
+                },
+                count = listen(&mut self.errors, &mut heard) => {
+                    self.complaints.extend(heard.iter().take(count));
+                    let old = self.complaints.len().saturating_sub(COMPLAINT_BYTES);
+                    self.complaints.drain(..old);
+                }
+            }
+        }
+    }
+
+    /// The connection was lost while a call went on.
+    async fn lost(&mut self, err: io::Error) -> ToolError {
+        self.failed(
+            "the connection was lost, and nobody knows how far the call came",
+            err,
+        )
+        .await
+    }
+
+    /// An error with the last words of the program.
+    async fn failed(&mut self, what: &str, err: io::Error) -> ToolError {
+        self.input = None;
+        let rest = async {
+            let mut heard = [0; 1024];
+            while self.errors.is_some() {
+                let count = listen(&mut self.errors, &mut heard).await;
+                self.complaints.extend(heard.iter().take(count));
+            }
+        };
+        // What it has to say about its end comes right before that.
+        let _ = timeout(std::time::Duration::from_secs(1), rest).await;
+        let said = String::from_utf8_lossy(&self.complaints);
+        let said = said.trim();
+        let words = match (err.kind(), said) {
+            (io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe, "") => what.to_owned(),
+            (io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe, said) => {
+                format!("{what}: {said}")
+            }
+            (_, "") => format!("{what}: {err}"),
+            (_, said) => format!("{what}: {err}; {said}"),
+        };
+        ToolError::new(words)
+    }
+}
+
+/// Reads what the program complains of; waits for ever after the end of it.
+async fn listen(errors: &mut Option<ChildStderr>, heard: &mut [u8]) -> usize {
+    let Some(source) = errors else {
+        return std::future::pending().await;
+    };
+    match source.read(heard).await {
+        Ok(count) if count > 0 => count,
+        _ => {
+            *errors = None;
+            0
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // This is what ends the call on the other side.
+        self.input = None;
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.closing.spawn(async move {
+                if timeout(CLOSE_TIME, process.wait()).await.is_err() {
+                    // It may have ended just now.
+                    let _ = process.kill().await;
+                }
+            });
+        }
+    }
+}
+
+/// How bytes are sent where nothing is known yet: nothing is.
+impl Default for Coding {
+    fn default() -> Self {
+        Self::Octal
+    }
+}

@@ -1,0 +1,111 @@
+//! The connections to one host: each does one call at a time, and those that are free are used again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lmcp_core::{Tasks, ToolError, ToolResult};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    facts::Facts,
+    link::{Call, Link, Way},
+    parts::Answer,
+};
+use crate::limits::{CALL_TIME, IDLE_LINKS, LINKS};
+
+/// The connections to one host.
+#[derive(Debug)]
+pub(super) struct Pool {
+    way: Way,
+    idle: Mutex<Vec<Link>>,
+    places: Arc<Semaphore>,
+    closing: Arc<Tasks>,
+}
+
+/// A connection, for one caller. Dropped, it is closed, and what it does ends; [`Lease::done`] gives it back.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    pub(super) link: Link,
+    pool: &'a Pool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(super) fn new(way: Way) -> Self {
+        Self {
+            way,
+            idle: Mutex::default(),
+            places: Arc::new(Semaphore::new(LINKS)),
+            closing: Arc::default(),
+        }
+    }
+
+    /// A connection, an old one or a new one. Waits while all are in use.
+    ///
+    /// # Errors
+    /// None can be opened.
+    pub(super) async fn lease(&self) -> ToolResult<Lease<'_>> {
+        let place = Arc::clone(&self.places).acquire_owned().await?;
+        let link = match self.idle_link() {
+            Some(link) => link,
+            None => Link::open(&self.way, Arc::clone(&self.closing)).await?,
+        };
+        Ok(Lease {
+            link,
+            pool: self,
+            _place: place,
+        })
+    }
+
+    /// Closes the connections that are not in use.
+    pub(super) fn close(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        drop(idle);
+    }
+
+    /// One that is there, as far as is known.
+    fn idle_link(&self) -> Option<Link> {
+        loop {
+            let mut link = self.lock().pop()?;
+            if link.is_there() {
+                return Some(link);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease<'_> {
+    pub(super) fn facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.link.facts)
+    }
+
+    /// Does a call that takes no time of its own.
+    ///
+    /// # Errors
+    /// The connection was lost, or it takes too long.
+    pub(super) async fn call(&mut self, call: &Call<'_>) -> ToolResult<Answer> {
+        let late = || {
+            let words = format!(
+                "the host did not answer within {} s, and nobody knows how far the call came",
+                CALL_TIME.as_secs()
+            );
+            ToolError::new(words)
+        };
+        let answered = timeout(CALL_TIME, self.link.call(call)).await;
+        answered.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Gives the connection back, for the next caller.
+    pub(super) fn done(self) {
+        let mut idle = self.pool.lock();
+        if idle.len() < IDLE_LINKS {
+            idle.push(self.link);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The same calls on this machine's own tools and over a shell give the same results, but for times, names of jobs and numbers
+//! of processes.
+
+use std::{fs, path::Path, process::Command};
+
+use lmcp_core::{Handle, Server};
+use lmcp_testkit::soon;
+use lmcp_tools::{Helper, HostTools, Settings};
+use serde_json::Value;
+
+use crate::support::{Far, text};
+
+/// What may differ: times, numbers of processes, what only a guard can measure, and what only searching elsewhere counts.
+const DIFFERENT: [&str; 14] = [
+    "duration_ms",
+    "cpu_ms",
+    "peak_memory_bytes",
+    "pid",
+    "id",
+    "started",
+    "ended",
+    "mtime",
+    "output_bytes",
+    "elapsed_ms",
+    "searched_files",
+    "searched_bytes",
+    "skipped",
+    "left_running",
+];
+
+fn local(state: &Path) -> Handle {
+    let guard = guard();
+    let mut settings = Settings::default();
+    settings.helper = Some(Helper::program(guard));
+    settings.state_dir = Some(state.to_owned());
+    let server = HostTools::new(settings)
+        .unwrap()
+        .add_to(Server::new("host", "0"));
+    server.start().unwrap()
+}
+
+/// The program that guards commands, built if it is not there: it belongs to another crate.
+fn guard() -> std::path::PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let folder = own.parent().unwrap().parent().unwrap();
+    let guard = folder.join("lmcp-guard");
+    if !guard.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "-p", "lmcp-tools", "--bin", "lmcp-guard"])
+            .status();
+        assert!(built.unwrap().success());
+    }
+    guard
+}
+
+fn without_differences(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !DIFFERENT.contains(&name.as_str()));
+            members.values_mut().for_each(without_differences);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_differences),
+        _ => {}
+    }
+}
+
+/// A folder with a bit of everything.
+fn tree(folder: &Path) {
+    fs::create_dir_all(folder.join("src/deep")).unwrap();
+    fs::write(
+        folder.join("src/main.rs"),
+        "fn main() {\n    println!(\"hello\");\n}\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.join("src/deep/mod.rs"),
+        "// hello again\nfn other() {}\n",
+    )
+    .unwrap();
+    fs::write(folder.join("notes.txt"), "one\r\ntwo\r\nthree\r\n").unwrap();
+    fs::write(folder.join("latin.txt"), b"caf\xe9 au lait, tr\xe8s bon\n").unwrap();
+    fs::write(folder.join("binary"), [0, 1, 2, 255]).unwrap();
+    fs::write(folder.join(".hidden"), "hello\n").unwrap();
+    fs::write(folder.join(".gitignore"), "ignored\n").unwrap();
+    fs::write(folder.join("ignored"), "hello\n").unwrap();
+    std::os::unix::fs::symlink("notes.txt", folder.join("link")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.join("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+}
+
+/// A tool and its arguments in each line; `TREE` is the folder.
+const CALLS: &str = include_str!("alike.txt");
+
+fn placed(args: &str, folder: &Path) -> Value {
+    let text = args.replace("TREE", folder.to_str().unwrap());
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test]
+async fn every_tool_answers_as_it_does_on_its_own_host() {
+    let state = tempfile::tempdir().unwrap();
+    let here = local(state.path());
+    let far = Far::sh();
+    let trees = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    trees.iter().for_each(|folder| tree(folder.path()));
+    let client = here.client();
+    let mut unlike = Vec::new();
+    for (tool, args) in CALLS.lines().filter_map(|line| line.split_once(' ')) {
+        let mut results = Vec::new();
+        for (client, folder) in [(&client, &trees[0]), (&far.client, &trees[1])] {
+            let result = soon(client.call_tool(tool, placed(args, folder.path()))).await;
+            let (mut value, is_error, words) = match result {
+                Ok(result) => (
+                    result.structured_content.clone().unwrap_or_default(),
+                    result.is_error,
+                    text(&result),
+                ),
+                Err(err) => (Value::Null, true, err.to_string()),
+            };
+            without_differences(&mut value);
+            let own = folder.path().to_str().unwrap();
+            let value: Value =
+                serde_json::from_str(&value.to_string().replace(own, "TREE")).unwrap();
+            // Of what went well the value tells everything, and the text has times.
+            let words = if is_error && value.is_null() {
+                words.replace(own, "TREE")
+            } else {
+                String::new()
+            };
+            results.push((value, is_error, words));
+        }
+        if results[1] != results[0] {
+            let [here, there] = [0, 1].map(|at: usize| format!("{:?}", results[at]));
+            unlike.push(format!("{tool} {args}\n   here: {here}\n  there: {there}"));
+        }
+    }
+    assert!(unlike.is_empty(), "{}", unlike.join("\n"));
+}
+
+#[tokio::test]
+async fn the_tools_are_described_alike() {
+    let state = tempfile::tempdir().unwrap();
+    let here = local(state.path()).client().list_tools().await.unwrap();
+    let far = Far::sh().client.list_tools().await.unwrap();
+    assert_eq!(far.len(), 12);
+    for tool in far {
+        let own = here.iter().find(|own| own.name == tool.name).unwrap();
+        assert_eq!(
+            serde_json::to_value(&tool).unwrap(),
+            serde_json::to_value(own).unwrap()
+        );
+    }
+}

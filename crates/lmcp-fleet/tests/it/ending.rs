@@ -1,0 +1,78 @@
+//! A call that nobody waits for leaves nothing behind.
+
+use lmcp_testkit::soon;
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{Far, all, text};
+
+/// A command that says when it runs, at a gate.
+async fn gated(far: &Far, extra: &str) -> (String, Value) {
+    let gate = far.path("gate");
+    far.value("shell", json!({ "argv": ["mkfifo", gate] }))
+        .await;
+    let command = format!("{extra} sleep 1000 & echo up > '{gate}'; sleep 1001");
+    (gate, json!({ "command": command }))
+}
+
+/// Waits until it runs.
+async fn running(far: &Far, gate: &str) {
+    let up = far
+        .value("shell", json!({ "command": format!("cat '{gate}'") }))
+        .await;
+    assert_eq!(up["stdout"], "up\n");
+    assert!(!far.processes().is_empty());
+}
+
+/// Calls for a command, and gives up when it runs.
+async fn cancelled(far: &Far, extra: &str) {
+    let (gate, args) = gated(far, extra).await;
+    tokio::select! {
+        ended = far.client.call_tool("shell", args) => panic!("{ended:?}"),
+        () = running(far, &gate) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_leaves_no_process() {
+    for far in all() {
+        cancelled(&far, "").await;
+        soon(far.nothing_left()).await;
+    }
+}
+
+#[tokio::test]
+async fn what_left_the_session_of_its_command_ends_too() {
+    let far = Far::sh();
+    cancelled(&far, "setsid").await;
+    soon(far.nothing_left()).await;
+}
+
+#[tokio::test]
+async fn a_lost_hub_leaves_no_process_of_its_calls() {
+    let far = Far::sh();
+    cancelled(&far, "").await;
+    let again = Far::sh_at(far.leave());
+    soon(again.nothing_left()).await;
+}
+
+#[tokio::test]
+async fn a_lost_link_ends_the_call_on_both_sides() {
+    let far = Far::behind_relay();
+    let (gate, args) = gated(&far, "").await;
+    let cut = async {
+        running(&far, &gate).await;
+        for relay in far.relays() {
+            kill_process(relay, Signal::KILL).unwrap();
+        }
+    };
+    let (result, ()) = soon(async { tokio::join!(far.client.call_tool("shell", args), cut) }).await;
+    let words = text(&result.unwrap());
+    assert!(
+        words.contains("nobody knows how far the call came"),
+        "{words}"
+    );
+    soon(far.nothing_left()).await;
+    let after = far.value("shell", json!({ "command": "echo back" })).await;
+    assert_eq!(after["stdout"], "back\n");
+}
