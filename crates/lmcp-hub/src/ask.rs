@@ -5,11 +5,12 @@ use lmcp_core::{Caller, CallerTransport, Endpoint, Request, admit};
 use lmcp_wire::{Incoming, ProtocolVersion, RpcError, meta, method::request};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
+use tokio::task::spawn_blocking;
 
 use crate::{
     catalog::{Listing, text},
     items::Taking,
-    limits::{ITEM_BYTES, LIST_PAGES},
+    limits::{ITEM_BYTES, LIST_PAGES, LONG_ANSWER},
 };
 
 /// A request of the hub's own.
@@ -32,10 +33,26 @@ pub(crate) fn request(method: &str, mut params: Value) -> Result<Request, RpcErr
 }
 
 /// Asks, waits for the result, and reads it where it stands: it may be long, and little of it may be wanted.
-pub(crate) async fn ask<T>(
+pub(crate) async fn ask<T: Send + 'static>(
     server: &Endpoint,
-    method: &str,
+    method: &'static str,
     params: Value,
+    read: impl FnOnce(&RawValue) -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    let message = server.start(request(method, params)?).response().await;
+    let message = message.ok_or_else(|| unanswered(method))?;
+    let is_long = message.json().len() > LONG_ANSWER;
+    let read = move || read_answer(method, message.json(), read);
+    // What takes long is done beside the thread that all callers share.
+    match is_long {
+        true => spawn_blocking(read).await.map_err(|_| unanswered(method))?,
+        false => read(),
+    }
+}
+
+fn read_answer<T>(
+    method: &str,
+    message: &[u8],
     read: impl FnOnce(&RawValue) -> Result<T, RpcError>,
 ) -> Result<T, RpcError> {
     #[derive(Deserialize)]
@@ -44,16 +61,17 @@ pub(crate) async fn ask<T>(
         result: Option<&'a RawValue>,
         error: Option<RpcError>,
     }
-    let none = || RpcError::internal(format!("no answer to `{method}`"));
-    let message = server.start(request(method, params)?).response().await;
-    let message = message.ok_or_else(none)?;
-    let text = std::str::from_utf8(message.json()).unwrap_or_default();
+    let text = std::str::from_utf8(message).unwrap_or_default();
     let answer: Answer<'_> = serde_json::from_str(text)
         .map_err(|err| RpcError::internal(format!("the answer cannot be read: {err}")))?;
     match (answer.result, answer.error) {
         (Some(result), _) => read(result),
-        (None, error) => Err(error.unwrap_or_else(none)),
+        (None, error) => Err(error.unwrap_or_else(|| unanswered(method))),
     }
+}
+
+fn unanswered(method: &str) -> RpcError {
+    RpcError::internal(format!("no answer to `{method}`"))
 }
 
 /// What a server is: what it offers at all, and how it is to be used.
@@ -80,7 +98,7 @@ pub(crate) async fn discover(server: &Endpoint) -> Result<Offer, RpcError> {
         resources: Option<IgnoredAny>,
     }
     let unfit = |_| RpcError::internal("what the server says of itself cannot be read");
-    ask(server, request::DISCOVER, json!({}), |result| {
+    ask(server, request::DISCOVER, json!({}), move |result| {
         let said: Said<'_> = serde_json::from_str(result.get()).map_err(unfit)?;
         let offered = said.capabilities;
         let cut = |text: String| text.chars().take(ITEM_BYTES).collect();
@@ -102,20 +120,21 @@ pub(crate) async fn lists(server: &Endpoint, offer: &Offer) -> Result<Listing, R
     };
     let mut taking = Taking::default();
     if offer.tools {
-        listing.tools = list(server, request::TOOLS_LIST, "tools", &mut taking).await?;
+        (listing.tools, taking) = list(server, request::TOOLS_LIST, "tools", taking).await?;
     }
     if offer.prompts {
-        listing.prompts = list(server, request::PROMPTS_LIST, "prompts", &mut taking).await?;
+        (listing.prompts, taking) = list(server, request::PROMPTS_LIST, "prompts", taking).await?;
     }
     if offer.resources {
-        listing.resources = list(server, request::RESOURCES_LIST, "resources", &mut taking).await?;
+        let method = request::RESOURCES_LIST;
+        (listing.resources, taking) = list(server, method, "resources", taking).await?;
         let method = request::RESOURCE_TEMPLATES_LIST;
-        let templates = list(server, method, "resourceTemplates", &mut taking);
+        let templates = list(server, method, "resourceTemplates", taking.clone());
         // Some have resources and know nothing of templates.
-        listing.templates = match templates.await {
-            Err(error) if error.code == lmcp_wire::error::METHOD_NOT_FOUND => Vec::new(),
-            templates => templates?,
-        };
+        match templates.await {
+            Err(error) if error.code == lmcp_wire::error::METHOD_NOT_FOUND => {}
+            templates => (listing.templates, taking) = templates?,
+        }
     }
     listing.left_out = taking.left_out;
     Ok(listing)
@@ -151,18 +170,19 @@ impl Page<'_> {
 
 async fn list(
     server: &Endpoint,
-    method: &str,
-    member: &str,
-    taking: &mut Taking,
-) -> Result<Vec<Box<RawValue>>, RpcError> {
+    method: &'static str,
+    member: &'static str,
+    mut taking: Taking,
+) -> Result<(Vec<Box<RawValue>>, Taking), RpcError> {
     let (mut all, mut params) = (Vec::new(), json!({}));
     taking.begin(member);
     for _ in 0..LIST_PAGES {
-        let unfit = |_| RpcError::internal(format!("the answer to `{method}` is no list"));
-        let next = ask(server, method, params, |result| {
+        let unfit = move |_| RpcError::internal(format!("the answer to `{method}` is no list"));
+        let next;
+        (all, taking, next) = ask(server, method, params, move |result| {
             let page: Page<'_> = serde_json::from_str(result.get()).map_err(unfit)?;
             taking.page(page.items(member), &mut all).map_err(unfit)?;
-            Ok(text(page.next_cursor))
+            Ok((all, taking, text(page.next_cursor)))
         })
         .await?;
         let Some(cursor) = next.filter(|_| !taking.is_full()) else {
@@ -170,5 +190,5 @@ async fn list(
         };
         params = json!({ "cursor": cursor });
     }
-    Ok(all)
+    Ok((all, taking))
 }

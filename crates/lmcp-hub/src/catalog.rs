@@ -33,6 +33,18 @@ pub(crate) struct Listing {
     pub(crate) left_out: Vec<String>,
 }
 
+impl Listing {
+    /// How long its lists are together.
+    pub(crate) fn bytes(&self) -> usize {
+        let lists = [&self.tools, &self.prompts, &self.resources, &self.templates];
+        lists
+            .into_iter()
+            .flatten()
+            .map(|item| item.get().len())
+            .sum()
+    }
+}
+
 /// A listing as it stands in a file, which an earlier release may have written.
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -54,6 +54,8 @@ pub(crate) struct Inner {
     key: OnceLock<OwnerKey>,
     members: RwLock<BTreeMap<Arc<str>, Kept>>,
     catalog: Mutex<Catalog>,
+    /// Held by whoever makes what clients see, so that nobody shows them an earlier state. It comes before the catalogue.
+    looking: Mutex<()>,
     whole: Arc<Scope>,
     groups: RwLock<BTreeMap<String, Arc<Scope>>>,
     pub(crate) store: Option<Store>,
@@ -78,7 +80,8 @@ impl Drop for Kept {
 
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pub(crate) known: BTreeMap<Arc<str>, Known>,
+    /// Shared with whoever makes what clients see of it, which may take long.
+    pub(crate) known: BTreeMap<Arc<str>, Arc<Known>>,
 }
 
 impl Hub {
@@ -103,6 +106,7 @@ impl Hub {
             key: OnceLock::new(),
             members: RwLock::default(),
             catalog: Mutex::default(),
+            looking: Mutex::default(),
             whole: Scope::all(),
             groups: RwLock::default(),
             approvals: Arc::new(Approvals::new(store.clone())),
@@ -382,7 +386,7 @@ impl Inner {
         if let Memory::Listing(listing) = memory {
             let is_pinned = self.is_pinned(&member);
             let review = Review::of(&self.approvals, name, &listing, is_pinned);
-            let known = Known { listing, review };
+            let known = Arc::new(Known { listing, review });
             self.catalog().known.insert(Arc::clone(&member.name), known);
         }
         self.add(member);
@@ -416,11 +420,12 @@ impl Inner {
         self.write_members().insert(name, Kept { member, keeper });
     }
 
-    /// Makes what clients see, and tells them if that is another list than before.
+    /// Makes what clients see, and tells them if that is another list than before. That takes as long as the lists are: whoever
+    /// shares a thread with others does it beside them.
     pub(crate) fn look_again(&self) {
+        let _alone = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let members = self.members();
-        let catalog = self.catalog();
-        let Catalog { known } = &*catalog;
+        let known = self.catalog().known.clone();
         let prefixes = Prefixes::new(members.iter().map(|member| &*member.prefix));
         let used = members.iter().filter(|member| !member.is_disabled());
         let shown: Vec<_> = used

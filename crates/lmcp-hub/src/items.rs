@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::limits::{ITEM_BYTES, LIST_BYTES, LIST_ITEMS, NOTES};
 
 /// Takes items of the lists of one server, as they are read: what is not kept is never held.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Taking {
     /// The list that is read.
     list: String,

@@ -12,13 +12,16 @@ use lmcp_wire::{
     method::{notification, request},
 };
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep, sleep_until, timeout},
+};
 
 use crate::{
     ask::{self, Offer},
     catalog::Listing,
     hub::Inner,
-    limits::{HEARING, LIST_WAIT, PROBE, SETTLE},
+    limits::{HEARING, LIST_WAIT, LONG_ANSWER, PROBE, RELIST, SETTLE},
     member::{Live, Member, Purpose, is_of_transport},
 };
 
@@ -90,7 +93,14 @@ async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
             };
             let review = kept.await;
             if let Some(hub) = hub.upgrade() {
-                hub.learn(member, listing, review);
+                let member = Arc::clone(member);
+                let is_long = hub.listed_bytes() + listing.bytes() > LONG_ANSWER;
+                let work = move || hub.learn(&member, listing, review);
+                match is_long {
+                    // It fails where the process ends.
+                    true => spawn_blocking(work).await.unwrap_or_default(),
+                    false => work(),
+                }
             }
             member.was_listed(start, Ok(()));
         }
@@ -114,26 +124,31 @@ async fn follow(
     hub: &Weak<Inner>,
     mut changes: Option<Messages>,
 ) {
-    let mut since_probe = Duration::ZERO;
+    let (mut since_probe, mut listed) = (Duration::ZERO, Instant::now());
+    // When a change that was announced is looked at.
+    let mut due: Option<Instant> = None;
     loop {
         let idle_stop = member.config().idle_stop.filter(|_| !member.is_mounted);
         let tick = idle_stop.map_or(PROBE, |stop| stop.min(PROBE));
-        let (has_changed, is_wanted) = tokio::select! {
-            has_changed = changed(&mut changes) => (has_changed, false),
+        let (is_due, is_wanted) = tokio::select! {
+            () = changed(&mut changes) => {
+                // One that announces change after change is not asked each time.
+                due.get_or_insert((Instant::now() + SETTLE).max(listed + RELIST));
+                continue;
+            }
+            () = at(due) => (true, false),
             () = member.opened.notified() => (false, true),
             () = sleep(tick) => (false, false),
         };
         if !member.is_current(live) {
             return;
         }
-        if has_changed {
-            // One that announces change after change is not asked each time.
-            sleep(SETTLE).await;
-        }
         // A server that was started again may be another version.
         let is_other = !member.was_asked(live) || is_wanted && !member.is_listed(live);
-        if has_changed || is_other {
+        if is_due || is_other {
+            due = None;
             learn(member, live, hub).await;
+            listed = Instant::now();
             continue;
         }
         if is_wanted {
@@ -197,7 +212,7 @@ async fn heard(changes: &mut Option<Messages>) {
 }
 
 /// Waits for something that may be a change of a list; for ever where nothing is told any more.
-async fn changed(changes: &mut Option<Messages>) -> bool {
+async fn changed(changes: &mut Option<Messages>) {
     loop {
         let Some(messages) = changes else {
             return std::future::pending().await;
@@ -214,7 +229,14 @@ async fn changed(changes: &mut Option<Messages>) -> bool {
                     | notification::RESOURCES_CHANGED
             )
         {
-            return true;
+            return;
         }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

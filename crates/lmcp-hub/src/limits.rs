@@ -37,6 +37,9 @@ pub(crate) const HEARING: Duration = Duration::from_secs(1);
 /// How long after a change the lists of a server are asked for: changes come in groups.
 pub(crate) const SETTLE: Duration = Duration::from_millis(20);
 
+/// How often a server that announces change after change is asked for its lists: once in this time.
+pub(crate) const RELIST: Duration = Duration::from_secs(1);
+
 /// How long after its start a hub holds back lists for servers that it knows nothing of. Then it answers without them.
 pub(crate) const FIRST_LIST: Duration = Duration::from_secs(5);
 
@@ -46,8 +49,8 @@ pub(crate) const KEEP_WAIT: Duration = Duration::from_secs(1);
 /// After how long a server that was lost is listened to again.
 pub(crate) const LISTEN_RETRY: Duration = Duration::from_secs(2);
 
-/// Longest answer of a server whose URIs are led back between the turns of others, in bytes. Longer ones have a thread of their own
-/// for it.
+/// Longest answer of a server that is read, and whose URIs are led back, between the turns of others, in bytes; the same for all lists
+/// of a hub together. A longer one has a thread of its own for it.
 pub(crate) const LONG_ANSWER: usize = 256 << 10;
 
 /// Memory that counts for each client that listens, in bytes, beside what it watches.

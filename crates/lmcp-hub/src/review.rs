@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// What is known of a server.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) listing: Listing,
     pub(crate) review: Review,
 }
 
 /// How a server differs from what was first seen of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Review {
     changes: Vec<ToolChange>,
     /// Why nobody can tell. Then nothing of a server that is pinned is shown.
@@ -123,8 +123,15 @@ impl Inner {
         }
         let name = Arc::clone(&member.name);
         let known = Known { listing, review };
-        self.catalog().known.insert(name, known);
+        self.catalog().known.insert(name, Arc::new(known));
         self.look_again();
+    }
+
+    /// How long all lists are together that are known.
+    pub(crate) fn listed_bytes(&self) -> usize {
+        let catalog = self.catalog();
+        let known = catalog.known.values();
+        known.map(|known| known.listing.bytes()).sum()
     }
 
     pub(crate) fn knows(&self, name: &str) -> bool {
@@ -165,6 +172,7 @@ impl Inner {
             };
             if is_due((&member.name, &known.review)) {
                 let is_pinned = self.is_pinned(member);
+                let known = Arc::make_mut(known);
                 known.review = Review::of(&self.approvals, &member.name, &known.listing, is_pinned);
                 has_changed = true;
             }
@@ -190,6 +198,7 @@ impl Inner {
         };
         let approved = self.approvals.approve_as(server, &known.listing, tools)?;
         // What was approved is known now, whether the server is pinned or not.
+        let known = Arc::make_mut(known);
         known.review = Review::of(&self.approvals, server, &known.listing, true);
         drop(catalog);
         self.look_again();
