@@ -39,14 +39,17 @@ far_start() {
 far_await() {
     # A FIFO without a writer cannot be opened to read; for a moment we are one.
     exec 7<>"$1/alive" 6<"$1/alive" 7>&-
-    cat <&6 >/dev/null
+    far_until_end
 }
+
+# Reads descriptor 6 to its end. The shell itself does, so nothing is left of it when it is killed.
+far_until_end() { while IFS= read -r far_line <&6; do :; done; }
 
 # far_run ID LIMIT GRACE HEAD TAIL ALL: a command that the hub waits for.
 far_run() {
     far_start "$1" call "$2" "$3" || return
     exec 6<"$far_dir/alive" 7>&-
-    cat <&6 >/dev/null
+    far_until_end
     far_facts "$1"
     far_ends out "$far_out" "$4" "$5" "$6"
     far_ends err "$far_err" "$4" "$5" "$6"
