@@ -121,7 +121,9 @@ async fn keep(mut lease: Lease<'_>, id: &str, began: Instant, cx: &Cx) -> ToolRe
         ..Call::default()
     };
     let (had_ended, said) = lease.link.cut(&call).await?;
-    if let Some(said) = had_ended {
+    let has_ended = read_job(&said).any(|(job, _)| job.end.is_some());
+    if has_ended || had_ended.is_some() {
+        let said = had_ended.unwrap_or(said);
         return over(lease, id, &said, began.elapsed(), cx).await;
     }
     lease.link.tell("far_current=\n").await?;

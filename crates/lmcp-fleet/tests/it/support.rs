@@ -6,7 +6,7 @@ use lmcp_core::{Client, Endpoint};
 use lmcp_fleet::script::ScriptHost;
 use lmcp_testkit::soon;
 use lmcp_wire::CallToolResult;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub(crate) struct Far {
     pub(crate) name: &'static str,
     pub(crate) client: Client,
-    pub(crate) home: TempDir,
+    pub(crate) home: Home,
     /// Its programs, if these are not all that there are here.
     _programs: Option<TempDir>,
 }
@@ -22,12 +22,12 @@ pub(crate) struct Far {
 impl Far {
     /// A host with these programs, or with ours, behind this shell.
     fn new(name: &'static str, words: &[&str], programs: Option<TempDir>) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home(tempfile::tempdir().unwrap());
         Self::at(name, words, programs, home)
     }
 
     /// The same with a home that there is.
-    fn at(name: &'static str, words: &[&str], programs: Option<TempDir>, home: TempDir) -> Self {
+    fn at(name: &'static str, words: &[&str], programs: Option<TempDir>, home: Home) -> Self {
         let mut command = vec!["env".to_owned(), "-u".into(), "XDG_STATE_HOME".into()];
         command.push(format!("HOME={}", home.path().display()));
         if let Some(programs) = &programs {
@@ -59,12 +59,12 @@ impl Far {
     }
 
     /// Gives up the connections to it, and leaves its home.
-    pub(crate) fn leave(self) -> TempDir {
+    pub(crate) fn leave(self) -> Home {
         self.home
     }
 
     /// A host behind plain `sh` with this home.
-    pub(crate) fn sh_at(home: TempDir) -> Self {
+    pub(crate) fn sh_at(home: Home) -> Self {
         Self::at("sh", &["sh"], None, home)
     }
 
@@ -138,6 +138,34 @@ impl Far {
         let result = self.call(tool, args).await;
         assert!(result.is_error, "{}: {result:?}", self.name);
         text(&result)
+    }
+}
+
+/// The home of a host. Jobs outlive everything else; those of a test that fails end with this.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let home = format!("HOME={}\0", self.path().display());
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let environment = String::from_utf8_lossy(&environment);
+            let is_job = environment.contains(&home) && environment.contains("LMCP_SCRIPT_");
+            let number = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            if let Some(process) = number.and_then(Pid::from_raw).filter(|_| is_job) {
+                // It may have ended just now.
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
     }
 }
 

@@ -39,17 +39,20 @@ far_start() {
 far_await() {
     # A FIFO without a writer cannot be opened to read; for a moment we are one.
     exec 7<>"$1/alive" 6<"$1/alive" 7>&-
-    cat <&6 >/dev/null
+    far_until_end
 }
+
+# Reads descriptor 6 to its end. The shell itself does, so nothing is left of it when it is killed.
+far_until_end() { while IFS= read -r far_line <&6; do :; done; }
 
 # far_run ID LIMIT GRACE HEAD TAIL ALL: a command that the hub waits for.
 far_run() {
     far_start "$1" call "$2" "$3" || return
     exec 6<"$far_dir/alive" 7>&-
-    cat <&6 >/dev/null
+    far_until_end
     far_facts "$1"
-    far_ends "$far_dir/out" out "$4" "$5" "$6"
-    far_ends "$far_dir/err" err "$4" "$5" "$6"
+    far_ends out "$far_out" "$4" "$5" "$6"
+    far_ends err "$far_err" "$4" "$5" "$6"
 }
 
 # far_keep ID HEAD TAIL ALL: the command becomes a job. What it wrote so far.
@@ -57,22 +60,20 @@ far_keep() {
     far_dir=$far_jobs/$1
     : >"$far_dir/kept"
     far_facts "$1"
-    far_ends "$far_dir/out" out "$2" "$3" "$4"
-    far_ends "$far_dir/err" err "$2" "$3" "$4"
+    far_ends out "$far_out" "$2" "$3" "$4"
+    far_ends err "$far_err" "$2" "$3" "$4"
 }
 
-# far_ends FILE NAME HEAD TAIL ALL: all of a file, or its beginning and its end.
+# far_ends NAME SIZE HEAD TAIL ALL: all of an output of the job at hand, or its beginning and its end.
 far_ends() {
-    far_size=$(wc -c <"$1")
-    far_size=$((far_size))
-    if [ "$far_size" -le "$5" ]; then
-        far_part "$2" 0
-        head -c "$far_size" "$1"
+    if [ "$2" = 0 ]; then return; fi
+    far_part "$1" 0
+    if [ "$2" -le "$5" ]; then
+        head -c "$2" "$far_dir/$1"
     else
-        far_part "$2" 0
-        head -c "$3" "$1"
-        far_part "$2" $((far_size - $4))
-        far_bytes "$1" $((far_size - $4)) "$4"
+        head -c "$3" "$far_dir/$1"
+        far_part "$1" $(($2 - $4))
+        far_bytes "$far_dir/$1" $(($2 - $4)) "$4"
     fi
 }
 
@@ -110,10 +111,12 @@ far_facts() {
         far_value "$far_dir/exit"
         far_exit=$far_said
     fi
-    far_out=$(($(wc -c <"$far_dir/out")))
+    far_count out
+    far_out=$far_size
     far_err=-
     if [ -e "$far_dir/err" ]; then
-        far_err=$(($(wc -c <"$far_dir/err")))
+        far_count err
+        far_err=$far_size
         if [ -e "$far_dir/kept" ]; then printf '%s %s\n' "$far_out" "$far_err" >>"$far_dir/order"; fi
     fi
     far_left=
@@ -133,11 +136,18 @@ far_facts() {
     far_part "$far_line"
     if [ -e "$far_dir/not_run" ]; then far_part not-run; fi
     far_part about
-    cat "$far_dir/about"
+    far_value "$far_dir/about"
+    printf '%s' "$far_said"
     if [ -e "$far_dir/order" ]; then
         far_part order
         cat "$far_dir/order"
     fi
+}
+
+# far_count NAME: sets far_size to the length of an output of the job at hand.
+far_count() {
+    far_size=0
+    if [ -s "$far_dir/$1" ]; then far_size=$(($(wc -c <"$far_dir/$1"))); fi
 }
 
 # far_list_jobs: all of them.

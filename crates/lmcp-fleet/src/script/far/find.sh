@@ -13,7 +13,9 @@ far_probe_grep() {
 # far_find VARIABLE: the numbers of the processes that were started with it. Where there is no /proc there are none.
 far_find() {
     if [ "$far_zeros" = yes ]; then
-        grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d / -f 3
+        grep -lzxF -e "$1" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r _ _ far_found _; do
+            printf '%s\n' "$far_found"
+        done
     # Mostly there is none, and then one look at all of them is enough.
     elif cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -qxF -e "$1"; then
         for far_environment in /proc/[0-9]*/environ; do

@@ -24,6 +24,10 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" ;;
 # With job control every command in the background has a group of its own, and ears for all signals.
 if [ "$control" = control ]; then set -m; fi
 
+# Somebody asks for the end of its input. Before the command is there for anybody, because it would end the guard.
+again=no
+trap 'exec 8>&-; again=yes' USR1
+
 if [ "$kind" = job ]; then
     # Held open, so that the input does not end between two who type.
     exec 8<>"$dir/in"
@@ -44,9 +48,6 @@ if [ "$limit" != 0 ]; then
     timer=$!
 fi
 
-# Somebody asks for the end of its input.
-again=no
-trap 'exec 8>&-; again=yes' USR1
 while :; do
     wait "$pid"
     code=$?

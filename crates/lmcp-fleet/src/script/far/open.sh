@@ -27,7 +27,7 @@ far_call() {
 
 # far_cut NUMBER FUNCTION ARGUMENTS: ends the call that goes on, and does another instead.
 far_cut() {
-    kill "$far_body" 2>/dev/null
+    kill -s KILL "$far_body" 2>/dev/null
     wait "$far_body" 2>/dev/null
     far_call "$@"
 }
@@ -111,7 +111,8 @@ far_probe() {
 # What a lost hub leaves: the call that goes on, and the command that it waits for.
 far_close() {
     trap '' HUP INT TERM PIPE
-    kill "$far_body" 2>/dev/null
+    # Not politely: some shells hear that only when what they wait for has ended, and would then tell of it.
+    kill -s KILL "$far_body" 2>/dev/null
     if [ -n "$far_current" ] && ! [ -e "$far_jobs/$far_current/kept" ]; then
         far_end "$far_jobs/$far_current" 2
         rm -rf "$far_jobs/$far_current"
