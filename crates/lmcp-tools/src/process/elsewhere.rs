@@ -15,7 +15,7 @@ use std::{
 use lmcp_core::{Cx, ToolError, ToolResult};
 
 use super::{
-    background, commands, input, jobs,
+    background, commands, input, jobs, long,
     output::{self, Output},
     page::{From, Page},
     pattern::Pattern,
@@ -93,12 +93,19 @@ impl Command {
     }
 
     fn new(line: Option<String>, argv: Option<Vec<String>>, env: Variables) -> ToolResult<Self> {
-        commands::words_for("sh".into(), line.as_deref(), argv.as_deref())?;
+        let is_line = line.is_some();
+        let env = env.into_map()?;
+        let mut words = commands::words_for("sh".into(), line, argv)?;
+        long::check(&words, is_line, &env)?;
+        let line = if is_line { words.pop() } else { None };
+        if is_line {
+            words.clear();
+        }
         Ok(Self {
             line,
-            words: argv.unwrap_or_default(),
+            words,
             cwd: None,
-            env: env.into_map()?,
+            env,
             stdin: None,
             timeout: None,
             yield_after: None,
