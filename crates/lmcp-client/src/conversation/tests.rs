@@ -1,5 +1,7 @@
 //! Conversations with servers of both kinds, and with ones that are of no kind.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use lmcp_wire::{Implementation, ProtocolVersion, error};
 use serde_json::{Value, json};
@@ -330,6 +332,43 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
     assert_eq!(watch["method"], "resources/subscribe");
     assert!(!client.conversation.is_granted());
     client.says(json!({ "id": watch["id"], "result": {} }));
+    client.granted();
+}
+
+#[test]
+fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
+    let mut client = Client::new();
+    let probe = client.sent();
+    client.says(
+        json!({ "id": probe["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }),
+    );
+    let handshake = client.sent();
+    let offered = json!({ "resources": { "subscribe": true } });
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": offered });
+    client.says(json!({ "id": handshake["id"], "result": result }));
+    client.sent();
+    client.ready();
+    for number in 0..1000 {
+        let uri = format!("x://{number:04}");
+        client.conversation.wishes().watched.insert(&uri);
+    }
+    let mut asked: VecDeque<_> = (0..64).map(|_| client.sent()).collect();
+    client.silent();
+    // Those that it was not asked for, and need not be any more, are never asked for.
+    for number in 500..1000 {
+        let uri = format!("x://{number:04}");
+        client.conversation.wishes().watched.remove(&uri);
+    }
+    let mut count = asked.len();
+    while let Some(one) = asked.pop_front() {
+        assert_eq!(one["method"], "resources/subscribe");
+        assert!(!client.conversation.is_granted());
+        client.says(json!({ "id": one["id"], "result": {} }));
+        if count < 500 {
+            asked.push_back(client.sent());
+            count += 1;
+        }
+    }
     client.granted();
 }
 
