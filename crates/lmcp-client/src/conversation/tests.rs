@@ -372,6 +372,40 @@ fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
     client.granted();
 }
 
+/// Its call waited until it had waited for too long.
+#[test]
+fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+    for rest in [
+        r#""result":{"x":"?"}"#,
+        r#""id":7,"result":{}"#,
+        r#""result":{},"error":{"code":1,"message":""}"#,
+        r#""result":{},"result":{}"#,
+    ] {
+        let mut client = Client::open(ProtocolVersion::V2025_11_25);
+        let id = client.call("tools/call");
+        client.sent();
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#).into_bytes();
+        let is_text = |byte| if byte == b'?' { 0xff } else { byte };
+        let line: Vec<u8> = line.into_iter().map(is_text).collect();
+        client.conversation.line(&line.into());
+        let (done, result) = client.done();
+        assert_eq!(done, id, "{rest}");
+        let words = result.unwrap_err();
+        assert!(words.contains("cannot be read"), "{rest}: {words}");
+    }
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let id = client.call("tools/call");
+    client.sent();
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"method":"x"}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{},"id":1,"result":1}}"#, id + 1),
+        format!(r#"{{"id":{id},"result":{{"#),
+    ] {
+        client.conversation.line(&line.into());
+        client.silent();
+    }
+}
+
 #[test]
 fn long_questions_are_refused_and_long_notifications_are_not_heard() {
     let mut client = Client::open(ProtocolVersion::V2025_11_25);
