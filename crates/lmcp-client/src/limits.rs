@@ -46,6 +46,9 @@ pub(crate) const QUESTION_BYTES: usize = 1 << 20;
 /// All questions of a server that wait for an answer, in bytes. The next one is answered with an error.
 pub(crate) const QUESTIONS_BYTES: usize = 4 << 20;
 
+/// Requests to watch resources, or to watch them no longer, that a server has not answered. The next ones wait.
+pub(crate) const WISHES: usize = 64;
+
 /// Longest notification of a server, in bytes: progress, log messages, changes. A longer one is not heard.
 pub(crate) const NOTICE_BYTES: usize = 256 << 10;
 

@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     /// Binds tasks and states of servers to their callers: all callers of a server share it.
     key: OnceLock<OwnerKey>,
     members: RwLock<BTreeMap<Arc<str>, Kept>>,
+    /// How often there were other servers, or groups.
+    roster: AtomicU64,
     catalog: Mutex<Catalog>,
     /// Held by whoever makes what clients see, so that nobody shows them an earlier state. It comes before the catalogue.
     looking: Mutex<()>,
@@ -105,6 +107,7 @@ impl Hub {
             info: info.unwrap_or_default().into(),
             key: OnceLock::new(),
             members: RwLock::default(),
+            roster: AtomicU64::new(0),
             catalog: Mutex::default(),
             looking: Mutex::default(),
             whole: Scope::all(),
@@ -133,7 +136,7 @@ impl Hub {
         let make = Box::new(move |_: &_| Ok(Made::once(Arc::clone(&service))));
         self.0
             .add(Member::new(name, config, true, self.0.owned(name, make)));
-        self.0.look_again();
+        self.0.have_others();
     }
 
     /// The same, and its tools keep their own names. The service bounds the time of its calls itself. Its name and theirs are
@@ -322,7 +325,7 @@ impl Inner {
             }
         }
         drop(groups);
-        self.look_again();
+        self.have_others();
     }
 
     fn set(self: &Arc<Self>, servers: &Servers) {
@@ -355,7 +358,18 @@ impl Inner {
             self.start(name, config.clone());
         }
         self.review_again(|_| pins_have_changed);
+        self.have_others();
+    }
+
+    /// There are other servers, or groups.
+    fn have_others(&self) {
+        self.roster.fetch_add(1, Ordering::AcqRel);
         self.look_again();
+    }
+
+    /// How often there were other servers, or groups: where a URI leads is the same until then.
+    pub(crate) fn roster(&self) -> u64 {
+        self.roster.load(Ordering::Acquire)
     }
 
     fn start(self: &Arc<Self>, name: &str, config: ServerConfig) {

@@ -10,7 +10,10 @@ use lmcp_wire::{
     subscribe::{ListenParams, SubscriptionFilter},
 };
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
 
 use crate::{
     ask,
@@ -68,11 +71,22 @@ pub(crate) async fn listen(desk: Desk, request: Request, say: Say) -> Result<Out
         say.say(Reply::notify(notification::LISTEN_ACKNOWLEDGED, &accepted))
             .await;
     }
+    // What the streams of a session were last set by.
+    let mut seen = None;
+    if session.is_some() {
+        // Whoever opens one stream after another keeps the last: there is nothing to be done for those before.
+        yield_now().await;
+    }
     loop {
         if let Some(live) = &session {
-            let watched = live.upgrade().map(|live| live.watched());
-            filter.resource_subscriptions = watched;
-            streams.set(&desk, &request, &filter);
+            let live = live.upgrade();
+            let changes = live.as_ref().map(|live| live.watch_changes());
+            let now = Some((changes, desk.hub.roster()));
+            if seen != now {
+                seen = now;
+                filter.resource_subscriptions = live.map(|live| live.watched());
+                streams.set(&desk, &request, &filter);
+            }
         }
         let retry_at = streams.retry_at;
         tokio::select! {
@@ -144,11 +158,11 @@ impl Streams {
         self.retry_at = None;
         let mut wanted: BTreeMap<Arc<str>, Wishes> = BTreeMap::new();
         let uris = filter.resource_subscriptions.iter().flatten();
-        for place in uris.filter_map(|uri| desk.place(uri)) {
+        for place in desk.places(uris) {
             wanted.entry(place.server).or_default().0.push(place.own);
         }
         let tasks = filter.task_ids.iter().flatten();
-        for place in tasks.filter_map(|id| desk.place(id)) {
+        for place in desk.places(tasks) {
             wanted.entry(place.server).or_default().1.push(place.own);
         }
         self.all.retain(|name, stream| {

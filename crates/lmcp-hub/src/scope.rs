@@ -1,7 +1,8 @@
 //! What one endpoint of a hub shows: all servers, or those of a group.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -150,6 +151,25 @@ impl Desk {
     /// Where a URI or the id of a task leads.
     pub(crate) fn place(&self, marked: &str) -> Option<Place> {
         led_back(marked, &|slug| self.by_slug(slug))
+    }
+
+    /// Where many of them lead: each server is looked up once.
+    pub(crate) fn places<'a>(
+        &self,
+        marked: impl IntoIterator<Item = &'a String>,
+    ) -> impl Iterator<Item = Place> {
+        let known = RefCell::new(HashMap::<String, Option<Arc<str>>>::new());
+        marked.into_iter().filter_map(move |marked| {
+            led_back(marked, &|slug| {
+                let mut known = known.borrow_mut();
+                if let Some(found) = known.get(slug) {
+                    return found.clone();
+                }
+                let found = self.by_slug(slug);
+                known.insert(slug.to_owned(), found.clone());
+                found
+            })
+        })
     }
 
     pub(crate) fn by_slug(&self, slug: &str) -> Option<Arc<str>> {

@@ -24,6 +24,12 @@ pub(super) fn changed(method: &str) -> RpcError {
     )
 }
 
+/// What the server answered is no message.
+pub(super) fn unreadable(method: &str) -> RpcError {
+    let words = format!("the server's answer to `{method}` cannot be read: it is no message");
+    RpcError::internal(words).with_data(json!({ "retriable": false, "method": method }))
+}
+
 /// The two have no revision in common.
 pub(super) fn unfit(why: &str) -> RpcError {
     let words = format!("cannot speak with the server: {why}");

@@ -17,7 +17,7 @@ use crate::limits::{
     BATCH, DEPTH, NOTICE_BYTES, QUESTION_BYTES, QUESTIONS, QUESTIONS_BYTES, SHORT_LINE,
 };
 
-use super::{Conversation, Output, Question, Stage};
+use super::{Conversation, Output, Pending, Question, Stage, failures};
 
 impl Conversation {
     /// The server said this.
@@ -43,7 +43,16 @@ impl Conversation {
             Ok(Incoming::Notification { .. }) if is_deep || message.len() > NOTICE_BYTES => {}
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
+            Err(_) => self.unreadable(message),
+        }
+    }
+
+    /// Whoever waits for an answer that makes no sense would wait for nothing.
+    fn unreadable(&mut self, message: &[u8]) {
+        let call = answered(message).and_then(|id| self.pending.get(&id));
+        if let Some(Pending { call, .. }) = call.filter(|pending| pending.is_sent) {
+            self.fail(call.id, failures::unreadable(&call.method));
         }
     }
 
@@ -198,4 +207,13 @@ fn without_subscription(text: &str) -> Box<RawValue> {
         params.set("_meta", &told);
     }
     to_raw_value(&params).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The call that a message answers which is no message: with letters that are none, say, or with two results.
+fn answered(message: &[u8]) -> Option<i64> {
+    let text = String::from_utf8_lossy(message);
+    let members = Members::read(&text).ok()?;
+    let is_answer = members.get("method").is_none();
+    let id = members.get("id").filter(|_| is_answer)?;
+    serde_json::from_str(id.get()).ok()
 }

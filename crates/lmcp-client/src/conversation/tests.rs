@@ -1,5 +1,7 @@
 //! Conversations with servers of both kinds, and with ones that are of no kind.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use lmcp_wire::{Implementation, ProtocolVersion, error};
 use serde_json::{Value, json};
@@ -331,6 +333,77 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
     assert!(!client.conversation.is_granted());
     client.says(json!({ "id": watch["id"], "result": {} }));
     client.granted();
+}
+
+#[test]
+fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
+    let mut client = Client::new();
+    let probe = client.sent();
+    client.says(
+        json!({ "id": probe["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }),
+    );
+    let handshake = client.sent();
+    let offered = json!({ "resources": { "subscribe": true } });
+    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": offered });
+    client.says(json!({ "id": handshake["id"], "result": result }));
+    client.sent();
+    client.ready();
+    for number in 0..1000 {
+        let uri = format!("x://{number:04}");
+        client.conversation.wishes().watched.insert(&uri);
+    }
+    let mut asked: VecDeque<_> = (0..64).map(|_| client.sent()).collect();
+    client.silent();
+    // Those that it was not asked for, and need not be any more, are never asked for.
+    for number in 500..1000 {
+        let uri = format!("x://{number:04}");
+        client.conversation.wishes().watched.remove(&uri);
+    }
+    let mut count = asked.len();
+    while let Some(one) = asked.pop_front() {
+        assert_eq!(one["method"], "resources/subscribe");
+        assert!(!client.conversation.is_granted());
+        client.says(json!({ "id": one["id"], "result": {} }));
+        if count < 500 {
+            asked.push_back(client.sent());
+            count += 1;
+        }
+    }
+    client.granted();
+}
+
+/// Its call waited until it had waited for too long.
+#[test]
+fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+    for rest in [
+        r#""result":{"x":"?"}"#,
+        r#""id":7,"result":{}"#,
+        r#""result":{},"error":{"code":1,"message":""}"#,
+        r#""result":{},"result":{}"#,
+    ] {
+        let mut client = Client::open(ProtocolVersion::V2025_11_25);
+        let id = client.call("tools/call");
+        client.sent();
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#).into_bytes();
+        let is_text = |byte| if byte == b'?' { 0xff } else { byte };
+        let line: Vec<u8> = line.into_iter().map(is_text).collect();
+        client.conversation.line(&line.into());
+        let (done, result) = client.done();
+        assert_eq!(done, id, "{rest}");
+        let words = result.unwrap_err();
+        assert!(words.contains("cannot be read"), "{rest}: {words}");
+    }
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let id = client.call("tools/call");
+    client.sent();
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"method":"x"}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{},"id":1,"result":1}}"#, id + 1),
+        format!(r#"{{"id":{id},"result":{{"#),
+    ] {
+        client.conversation.line(&line.into());
+        client.silent();
+    }
 }
 
 #[test]

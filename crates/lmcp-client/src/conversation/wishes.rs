@@ -8,6 +8,8 @@ use lmcp_wire::{
 };
 use serde_json::{Value, json};
 
+use crate::limits::WISHES;
+
 use super::{Conversation, Output, Peer, Stage, notification};
 
 /// What is to be heard of.
@@ -71,10 +73,17 @@ impl Watched {
         self.untold.clone_from(&self.all);
     }
 
-    /// What is to be told: what is new, and what is watched no longer.
-    fn tell(&mut self) -> (Vec<String>, Vec<String>) {
-        let untold = std::mem::take(&mut self.untold).into_iter();
-        untold.partition(|name| self.all.contains(name))
+    /// The next names that are to be told: those that are new, and those that are watched no longer.
+    fn tell(&mut self, most: usize) -> (Vec<String>, Vec<String>) {
+        let Self { all, untold } = self;
+        let next = std::iter::from_fn(|| untold.pop_first()).take(most);
+        next.partition(|name| all.contains(name))
+    }
+
+    /// All are told in another way, or not at all. Was there anything to tell?
+    fn skip(&mut self) -> bool {
+        let untold = std::mem::take(&mut self.untold);
+        !untold.is_empty()
     }
 }
 
@@ -189,11 +198,14 @@ impl Conversation {
             self.wish_for(request::SET_LEVEL, &json!({ "level": level }));
         }
         let subscribes = offered.resources.and_then(|offered| offered.subscribe);
-        let (new, old) = self.wishes.watched.tell();
-        self.wishes.tasks.tell();
+        self.wishes.tasks.skip();
         if subscribes != Some(true) {
+            self.wishes.watched.skip();
             return;
         }
+        // Not all at once: a server that is asked too much does not read, and others wait for their turn.
+        let room = WISHES.saturating_sub(self.unconfirmed.len());
+        let (new, old) = self.wishes.watched.tell(room);
         for uri in new {
             self.wish_for(request::SUBSCRIBE, &json!({ "uri": uri }));
         }
@@ -204,10 +216,8 @@ impl Conversation {
 
     /// One stream for all, opened anew when something else is wished for.
     fn tell_as_one(&mut self, told: &Told) {
-        let (new, old) = self.wishes.watched.tell();
-        let (new_tasks, old_tasks) = self.wishes.tasks.tell();
-        let is_same = [new, old, new_tasks, old_tasks].iter().all(Vec::is_empty);
-        let is_same = is_same && self.wishes.lists == told.lists;
+        let others_are_watched = self.wishes.watched.skip() | self.wishes.tasks.skip();
+        let is_same = !others_are_watched && self.wishes.lists == told.lists;
         if is_same && (self.listening.is_some() || !self.wishes.has_changes()) {
             return;
         }

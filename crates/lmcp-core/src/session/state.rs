@@ -58,6 +58,8 @@ struct Wishes {
     listener: Option<Arc<Listener>>,
     /// Resources that it watches at a service which is no server of this crate, each with the memory that is set aside for it.
     watched: BTreeMap<String, Option<Reservation>>,
+    /// How often that has changed.
+    watch_changes: u64,
 }
 
 impl Default for SessionState {
@@ -162,17 +164,26 @@ impl SessionState {
     /// Remembers that the client watches a resource, for services that tell clients of changes by themselves. It is forgotten
     /// with the session, and the memory that was set aside for it is given back.
     pub(crate) fn watch(&self, uri: &str, counted: Option<Reservation>) {
-        self.wishes().watched.insert(uri.to_owned(), counted);
+        let mut wishes = self.wishes();
+        wishes.watched.insert(uri.to_owned(), counted);
+        wishes.watch_changes += 1;
     }
 
     /// The client watches this resource no longer.
     pub(crate) fn unwatch(&self, uri: &str) {
-        self.wishes().watched.remove(uri);
+        let mut wishes = self.wishes();
+        wishes.watched.remove(uri);
+        wishes.watch_changes += 1;
     }
 
     /// What [`Request::watch`](crate::Request::watch) has remembered.
     pub fn watched(&self) -> Vec<String> {
         self.wishes().watched.keys().cloned().collect()
+    }
+
+    /// How often that has changed: where it has not, there is no need to look at all of it again.
+    pub fn watch_changes(&self) -> u64 {
+        self.wishes().watch_changes
     }
 
     /// Is this one of them, or below one?
@@ -197,6 +208,7 @@ impl SessionState {
         let mut wishes = self.wishes();
         wishes.level = None;
         wishes.watched.clear();
+        wishes.watch_changes += 1;
         if let Some(listener) = &wishes.listener {
             listener.watch_nothing();
         }

@@ -1,7 +1,16 @@
 //! Clients of revisions with sessions, on a connection of their own.
 
-use lmcp_core::{Caller, CallerTransport, Endpoint, Limits, Tasks, Terms, streams};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use lmcp_core::{
+    Caller, CallerTransport, Endpoint, Handle, Limits, Replies, Request, Service, Tasks, Terms,
+    streams,
+};
 use lmcp_hub::Hub;
+use lmcp_wire::RpcError;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, duplex, split,
@@ -223,4 +232,32 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     while mine.used() > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Ends every stream at once, and counts them.
+struct Deaf(Handle, Arc<AtomicUsize>);
+
+impl Service for Deaf {
+    fn call(&self, request: Request) -> Replies {
+        if request.method() != "subscriptions/listen" {
+            return self.0.call(request);
+        }
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Replies::error(RpcError::internal("not now"))
+    }
+}
+
+/// It was listened to again and again, without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_the_stream_of_a_session_is_listened_to_again_after_a_while() {
+    let (hub, _) = hub(&[]);
+    let listened = Arc::<AtomicUsize>::default();
+    hub.mount("one", Deaf(notes(), Arc::clone(&listened)));
+    let mut session = Session::new(&hub).await;
+    let uri = json!({ "uri": "one+note://about" });
+    let answer = session.ask("resources/subscribe", uri).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let listened = listened.load(Ordering::Relaxed);
+    assert!((2..20).contains(&listened), "listened to {listened} times");
 }
