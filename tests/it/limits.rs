@@ -48,7 +48,12 @@ const SECTIONS: [Section; 3] = [
 ];
 
 /// Files of bounds that have a value each, with a title and what it is about.
-const FIXED: [Fixed; 6] = [
+const FIXED: [Fixed; 7] = [
+    Fixed {
+        title: "Messages",
+        about: "Of every peer, in every message.",
+        source: "crates/lmcp-wire/src/limits.rs",
+    },
     Fixed {
         title: "Clients over HTTP",
         about: "`lmcp_client::Settings`: a program can change them.",

@@ -8,6 +8,7 @@ use lmcp_wire::{
     discover::{CacheHint, PaginatedParams},
     legacy::SetLevelParams,
     method::request,
+    name::Beginning,
     resource::ReadResourceResult,
 };
 use serde_json::{Value, json};
@@ -223,6 +224,7 @@ impl Engine {
         };
         let arguments = request.arguments().unwrap_or(b"{}");
         let arguments: BTreeMap<String, String> = decode(arguments).map_err(|err| {
+            let err = Beginning(err);
             RpcError::invalid_params(format!("the arguments of a prompt are strings: {err}"))
         })?;
         let asking = self.resume(&request)?;
@@ -383,12 +385,8 @@ fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 fn absent(kind: &str, name: &str, near: Option<&str>) -> RpcError {
-    // A name of any length is not told twice.
-    let name = &name[..name.floor_char_boundary(SHOWN_NAME)];
+    let name = Beginning(name).to_string();
     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     let error = RpcError::invalid_params(format!("there is no {kind} `{name}`{hint}"));
     error.with_data(json!({ "name": name, "near": near }))
 }
-
-/// Bytes of a name that errors repeat.
-const SHOWN_NAME: usize = 1024;

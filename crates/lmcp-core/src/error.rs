@@ -149,7 +149,7 @@ impl<E: StdError> From<E> for ToolError {
 
 /// There is no resource at a URI. Each revision has its own code for it, which is found where the error is encoded.
 pub(crate) fn no_resource(uri: &str) -> wire::RpcError {
-    let words = format!("there is no resource `{uri}`");
+    let words = format!("there is no resource `{}`", wire::name::Beginning(uri));
     let error = wire::RpcError::new(wire::error::RESOURCE_NOT_FOUND, words);
     error.with_data(serde_json::json!({ "uri": uri }))
 }

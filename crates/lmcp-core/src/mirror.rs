@@ -1,7 +1,7 @@
 //! Header fields that repeat parts of the body, so that what stands between client and server need not read it.
 
 use lmcp_schema::HeaderParam;
-use lmcp_wire::{RpcError, header};
+use lmcp_wire::{RpcError, header, name::Beginning};
 use serde_json::Value;
 
 use crate::caller::{HeaderValue, Headers};
@@ -85,10 +85,12 @@ fn malformed(name: &str) -> RpcError {
 }
 
 fn undecodable(name: &str, value: &str) -> RpcError {
+    let value = Beginning(value);
     RpcError::header_mismatch(format!("header `{name}` is not a valid value: `{value}`"))
 }
 
 pub(crate) fn differs(name: &str, mirrored: &str, place: &str, value: &str) -> RpcError {
+    let (mirrored, value) = (Beginning(mirrored), Beginning(value));
     RpcError::header_mismatch(format!(
         "header `{name}` says `{mirrored}` where {place} has `{value}`"
     ))

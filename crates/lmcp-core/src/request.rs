@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lmcp_schema::header_params;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
-    RpcError, jsonrpc, method::request, params::Params, task,
+    RpcError, jsonrpc, method::request, name::Beginning, params::Params, task,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -192,7 +192,10 @@ impl Request {
     /// *Invalid params*, saying what does not fit.
     pub fn params<'a, T: Deserialize<'a>>(&'a self) -> Result<T, RpcError> {
         let text = std::str::from_utf8(&self.message).unwrap_or_default();
-        let fit = |err| format!("the params of `{}` do not fit: {err}", self.method);
+        let fit = |err| {
+            let err = Beginning(err);
+            format!("the params of `{}` do not fit: {err}", self.method)
+        };
         jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
     }
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Object, jsonrpc::some_object};
+use crate::{Object, shape::some_object};
 
 /// What a client can be asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::jsonrpc::object;
+use crate::{name::name, shape::object};
 
 /// `params` of `completion/complete`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub enum Reference<'a> {
     #[serde(rename = "ref/prompt")]
     Prompt {
         /// Its name.
-        #[serde(borrow)]
+        #[serde(borrow, deserialize_with = "name")]
         name: Cow<'a, str>,
         /// Its title, which some clients repeat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub enum Reference<'a> {
     #[serde(rename = "ref/resource")]
     Resource {
         /// The template.
-        #[serde(borrow)]
+        #[serde(borrow, deserialize_with = "name")]
         uri: Cow<'a, str>,
     },
 }
@@ -50,7 +50,7 @@ pub enum Reference<'a> {
 #[non_exhaustive]
 pub struct Argument<'a> {
     /// Which.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "name")]
     pub name: Cow<'a, str>,
     /// What is typed so far.
     #[serde(borrow)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{jsonrpc::present, meta::Meta, resource::Resource};
+use crate::{meta::Meta, resource::Resource, shape::present};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::capability::ServerCapabilities;
+use crate::{capability::ServerCapabilities, name::optional_name};
 
 /// What a server is, without the members every result has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,11 @@ impl DiscoverResult {
 #[non_exhaustive]
 pub struct PaginatedParams {
     /// From the page before; the empty string is a cursor, absence is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_name"
+    )]
     pub cursor: Option<String>,
 }
 

@@ -12,7 +12,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Members, RequestId, Text};
+use crate::{
+    jsonrpc::{Members, RequestId},
+    shape::Text,
+};
 
 /// One message of either side.
 #[derive(Clone, Debug)]

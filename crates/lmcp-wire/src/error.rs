@@ -8,7 +8,9 @@ use std::{borrow::Cow, fmt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{capability::ClientCapabilities, jsonrpc::present, version::ProtocolVersion};
+use crate::{
+    capability::ClientCapabilities, name::Beginning, shape::present, version::ProtocolVersion,
+};
 
 /// The line was not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -77,7 +79,10 @@ impl RpcError {
     pub fn method_not_found(method: &str) -> Self {
         Self::new(
             METHOD_NOT_FOUND,
-            format!("method `{method}` is not offered by this server"),
+            format!(
+                "method `{}` is not offered by this server",
+                Beginning(method)
+            ),
         )
     }
 
@@ -110,6 +115,7 @@ impl RpcError {
     /// [`UNSUPPORTED_VERSION`], naming the revisions that would do.
     pub fn unsupported_version(requested: &str, supported: &[ProtocolVersion]) -> Self {
         let supported: Vec<_> = supported.iter().map(|version| version.as_str()).collect();
+        let requested = Beginning(requested).to_string();
         Self::new(
             UNSUPPORTED_VERSION,
             format!(

@@ -2,7 +2,7 @@
 //!
 //! `params` and `result` stay raw here. Only once the method is known does anybody decode them, into exactly one type.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -11,7 +11,13 @@ use serde::{
 use serde_json::value::RawValue;
 
 pub use crate::{batch::batch, depth::is_deeper};
-use crate::{error::RpcError, params::Params};
+use crate::{
+    error::RpcError,
+    limits::{LONGEST_ID, LONGEST_NAME},
+    name::Beginning,
+    params::Params,
+    shape::{Text, Unescaped, object, object_or_null, present},
+};
 
 /// The id of a request: a string or an integer, never null.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -23,9 +29,6 @@ pub enum RequestId {
     /// A string.
     String(Box<str>),
 }
-
-/// Ids and progress tokens are repeated and compared; no client needs longer ones, in bytes.
-pub const LONGEST_ID: usize = 1024;
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,10 +140,11 @@ pub struct Rejected {
 /// A request or a result without anything odd about it, read in one pass.
 #[derive(Deserialize)]
 struct Plain<'a> {
-    jsonrpc: &'a str,
+    #[serde(borrow)]
+    jsonrpc: Unescaped<'a>,
     id: RequestId,
     #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a str>,
+    method: Option<Unescaped<'a>>,
     #[serde(borrow, default, deserialize_with = "object_or_null")]
     params: Option<Params<'a>>,
     #[serde(borrow, default)]
@@ -167,68 +171,6 @@ pub(crate) struct Members<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Keeps `null` apart from absence: `"id": null` is a mistake, no `id` is a notification.
-pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
-/// A struct from an object only: left to itself, serde takes an array of its fields as well.
-pub(crate) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    struct Visitor<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<T, M::Error> {
-            T::deserialize(de::value::MapAccessDeserializer::new(members))
-        }
-    }
-    deserializer.deserialize_map(Visitor(PhantomData))
-}
-
-/// The same, where `null` stands for nothing: some clients write it.
-pub(crate) fn object_or_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    struct Visitor<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
-        type Value = Option<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<Option<T>, M::Error> {
-            T::deserialize(de::value::MapAccessDeserializer::new(members)).map(Some)
-        }
-
-        fn visit_unit<E>(self) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-    }
-    deserializer.deserialize_any(Visitor(PhantomData))
-}
-
-/// The same, where the member may be absent.
-pub(crate) fn some_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    object(deserializer).map(Some)
-}
-
 impl<'a> Incoming<'a> {
     /// Reads one message.
     ///
@@ -247,7 +189,7 @@ impl<'a> Incoming<'a> {
             )));
         }
         if let Ok(Plain {
-            jsonrpc: "2.0",
+            jsonrpc: Unescaped("2.0"),
             id,
             method,
             params,
@@ -256,7 +198,7 @@ impl<'a> Incoming<'a> {
         }) = serde_json::from_str(text)
         {
             match (method, result) {
-                (Some(method), None) => {
+                (Some(Unescaped(method)), None) if method.len() <= LONGEST_NAME => {
                     let (method, params) = (Cow::Borrowed(method), params.unwrap_or_default());
                     return Ok(Self::Request { id, method, params });
                 }
@@ -264,12 +206,12 @@ impl<'a> Incoming<'a> {
                     let (id, outcome) = (Some(id), Ok(result));
                     return Ok(Self::Response { id, outcome });
                 }
-                (Some(_), Some(_)) | (None, None) => {}
+                (Some(_), _) | (None, None) => {}
             }
         }
-        let members: Members<'a> =
-            serde_json::from_str(text).map_err(|err| nameless(unreadable(&err)))?;
-        members.classify()
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = object(&mut json).and_then(|members: Members<'a>| json.end().map(|()| members));
+        read.map_err(|err| nameless(unreadable(&err)))?.classify()
     }
 }
 
@@ -314,6 +256,10 @@ impl<'a> Members<'a> {
         if self.result.is_some() || self.error.is_some() {
             return invalid("a message with a `method` has neither `result` nor `error`");
         }
+        if method.get().len() > LONGEST_NAME + 2 {
+            let error = long_method(method.get());
+            return Err(Rejected { id, error });
+        }
         let Ok(Text(method)) = serde_json::from_str(method.get()) else {
             return invalid("`method` must be a string");
         };
@@ -334,7 +280,8 @@ impl<'a> Members<'a> {
         match serde_json::from_str(params.map_or("{}", RawValue::get)) {
             Ok(params) => Ok(Incoming::Request { id, method, params }),
             Err(err) => {
-                let error = RpcError::invalid_params(format!("`params` does not fit: {err}"));
+                let error =
+                    RpcError::invalid_params(format!("`params` does not fit: {}", Beginning(err)));
                 Err(Rejected {
                     id: Some(id),
                     error,
@@ -343,10 +290,6 @@ impl<'a> Members<'a> {
         }
     }
 }
-
-/// A string that is borrowed where it has no escapes.
-#[derive(Deserialize)]
-pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// `"2.0"`, hardly ever with escapes.
 fn is_version_two(raw: &RawValue) -> bool {
@@ -373,15 +316,22 @@ fn read_error(json: &str) -> RpcError {
 /// An error of more bytes than this is a long one.
 const MOST_ERROR: usize = 16 << 10;
 
+fn long_method(method: &str) -> RpcError {
+    let (bytes, shown) = (method.len(), Beginning(method));
+    RpcError::invalid_request(format!(
+        "`method` has at most {LONGEST_NAME} bytes, not {bytes}: {shown}"
+    ))
+}
+
 fn nameless(error: RpcError) -> Rejected {
     Rejected { id: None, error }
 }
 
 fn unreadable(err: &serde_json::Error) -> RpcError {
     if err.is_data() {
-        RpcError::invalid_request(format!("not a JSON-RPC message: {err}"))
+        RpcError::invalid_request(format!("not a JSON-RPC message: {}", Beginning(err)))
     } else {
-        RpcError::parse(format!("not JSON: {err}"))
+        RpcError::parse(format!("not JSON: {}", Beginning(err)))
     }
 }
 

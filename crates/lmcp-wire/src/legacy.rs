@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ClientCapabilities, Implementation, LoggingLevel, capability::ServerCapabilities,
-    jsonrpc::RequestId,
+    jsonrpc::RequestId, name::word,
 };
 
 /// What a client says of itself when it opens, beside the revision it asks for.
@@ -56,6 +56,7 @@ impl InitializeResult {
 #[non_exhaustive]
 pub struct SetLevelParams {
     /// From here on.
+    #[serde(deserialize_with = "word")]
     pub level: LoggingLevel,
 }
 

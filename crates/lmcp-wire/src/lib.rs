@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`jsonrpc`], [`members`] | the envelope: parse one message, write one message; members that nobody need understand |
 //! | [`envelope`], [`framing`] | the same for whoever passes messages on; one message a line |
+//! | [`name`], [`limits`] | what is looked up by its name, and how long it may be |
 //! | [`error`] | [`RpcError`] and every numeric code of the project |
 //! | [`version`], [`method`], [`params`], [`meta`], [`header`] | protocol revisions, method names, parameters, `_meta` keys, header values |
 //! | [`capability`], [`discover`] | what the two sides can do |
@@ -31,10 +32,12 @@ pub mod header;
 pub mod input;
 pub mod jsonrpc;
 pub mod legacy;
+pub mod limits;
 pub mod logging;
 pub mod members;
 pub mod meta;
 pub mod method;
+pub mod name;
 pub mod order;
 pub mod params;
 pub mod progress;
@@ -42,6 +45,7 @@ pub mod prompt;
 pub mod resource;
 pub mod roots;
 pub mod sampling;
+mod shape;
 pub mod subscribe;
 pub mod task;
 pub mod tool;

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::{jsonrpc::object_or_null, meta::RequestMeta};
+use crate::{meta::RequestMeta, shape::object_or_null};
 
 /// The members of `params`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::jsonrpc::object;
+use crate::shape::object;
 
 /// What a listener wants to hear of, and what it is told it will.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

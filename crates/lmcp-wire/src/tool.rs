@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::{
     content::{Content, Icon},
-    jsonrpc::present,
     meta::Meta,
+    shape::present,
 };
 
 /// A tool as `tools/list` shows it.

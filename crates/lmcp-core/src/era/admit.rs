@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use lmcp_wire::{RequestId, RpcError, header, jsonrpc, meta, method::request, params::Params};
+use lmcp_wire::{
+    RequestId, RpcError, header, jsonrpc, meta, method::request, name::expect_short, params::Params,
+};
 use serde_json::json;
 
 use super::{
-    Admitted, legacy, optional, target,
+    Admitted, legacy, optional,
     versions::{MODERN, SERVED},
 };
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
     extensions::Extensions,
     message::Message,
     mirror::{check_name, differs, expect_header},
-    request::{Members, Request, string},
+    request::{Members, Request, string, target},
     session::{Agreement, Session},
 };
 
@@ -35,6 +37,15 @@ pub fn admit(
     session: Option<&Session>,
 ) -> Result<Request, RpcError> {
     let meta = params.meta.unwrap_or_default();
+    // Past here names are copied, compared and repeated: one of megabytes does not get there.
+    for (member, raw) in [
+        ("name", params.name),
+        ("uri", params.uri),
+        ("taskId", params.task_id),
+        (meta::PROTOCOL_VERSION, meta.protocol_version),
+    ] {
+        expect_short(member, raw)?;
+    }
     let session = session.filter(|_| !meta.is_modern());
     let admitted = match session {
         Some(session) => legacy::admit::admit(&params, method, session)?,

@@ -17,10 +17,8 @@ pub use admit::{admit, handshake, is_handshake};
 pub(crate) use encode::Encoder;
 pub(crate) use forms::FORMS;
 
-use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError};
+use lmcp_wire::{LoggingLevel, ProgressToken, ProtocolVersion, RpcError, limits::LONGEST_NAME};
 use serde_json::value::RawValue;
-
-use crate::request::target;
 
 /// What a request says of itself, beside what it wants.
 struct Admitted {
@@ -37,6 +35,11 @@ fn optional<T: serde::de::DeserializeOwned>(
     expected: &str,
 ) -> Result<Option<T>, RpcError> {
     let Some(raw) = raw else { return Ok(None) };
-    let wrong = |_| RpcError::invalid_params(format!("`_meta[\"{key}\"]` must be {expected}"));
-    serde_json::from_str(raw.get()).map(Some).map_err(wrong)
+    let wrong = || RpcError::invalid_params(format!("`_meta[\"{key}\"]` must be {expected}"));
+    if raw.get().len() > LONGEST_NAME {
+        return Err(wrong());
+    }
+    serde_json::from_str(raw.get())
+        .map(Some)
+        .map_err(|_| wrong())
 }

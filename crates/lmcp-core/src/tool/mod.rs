@@ -6,7 +6,7 @@ mod output;
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use lmcp_schema::{HeaderParam, Schema};
-use lmcp_wire::{self as wire, Icon, ToolAnnotations, tool::CallToolResult};
+use lmcp_wire::{self as wire, Icon, ToolAnnotations, name::Beginning, tool::CallToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -435,6 +435,7 @@ impl CheckedTool {
     pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
         let name = &self.spec.name;
         decode(json.unwrap_or(b"{}")).map_err(|err| {
+            let err = Beginning(err);
             ToolError::new(format!("the arguments of `{name}` cannot be read: {err}"))
         })
     }

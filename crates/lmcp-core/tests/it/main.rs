@@ -17,6 +17,7 @@ mod legacy_lines;
 mod legacy_outputs;
 mod limits;
 mod lines_limits;
+mod long_names;
 mod memory;
 mod mistakes;
 mod outputs;

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, Object, RpcError, jsonrpc,
-    legacy::ClientProfile, method::request, params::Params,
+    legacy::ClientProfile,
+    method::request,
+    name::{Beginning, Name},
+    params::Params,
 };
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -32,7 +35,8 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Opening<'a> {
-        protocol_version: String,
+        #[serde(borrow)]
+        protocol_version: Name<'a>,
         #[serde(borrow, default)]
         capabilities: Option<&'a RawValue>,
         #[serde(borrow, default)]
@@ -40,15 +44,18 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
     }
     /// The rest, which may be long, is of no use here.
     #[derive(Deserialize)]
-    struct Name {
-        name: String,
-        version: String,
+    struct Client<'a> {
+        #[serde(borrow)]
+        name: Name<'a>,
+        #[serde(borrow)]
+        version: Name<'a>,
     }
     let text = std::str::from_utf8(message).unwrap_or_default();
     let opening: Opening<'_> = jsonrpc::params(text).map_err(|err| {
+        let err = Beginning(err);
         RpcError::invalid_params(format!("the params of `initialize` do not fit: {err}"))
     })?;
-    let asked = opening.protocol_version.parse().ok();
+    let asked = opening.protocol_version.0.parse().ok();
     let version = asked.filter(|asked| LEGACY.contains(asked));
     let mut profile = ClientProfile::default();
     profile.capabilities = opening
@@ -57,7 +64,7 @@ pub(in crate::era) fn handshake(message: &Bytes) -> Result<Agreement, RpcError> 
     profile.client_info = opening
         .client_info
         .and_then(|info| serde_json::from_str(info.get()).ok())
-        .map(|Name { name, version }| Implementation::new(name, version));
+        .map(|Client { name, version }| Implementation::new(name.0, version.0));
     let agreement = Agreement::new(version.unwrap_or(LEGACY[0]), &profile);
     if agreement.profile.len() <= USUAL_PROFILE {
         return Ok(agreement);

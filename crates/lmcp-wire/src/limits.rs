@@ -1,0 +1,13 @@
+//! Bounds of what a message names. They hold for every peer, whatever it offers, and no program changes them.
+
+/// Longest id of a request and longest progress token, in bytes. 1024: they are repeated and compared. A message with a longer
+/// id is refused without one.
+pub const LONGEST_ID: usize = 1024;
+
+/// Longest of everything that is looked up by its name, in bytes as the message has it: methods, tools, prompts, URIs of
+/// resources, tasks, cursors, log levels, protocol revisions. 8 KiB: what stands in an HTTP header fits. A longer one is refused
+/// before it is copied.
+pub const LONGEST_NAME: usize = 8 << 10;
+
+/// Of what a peer said, an error repeats so many bytes. 512: enough to find it again.
+pub const SHOWN_BYTES: usize = 512;
