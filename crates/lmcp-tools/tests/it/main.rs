@@ -35,6 +35,7 @@ mod fairness;
 mod fence;
 mod fence_calls;
 mod fetch;
+mod fetch_growing;
 mod fetch_guard;
 mod fetch_parts;
 mod fetch_proxy;

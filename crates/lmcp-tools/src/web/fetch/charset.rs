@@ -2,11 +2,16 @@
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// The text. What cannot be read becomes U+FFFD.
+/// The text, no more of it than so many bytes, and whether that is all. What cannot be read becomes U+FFFD.
 ///
 /// The encoding is what the bytes begin with, what the server says, what the page says, or UTF-8 if it fits; what is
 /// none of these is read as browsers read it in the west.
-pub(super) fn decode(bytes: Vec<u8>, content_type: &str, cut: bool) -> String {
+pub(super) fn decode(
+    bytes: Vec<u8>,
+    content_type: &str,
+    cut: bool,
+    limit: usize,
+) -> (String, bool) {
     let encoding = parameter(content_type, "charset")
         .or_else(|| declared(&bytes))
         .and_then(|label| Encoding::for_label(label.as_bytes()))
@@ -21,15 +26,52 @@ pub(super) fn decode(bytes: Vec<u8>, content_type: &str, cut: bool) -> String {
     let bytes = if encoding == UTF_8 && !has_mark {
         // Most pages: nothing is copied.
         match String::from_utf8(bytes) {
-            Ok(text) => return text,
+            Ok(text) => return without_nul(text, limit),
             Err(err) => err.into_bytes(),
         }
     } else {
         bytes
     };
-    // A byte order mark outweighs all that, and is taken off.
-    encoding.decode(&bytes).0.into_owned()
+    without_nul(decode_from(encoding, &bytes, limit), limit)
 }
+
+/// One byte can become three: of those, no more than a little past the limit is made.
+fn decode_from(encoding: &'static Encoding, bytes: &[u8], limit: usize) -> String {
+    // A byte order mark outweighs the encoding, and is taken off.
+    let mut decoder = encoding.new_decoder();
+    let mut text = String::with_capacity(bytes.len().min(limit));
+    let mut pieces = bytes.chunks(PIECE).peekable();
+    while let Some(piece) = pieces.next() {
+        let most = decoder.max_utf8_buffer_length(piece.len());
+        text.reserve(most.unwrap_or(4 * PIECE));
+        let _ = decoder.decode_to_string(piece, &mut text, pieces.peek().is_none());
+        if text.len() > limit {
+            break;
+        }
+    }
+    text
+}
+
+/// The text up to the limit, without NUL, which no client takes; and whether that is all.
+fn without_nul(mut text: String, limit: usize) -> (String, bool) {
+    if text.contains('\0') {
+        let mut clean = String::with_capacity(text.len());
+        for (at, piece) in text.split('\0').enumerate() {
+            if clean.len() > limit {
+                break;
+            }
+            clean.push_str(if at > 0 { "\u{fffd}" } else { "" });
+            clean.push_str(piece);
+        }
+        text = clean;
+    }
+    let is_whole = text.len() <= limit;
+    text.truncate(text.floor_char_boundary(limit));
+    (text, is_whole)
+}
+
+/// Bytes that are decoded at once.
+const PIECE: usize = 64 * 1024;
 
 /// What a page says of itself in its first kilobyte: `<meta charset=…>`, or the `encoding` of XML.
 fn declared(bytes: &[u8]) -> Option<String> {
@@ -75,7 +117,7 @@ pub(super) fn is_utf8(bytes: &[u8], cut: bool) -> bool {
 #[cfg(test)]
 mod tests {
     fn decode(bytes: &[u8], content_type: &str) -> String {
-        super::decode(bytes.to_vec(), content_type, false)
+        super::decode(bytes.to_vec(), content_type, false, usize::MAX).0
     }
 
     #[test]
@@ -112,10 +154,27 @@ mod tests {
     }
 
     #[test]
+    fn what_grows_as_it_is_decoded_is_cut_at_the_limit() {
+        let limit = 300_000;
+        for (bytes, content_type) in [
+            (b"\x80", "text/html; charset=windows-1252"),
+            (b"\xff", "text/html; charset=utf-8"),
+            (b"\0", "text/html; charset=utf-8"),
+        ] {
+            let bytes = bytes.repeat(limit);
+            let (text, is_whole) = super::decode(bytes, content_type, false, limit);
+            assert_eq!((text.len(), is_whole), (limit, false), "{content_type}");
+            assert!(text.capacity() < 2 * limit + 4 * super::PIECE);
+        }
+        let (text, is_whole) = super::decode(b"\0a\0".to_vec(), "text/plain", false, 100);
+        assert_eq!((text.as_str(), is_whole), ("\u{fffd}a\u{fffd}", true));
+    }
+
+    #[test]
     fn a_character_that_the_limit_cut_in_two_does_not_change_the_rest() {
         let cut = &"naïve café".as_bytes()[..11];
         assert_eq!(
-            super::decode(cut.to_vec(), "text/plain", true),
+            super::decode(cut.to_vec(), "text/plain", true, 100).0,
             "naïve caf\u{fffd}"
         );
     }

@@ -20,7 +20,7 @@ pub(super) use cache::Cache;
 use super::{http::Deadline, no_url};
 use crate::{Host, answer::Answer, blocking::blocking};
 use cache::Key;
-use page::Page;
+use page::Draft;
 use report::{Continuity, Fetched, Part};
 
 pub(crate) fn tool() -> Tool<Host> {
@@ -118,10 +118,9 @@ async fn fetch(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Fetched
     )
     .await?;
     let limit = settings.page_bytes.min(settings.cache_bytes);
-    let page = blocking(&cx, move || {
-        Page::make(download, args.render, limit, deadline)
-    })
-    .await?;
+    let mut draft = blocking(&cx, move || Draft::of(download, limit)).await?;
+    draft.make_room(&cx).await;
+    let page = blocking(&cx, move || draft.finish(args.render, limit, deadline)).await?;
     let page = Arc::new(page);
     let continuity = match &known {
         _ if args.start == 0 => Continuity::Same,

@@ -7,7 +7,7 @@ use std::{
 
 use ::http::{HeaderMap, header};
 use base64::Engine;
-use lmcp_core::{ToolError, ToolResult};
+use lmcp_core::{Cx, ToolError, ToolResult};
 use lmcp_outbound::Url;
 
 use super::{
@@ -46,23 +46,28 @@ pub(super) struct Page {
     pub(super) memory: Memory,
 }
 
+/// A page whose text is decoded, and not yet made readable.
+#[derive(Debug)]
+pub(super) struct Draft {
+    page: Page,
+    /// None of what has no text, or is shown as it is.
+    text: Option<(Kind, String)>,
+    url: Url,
+    ending: Ending,
+}
+
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) base64: String,
     pub(super) media_type: &'static str,
 }
 
-impl Page {
-    /// Takes time: not on the thread that serves.
+impl Draft {
+    /// Decodes a download. Takes time: not on the thread that serves.
     ///
     /// # Errors
     /// It is neither text nor an image that clients can show, or nothing of it arrived.
-    pub(super) fn make(
-        download: Download,
-        render: Render,
-        limit: usize,
-        deadline: Deadline,
-    ) -> ToolResult<Self> {
+    pub(super) fn of(download: Download, limit: usize) -> ToolResult<Self> {
         let Download {
             url,
             method,
@@ -70,7 +75,7 @@ impl Page {
             redirects,
             downgraded,
         } = download;
-        let mut page = Self {
+        let mut page = Page {
             status: response.status.as_u16(),
             url: url.to_string(),
             content_type: content_type(&response.headers),
@@ -84,44 +89,86 @@ impl Page {
             incomplete: match &response.ending {
                 Ending::Whole => None,
                 Ending::TooLong => Some(TOO_LONG.into()),
-                Ending::Broken(err) => Some(err.to_string().replace("\nhint: ", "; ")),
+                Ending::Broken(err) => Some(in_a_line(err)),
             },
             memory: std::mem::take(&mut response.memory),
         };
+        let done = |page: Page| Self {
+            page,
+            text: None,
+            url: url.clone(),
+            ending: Ending::Whole,
+        };
         if method == Method::Head {
             page.text = header_lines(&response.headers);
-            return Ok(page);
+            return Ok(done(page));
         }
         if response.body.is_empty() && !is_withheld(&response.headers) {
             return match response.ending {
-                Ending::Broken(err) => page.fail(err),
-                Ending::Whole | Ending::TooLong => Ok(page),
+                Ending::Broken(err) => page.fail(err).map(done),
+                Ending::Whole | Ending::TooLong => Ok(done(page)),
             };
         }
-        match Kind::of(&response.headers, &response.body) {
-            Kind::Image => return page.show(response),
-            Kind::Binary | Kind::Unknown => return page.refuse(&response.headers),
-            kind @ (Kind::Html | Kind::Json | Kind::Text) => {
-                let cut = page.incomplete.is_some();
-                let text = decode(response.body, &page.content_type, cut);
-                let text = match text.contains('\0') {
-                    true => text.replace('\0', "\u{fffd}"),
-                    false => text,
-                };
-                let deadline = deadline.at_least(RENDER_TIME);
-                page.render(kind, text, render, &url, limit, deadline);
-                page.text.shrink_to_fit();
-                page.memory.shrink_to(page.text.len());
-                if page.text.is_empty()
-                    && let Ending::Broken(err) = response.ending
-                {
-                    return page.fail(err);
-                }
-            }
-        }
-        Ok(page)
+        let kind = match Kind::of(&response.headers, &response.body) {
+            Kind::Image => return page.show(response).map(done),
+            Kind::Binary | Kind::Unknown => return page.refuse(&response.headers).map(done),
+            kind @ (Kind::Html | Kind::Json | Kind::Text) => kind,
+        };
+        let cut = page.incomplete.is_some();
+        let (text, is_whole) = decode(response.body, &page.content_type, cut, limit);
+        page.cut((!is_whole).then_some(Cut::Length));
+        Ok(Self {
+            page,
+            text: Some((kind, text)),
+            url,
+            ending: response.ending,
+        })
     }
 
+    /// Sees to it that there is room for what is made of the text, which may have become longer than the body was. Where the
+    /// budget ends, so does the text.
+    pub(super) async fn make_room(&mut self, cx: &Cx) {
+        let Some((_, text)) = &mut self.text else {
+            return;
+        };
+        if let Err(err) = self.page.memory.hold(text.len(), cx).await {
+            let most = self.page.memory.body_bytes();
+            text.truncate(text.floor_char_boundary(most));
+            self.page.incomplete.get_or_insert_with(|| in_a_line(&err));
+        }
+    }
+
+    /// Makes the text readable. Takes time, too.
+    ///
+    /// # Errors
+    /// Nothing of it arrived.
+    pub(super) fn finish(
+        self,
+        render: Render,
+        limit: usize,
+        deadline: Deadline,
+    ) -> ToolResult<Page> {
+        let Self {
+            mut page,
+            text: Some((kind, text)),
+            url,
+            ending,
+        } = self
+        else {
+            return Ok(self.page);
+        };
+        let deadline = deadline.at_least(RENDER_TIME);
+        page.render(kind, text, render, &url, limit, deadline);
+        page.text.shrink_to_fit();
+        page.memory.shrink_to(page.text.len());
+        match ending {
+            Ending::Broken(err) if page.text.is_empty() => page.fail(err),
+            Ending::Broken(_) | Ending::Whole | Ending::TooLong => Ok(page),
+        }
+    }
+}
+
+impl Page {
     fn render(
         &mut self,
         kind: Kind,
@@ -226,6 +273,10 @@ impl Page {
         ));
         self.fail(err.hint("download it with a command if you need it"))
     }
+}
+
+fn in_a_line(err: &ToolError) -> String {
+    err.to_string().replace("\nhint: ", "; ")
 }
 
 /// Was there a body that was not read?

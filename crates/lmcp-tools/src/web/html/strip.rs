@@ -24,9 +24,9 @@ pub(crate) fn strip(html: &str, limit: usize, is_late: IsLate<'_>) -> (String, O
             Token::Start(tag) if matches!(tag.name.as_str(), "script" | "style") => {
                 inside = Some(tag.name);
             }
-            Token::Start(tag) => push_tag(&mut out, &tag),
+            Token::Start(tag) => push_tag(&mut out, &tag, limit),
             Token::End(name) => out.push_str(&format!("</{name}>")),
-            Token::Text(text) => push_escaped(&mut out, &text),
+            Token::Text(text) => push_escaped(&mut out, &text, limit),
         }
     }
     if out.len() > limit {
@@ -36,7 +36,7 @@ pub(crate) fn strip(html: &str, limit: usize, is_late: IsLate<'_>) -> (String, O
     (out, cut)
 }
 
-fn push_tag(out: &mut String, tag: &Tag) {
+fn push_tag(out: &mut String, tag: &Tag, limit: usize) {
     out.push('<');
     out.push_str(&tag.name);
     for (name, value) in &tag.attributes {
@@ -47,7 +47,7 @@ fn push_tag(out: &mut String, tag: &Tag) {
         out.push_str(name);
         if !value.is_empty() {
             out.push_str("=\"");
-            push_escaped(out, value);
+            push_escaped(out, value, limit);
             out.push('"');
         }
     }
@@ -59,8 +59,12 @@ fn is_script(value: &str) -> bool {
     start.eq_ignore_ascii_case("javascript:")
 }
 
-fn push_escaped(out: &mut String, text: &str) {
+/// An escaped sign is up to six times as long: what goes past the limit is not made.
+fn push_escaped(out: &mut String, text: &str, limit: usize) {
     for character in text.chars() {
+        if out.len() > limit {
+            return;
+        }
         match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -68,5 +72,17 @@ fn push_escaped(out: &mut String, text: &str) {
             '"' => out.push_str("&quot;"),
             other => out.push(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_that_grow_when_they_are_escaped_are_cut_at_the_limit() {
+        let (out, cut) = strip(&">".repeat(10_000), 10_000, &|| false);
+        assert_eq!((out.len(), cut), (10_000, Some(Cut::Length)));
+        assert!(out.capacity() < 20_100, "{}", out.capacity());
     }
 }

@@ -221,10 +221,12 @@ impl Writer {
     }
 
     pub(super) fn end_pre(&mut self) {
-        let Some(Pre { language, code }) = self.pre.take() else {
+        let Some(Pre { language, mut code }) = self.pre.take() else {
             return;
         };
-        let code = code.trim_end().trim_start_matches('\n').to_owned();
+        code.truncate(code.trim_end().len());
+        let blank = code.len() - code.trim_start_matches('\n').len();
+        code.drain(..blank);
         if code.is_empty() {
             return;
         }

@@ -14,8 +14,8 @@ impl Memory {
     ///
     /// # Errors
     /// The caller has no more room in the budget.
-    pub(super) async fn hold(&mut self, body: usize, cx: &Cx) -> ToolResult<()> {
-        let wanted = body.saturating_mul(4);
+    pub(crate) async fn hold(&mut self, body: usize, cx: &Cx) -> ToolResult<()> {
+        let wanted = body.saturating_mul(COPIES);
         let held = self.bytes();
         if wanted > held {
             let more = (wanted - held).max(STEP);
@@ -28,6 +28,11 @@ impl Memory {
             }
         }
         Ok(())
+    }
+
+    /// How long a body there is room for.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.bytes() / COPIES
     }
 
     /// Gives back all but so many bytes.
@@ -43,6 +48,9 @@ impl Memory {
         self.held.iter().map(Reservation::bytes).sum()
     }
 }
+
+/// What is made of a body at the same time: its text, the piece that is being read, what is written, and room to grow.
+const COPIES: usize = 4;
 
 /// Set aside at once, in bytes: enough for most pages.
 const STEP: usize = 256 * 1024;
