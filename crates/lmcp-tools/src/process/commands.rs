@@ -153,13 +153,15 @@ impl Commands {
     pub(crate) async fn start(
         &self,
         host: &Host,
-        wanted: Wanted,
+        mut wanted: Wanted,
         cx: &Cx,
     ) -> ToolResult<RunningCommand> {
-        let argv = words(host, &wanted)?;
-        let line = match &wanted.command {
-            Some(line) => Line::Shell(line),
-            None => Line::Words(&argv),
+        let is_line = wanted.command.is_some();
+        let argv = words(host, &mut wanted)?;
+        long::check(&argv, is_line, &wanted.env)?;
+        let line = match argv.last() {
+            Some(line) if is_line => Line::Shell(line),
+            _ => Line::Words(&argv),
         };
         let request = Request {
             line,
@@ -203,7 +205,8 @@ impl Commands {
         let order = Order {
             dir,
             argv,
-            is_line: wanted.command.is_some(),
+            is_line,
+            line_follows: None,
             env: wanted.env,
             session: tool_chain(host, cx),
             umask: cx.caller().umask(),
@@ -220,6 +223,10 @@ impl Commands {
             fence: None,
             key: random_name(),
             log: log.is_some(),
+        };
+        let _copies = match long::copied_bytes(&order) {
+            0 => None,
+            bytes => Some(cx.reserve(bytes).await?),
         };
         let about = self.about(cx, log_path, &order);
         self.run(id, about, order, (log, input), (folder, place))
@@ -290,17 +297,22 @@ impl Commands {
         &self,
         id: String,
         about: About,
-        order: Order,
+        mut order: Order,
         (log, input): (Option<File>, Option<String>),
         (mut folder, place): (RecordDir, CommandPlace),
     ) -> ToolResult<RunningCommand> {
-        let complete = self.complete(&order).map_err(no_record)?;
         if order.keep {
             about.write(&order).map_err(no_record)?;
         }
-        let mut link = Link::start(&self.guards, &self.helper, &complete, log, input)
+        let line = order.take_long_line();
+        let complete = self.complete(&order).map_err(no_record)?;
+        let told = (&complete, line.as_deref());
+        let mut link = Link::start(&self.guards, &self.helper, told, log, input)
             .await
             .map_err(|err| ToolError::new("the server cannot start commands").source(err))?;
+        if let Some(line) = line {
+            order.put_line(line);
+        }
         let pid = match link.next().await {
             Some(Word::Started { pid }) => pid,
             Some(Word::Failed { error }) => {
@@ -451,9 +463,9 @@ fn scratch(dir: &Path) -> io::Result<Option<Folder>> {
 }
 
 /// The words to run.
-fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
+fn words(host: &Host, wanted: &mut Wanted) -> ToolResult<Vec<String>> {
     let refused = |words: &'static str| Err(ToolError::new(words));
-    let words = match (&wanted.command, &wanted.argv) {
+    Ok(match (wanted.command.take(), wanted.argv.take()) {
         (Some(_), Some(_)) => return refused("give `command` or `argv`, not both"),
         (None, None) => {
             return refused(
@@ -465,12 +477,10 @@ fn words(host: &Host, wanted: &Wanted) -> ToolResult<Vec<String>> {
             return refused("`argv` is empty");
         }
         (Some(line), None) => {
-            vec![host.shell_path(), "-c".into(), line.clone()]
+            vec![host.shell_path(), "-c".into(), line]
         }
-        (None, Some(words)) => words.clone(),
-    };
-    long::check(&words, wanted.command.is_some())?;
-    Ok(words)
+        (None, Some(words)) => words,
+    })
 }
 
 impl Host {

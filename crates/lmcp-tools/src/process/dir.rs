@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io::{self, BufWriter, Read as _, Write as _},
     os::{
         fd::AsRawFd as _,
         unix::fs::{
@@ -14,6 +14,7 @@ use std::{
 
 use lmcp_private::remove_default_acl;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, memfd_create};
+use serde::Serialize;
 
 /// What a list of jobs shows, in a few hundred bytes; written by the server before the command starts.
 pub(crate) const JOB: &str = "job.json";
@@ -57,16 +58,33 @@ pub(crate) fn put_right(path: &Path) -> io::Result<()> {
 
 /// Writes a file whole or not at all.
 pub(crate) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    insist(dir, || try_write_whole(dir, name, bytes))
+    insist(dir, || {
+        try_write_whole(dir, name, |mut draft| draft.write_all(bytes))
+    })
 }
 
-fn try_write_whole(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// The same for a value, as JSON. What it is written as is never in memory as a whole.
+pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    insist(dir, || {
+        try_write_whole(dir, name, |draft| {
+            let mut buffered = BufWriter::new(draft);
+            serde_json::to_writer(&mut buffered, value)?;
+            buffered.flush()
+        })
+    })
+}
+
+fn try_write_whole(
+    dir: &Path,
+    name: &str,
+    write: impl FnOnce(File) -> io::Result<()>,
+) -> io::Result<()> {
     let draft = dir.join(format!("{name}.new"));
     // Made anew, so that nothing somebody put there is written through.
     let _ = fs::remove_file(&draft);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    options.open(&draft)?.write_all(bytes)?;
+    write(options.open(&draft)?)?;
     fs::rename(draft, dir.join(name))
 }
 

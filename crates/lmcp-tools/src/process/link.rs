@@ -46,11 +46,12 @@ pub(crate) struct Link {
 impl Link {
     /// Starts a guard, and with it the command. What happens next is the first word.
     ///
-    /// The input is written into a file that has no name, and is in memory no longer once the guard runs.
+    /// The input is written into a file that has no name, and is in memory no longer once the guard runs. A line that follows
+    /// the order is sent as it is.
     pub(crate) async fn start(
         guards: &Guards,
         helper: &Helper,
-        order: &Order,
+        (order, line): (&Order, Option<&str>),
         log: Option<File>,
         input: Option<String>,
     ) -> io::Result<Self> {
@@ -76,6 +77,9 @@ impl Link {
         .await;
         link.leash = Some(spawned.map_err(io::Error::other)??);
         link.send(order).await?;
+        if let Some(line) = line {
+            link.writer.write_all(line.as_bytes()).await?;
+        }
         Ok(link)
     }
 

@@ -6,6 +6,7 @@
 //! command is told as 128 and its number. And `set -x` has one more `+`.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Seek as _, Write as _},
     os::fd::AsRawFd as _,
@@ -13,7 +14,10 @@ use std::{
 };
 
 use lmcp_core::{ToolError, ToolResult};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    process::{Resource, getrlimit},
+};
 
 use super::protocol::Order;
 
@@ -31,8 +35,55 @@ pub(super) fn is_long_line(order: &Order) -> bool {
 /// Makes sure that the kernel will take it.
 ///
 /// # Errors
-/// An argument is too long, and nothing can be done about it here.
-pub(super) fn check(argv: &[String], is_line: bool) -> ToolResult<()> {
+/// An argument is too long, or all are together, and nothing can be done about it here.
+pub(super) fn check(
+    argv: &[String],
+    is_line: bool,
+    env: &BTreeMap<String, String>,
+) -> ToolResult<()> {
+    check_each(argv, is_line)?;
+    let (bytes, most) = (together(argv, env), most_together());
+    if bytes > most {
+        let words = format!(
+            "the arguments and variables have {bytes} bytes together, and the kernel takes at most {most}"
+        );
+        return Err(ToolError::new(words).hint("give them as `stdin`, or write them to a file"));
+    }
+    Ok(())
+}
+
+/// What an order takes on its way to its guard beside itself, in bytes: the words and variables as a copy, merged with those of
+/// the server, and as JSON. None where they are few; a line that is too long for a command line is not copied.
+pub(super) fn copied_bytes(order: &Order) -> usize {
+    let bytes = together(&order.argv, &order.env);
+    if bytes <= FEW {
+        return 0;
+    }
+    // A control character is six bytes of JSON.
+    let texts = order.argv.iter().filter(|word| word.len() <= LONGEST);
+    let texts = texts.chain(order.env.values());
+    let control = |text: &String| text.bytes().filter(u8::is_ascii_control).count();
+    3 * bytes + 5 * texts.map(control).sum::<usize>()
+}
+
+/// The bytes that the kernel copies, but for a line that it is not given.
+fn together(argv: &[String], env: &BTreeMap<String, String>) -> usize {
+    let words = argv.iter().map(String::len);
+    let words = words.filter(|length| *length <= LONGEST);
+    let variables = env.iter().map(|(name, value)| name.len() + 1 + value.len());
+    words.chain(variables).map(|length| length + POINTER).sum()
+}
+
+/// The kernel's rule: a quarter of the stack, and never more than three quarters of its usual stack.
+fn most_together() -> usize {
+    let stack = getrlimit(Resource::Stack).current;
+    let quarter = stack.and_then(|stack| usize::try_from(stack / 4).ok());
+    quarter.map_or(MOST_TOGETHER, |quarter| {
+        quarter.clamp(LONGEST, MOST_TOGETHER)
+    })
+}
+
+fn check_each(argv: &[String], is_line: bool) -> ToolResult<()> {
     let Some(at) = argv.iter().position(|word| word.len() > LONGEST) else {
         return Ok(());
     };
@@ -82,5 +133,11 @@ fn read_words(shell: &str) -> Option<&'static str> {
     }
 }
 
-/// Longest argument, in bytes: 32 pages with the NUL at its end, of the smallest pages that Linux has.
-const LONGEST: usize = 32 * 4096 - 1;
+/// Longest argument, in bytes: 32 pages with the NUL at its end, of the smallest pages that Linux has. A variable is one, too.
+pub(super) const LONGEST: usize = 32 * 4096 - 1;
+/// Longest of all arguments and variables together.
+const MOST_TOGETHER: usize = 6 * 1024 * 1024;
+/// What each takes beside its bytes: a NUL and where it is.
+const POINTER: usize = 9;
+/// Up to this many bytes nothing is set aside.
+const FEW: usize = 64 * 1024;

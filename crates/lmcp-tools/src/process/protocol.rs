@@ -1,14 +1,16 @@
 //! What the server and the guard of a command say to each other: one JSON value a line.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rights::Rights;
+use super::{long, rights::Rights};
 
 /// The first line to a guard: what to run. It is also what a job is started again from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,6 +21,9 @@ pub(crate) struct Order {
     /// Is the last word a line that a shell runs?
     #[serde(default)]
     pub(crate) is_line: bool,
+    /// The last word is not here: so many bytes follow the order on the socket, as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line_follows: Option<usize>,
     pub(crate) env: BTreeMap<String, String>,
     /// The tool chain of the session that started it; the server's, where that is not known.
     #[serde(default)]
@@ -68,11 +73,44 @@ pub(crate) enum Stdin {
 
 impl Order {
     /// The command as its caller wrote it.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self.argv.last() {
-            Some(line) if self.is_line => line.clone(),
-            _ => self.argv.join(" "),
+            Some(line) if self.is_line => Cow::Borrowed(line),
+            _ => Cow::Owned(self.argv.join(" ")),
         }
+    }
+
+    /// Takes the line out that is too long for a command line. It may have megabytes, of which an order would be one copy, and
+    /// the message with the order another.
+    pub(super) fn take_long_line(&mut self) -> Option<String> {
+        if !long::is_long_line(self) {
+            return None;
+        }
+        let line = std::mem::take(self.argv.last_mut()?);
+        self.line_follows = Some(line.len());
+        Some(line)
+    }
+
+    /// Puts it back.
+    pub(super) fn put_line(&mut self, line: String) {
+        self.line_follows = None;
+        if let Some(last) = self.argv.last_mut() {
+            *last = line;
+        }
+    }
+
+    /// Reads the line that follows an order.
+    pub(super) fn read_line(&mut self, from: &mut impl Read) -> io::Result<()> {
+        let Some(bytes) = self.line_follows else {
+            return Ok(());
+        };
+        let mut line = String::with_capacity(bytes);
+        from.take(bytes as u64).read_to_string(&mut line)?;
+        if line.len() < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.put_line(line);
+        Ok(())
     }
 }
 
@@ -253,4 +291,42 @@ pub(crate) struct InMemory {
     pub(crate) output: i32,
     /// and of that with the changes of the stream.
     pub(crate) marks: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_no_part_of_the_order_and_follows_it_as_it_is() {
+        let line = "\n".repeat(1 << 20);
+        let mut order: Order = serde_json::from_value(json!({
+            "dir": "/", "argv": ["/bin/sh", "-c", line], "is_line": true, "env": {}, "cwd": "/", "stdin": "closed", "tty": null,
+            "timeout_ms": null, "grace_ms": 0, "keep": false, "spool_bytes": 0, "fence": null, "key": "", "log": false,
+        }))
+        .unwrap();
+        let place = order.argv[2].as_ptr();
+        let taken = order.take_long_line().unwrap();
+        assert_eq!(taken.as_ptr(), place, "it was moved and not copied");
+        let told = serde_json::to_vec(&order).unwrap();
+        assert!(told.len() < 1024, "{} bytes", told.len());
+        let mut heard: Order = serde_json::from_slice(&told).unwrap();
+        heard.read_line(&mut taken.as_bytes()).unwrap();
+        assert_eq!(heard.argv[2], line);
+        let mut cut: Order = serde_json::from_slice(&told).unwrap();
+        assert!(cut.read_line(&mut &taken.as_bytes()[1..]).is_err());
+    }
+
+    #[test]
+    fn a_line_of_usual_length_stays_in_its_order() {
+        let mut order: Order = serde_json::from_value(json!({
+            "dir": "/", "argv": ["/bin/sh", "-c", "true"], "is_line": true, "env": {}, "cwd": "/", "stdin": "closed", "tty": null,
+            "timeout_ms": null, "grace_ms": 0, "keep": false, "spool_bytes": 0, "fence": null, "key": "", "log": false,
+        }))
+        .unwrap();
+        assert_eq!(order.take_long_line(), None);
+        assert_eq!(order.argv[2], "true");
+    }
 }

@@ -4,7 +4,7 @@
 //! runs as. So a line that cannot be read for sure is never let through by a rule: a person is asked, and where nobody can
 //! be asked, it does not run.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use lmcp_core::{Cx, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -92,21 +92,23 @@ pub(crate) async fn admit(rules: &[Rule], request: &Request<'_>, cx: &Cx) -> Too
         }
         verdict => verdict,
     };
-    let shown = clip(&request.line.shown());
+    // Most commands are allowed, and some of them are long.
+    let shown = || clip(&request.line.shown());
     let why = &verdict.why;
     match verdict.decision {
         Decision::Allow => Ok(()),
         Decision::Deny => {
-            let words = format!("the rules of this server forbid `{shown}` ({why})");
+            let words = format!("the rules of this server forbid `{}` ({why})", shown());
             Err(ToolError::new(words))
         }
         Decision::Ask => {
             let answer = cx.ask_opt("approve", request.question()).await;
             match answer {
                 Ok(Some(Approval { approve: true })) => Ok(()),
-                Ok(Some(Approval { approve: false }) | None) => Err(not_approved(&shown)),
+                Ok(Some(Approval { approve: false }) | None) => Err(not_approved(&shown())),
                 Err(err) if err.is_missing_capability() => Err(ToolError::new(format!(
-                    "the rules of this server want a person to approve `{shown}` ({why}), and this client cannot ask one"
+                    "the rules of this server want a person to approve `{}` ({why}), and this client cannot ask one",
+                    shown()
                 ))),
                 // Nobody has said no: the question is still open, could not be put, or was not answered.
                 Err(err) => Err(err),
@@ -135,9 +137,9 @@ const MOST_CHECKED: usize = 64 * 1024;
 
 impl Line<'_> {
     /// As a person reads it; words that would mean something to a shell in quotes.
-    fn shown(&self) -> String {
+    fn shown(&self) -> Cow<'_, str> {
         match self {
-            Self::Shell(line) => (*line).to_owned(),
+            Self::Shell(line) => Cow::Borrowed(line),
             Self::Words(words) => {
                 let plain =
                     |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
@@ -148,7 +150,7 @@ impl Line<'_> {
                             true => word.clone(),
                             false => format!("'{}'", word.replace('\'', "'\\''")),
                         });
-                quoted.collect::<Vec<_>>().join(" ")
+                Cow::Owned(quoted.collect::<Vec<_>>().join(" "))
             }
         }
     }

@@ -420,8 +420,8 @@ impl About {
 
     /// Writes down what the command is. Its input is written nowhere.
     pub(crate) fn write(&self, order: &Order) -> io::Result<()> {
-        dir::write_whole(&order.dir, dir::ORDER, &serde_json::to_vec(order)?)?;
-        dir::write_whole(&order.dir, dir::JOB, &serde_json::to_vec(self)?)
+        dir::write_json(&order.dir, dir::ORDER, order)?;
+        dir::write_json(&order.dir, dir::JOB, self)
     }
 
     pub(super) fn read(dir: &Path) -> io::Result<Self> {

@@ -130,3 +130,57 @@ async fn of_long_arguments_an_error_tells_the_beginning() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_the_kernel_does_not_take_is_refused_before_a_command_starts() {
+    let host = Host::new();
+    let long = "x".repeat(200_000);
+    for (args, words) in [
+        (json!({ "env": [format!("A={long}")] }), "`A` in `env` has"),
+        (json!({ "env": { "A": long } }), "`A` in `env` has"),
+        (json!({ "env": [long] }), "in `env` has 200000 bytes"),
+        (
+            json!({ "argv": vec!["x".repeat(120_000); 60] }),
+            "bytes together",
+        ),
+        (
+            json!({ "env": (0..60).map(|at| format!("A{at}={}", "x".repeat(120_000))).collect::<Vec<_>>() }),
+            "bytes together",
+        ),
+    ] {
+        let mut args = args;
+        if args.get("argv").is_none() {
+            args["command"] = json!("true");
+        }
+        let refused = host.call("shell", args).await;
+        let told = text(&refused);
+        assert!(refused.is_error && told.contains(words), "{told}");
+        assert!(told.len() < 1000, "{} bytes", told.len());
+    }
+}
+
+/// An order is copied on its way to the guard: its message may fit where the copies do not.
+#[tokio::test]
+async fn many_arguments_are_passed_on_only_where_there_is_memory_for_it() {
+    let mut limits = lmcp_core::Limits::default();
+    limits.memory_bytes = 12 << 20;
+    let state = tempfile::tempdir().unwrap();
+    let tools = lmcp_tools::HostTools::new(settings(state.path())).unwrap();
+    let server = lmcp_core::Server::new("t", "0").limits(limits);
+    let server = tools.add_to(server).start().unwrap();
+    let words = ["true".to_owned()]
+        .into_iter()
+        .chain(vec!["x".repeat(100_000); 10]);
+    let args = json!({ "argv": words.collect::<Vec<_>>() });
+    let others = server.budget().account("others").take(6 << 20);
+    let refused = server.client().call_tool("shell", args.clone()).await;
+    let data = refused.unwrap_err().into_rpc().data.unwrap();
+    assert_eq!(
+        (&data["limit"], &data["retriable"]),
+        (&json!("memory_bytes"), &json!(true))
+    );
+    drop(others);
+    let ran = server.client().call_tool("shell", args).await.unwrap();
+    assert!(!ran.is_error, "{}", text(&ran));
+    assert_eq!(server.budget().used(), 0, "everything was given back");
+}

@@ -146,8 +146,10 @@ impl Guard {
 
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let mut line = Vec::new();
-        BufReader::new(&socket).read_until(b'\n', &mut line)?;
-        let order: Order = serde_json::from_slice(&line)?;
+        let mut reader = BufReader::new(&socket);
+        reader.read_until(b'\n', &mut line)?;
+        let mut order: Order = serde_json::from_slice(&line)?;
+        order.read_line(&mut reader)?;
         let mut peer = Peer::owner(socket)?;
         match Self::start(order, signals) {
             Ok(mut guard) => {
