@@ -21,6 +21,9 @@ pub struct Limits {
     /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
     /// line is skipped as it arrives and answered with an error.
     pub line_bytes: usize,
+    /// Blank lines on a unix socket without any message between them, in bytes. 1 MiB: some programs end every message with two
+    /// line ends. Past it the connection is closed.
+    pub blank_bytes: usize,
     /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
     pub body_bytes: usize,
     /// HTTP request line and headers together, in bytes. 16 KiB, as other servers have it: each connection may hold a buffer of
@@ -140,6 +143,7 @@ impl Default for Limits {
         Self {
             memory_bytes: 64 << 20,
             line_bytes: 8 << 20,
+            blank_bytes: 1 << 20,
             body_bytes: 8 << 20,
             header_bytes: 16 << 10,
             connections: 1024,

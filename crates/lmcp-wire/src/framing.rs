@@ -2,7 +2,7 @@
 //!
 //! Servers, clients and the proxy read lines here. Reading and waiting is theirs.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 
 /// A line without its end, never blank; or the ends of one that is past the limit.
 pub type Frame = Result<Vec<u8>, TooLong>;
@@ -28,6 +28,8 @@ pub struct Framer {
     skipping: Skipping,
     /// No line has come yet.
     is_first: bool,
+    /// Bytes of blank lines since the last line that was none.
+    blank: usize,
 }
 
 /// What becomes of the line that has not ended.
@@ -51,6 +53,7 @@ impl Framer {
             limit,
             skipping: Skipping::No,
             is_first: true,
+            blank: 0,
         }
     }
 
@@ -76,6 +79,7 @@ impl Framer {
     /// The next line that is whole.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
+            self.skip_blank_lines();
             let Some(end) = memchr(b'\n', self.unseen()) else {
                 self.scanned = self.buffer.len();
                 self.check_length();
@@ -84,9 +88,15 @@ impl Framer {
             let line = self.take(self.scanned + end);
             let frame = self.frame(line);
             if frame.is_some() {
+                self.blank = 0;
                 return frame;
             }
         }
+    }
+
+    /// The bytes of blank lines that came since the last line that was none.
+    pub fn blank_bytes(&self) -> usize {
+        self.blank
     }
 
     /// Is another whole line there?
@@ -120,6 +130,24 @@ impl Framer {
         self.buffer = Vec::new();
         (self.start, self.scanned) = (0, 0);
         self.skipping = Skipping::Silently;
+    }
+
+    /// Passes over the blank lines that the next one stands behind. There may be millions, so they are not cut out one by one.
+    fn skip_blank_lines(&mut self) {
+        let begins = self.scanned == self.start && matches!(self.skipping, Skipping::No);
+        let rest = self.unseen();
+        if !begins || !rest.first().is_some_and(u8::is_ascii_whitespace) {
+            return;
+        }
+        let text = rest.iter().position(|byte| !byte.is_ascii_whitespace());
+        let blank = rest.get(..text.unwrap_or(rest.len()).min(self.limit));
+        let Some(end) = blank.and_then(|blank| memrchr(b'\n', blank)) else {
+            return;
+        };
+        self.start += end + 1;
+        self.scanned = self.start;
+        self.blank = self.blank.saturating_add(end + 1);
+        self.is_first = false;
     }
 
     fn unseen(&self) -> &[u8] {

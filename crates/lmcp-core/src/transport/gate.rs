@@ -214,7 +214,7 @@ async fn first_line(reader: &mut (impl AsyncRead + Unpin), framer: &mut Framer) 
         if let Some(frame) = framer.next_frame() {
             return Some(frame);
         }
-        let has_more = !framer.is_past_limit();
+        let has_more = !framer.is_past_limit() && framer.blank_bytes() <= GREETING_BYTES;
         if !has_more || !matches!(reader.read_buf(framer.buffer()).await, Ok(1..)) {
             return framer.last_frame();
         }

@@ -61,6 +61,11 @@ impl Intake {
         frame.map(|frame| self.counted(frame))
     }
 
+    /// The bytes of blank lines that came since the last line that was none.
+    pub(super) fn blank_bytes(&self) -> usize {
+        self.framer.blank_bytes()
+    }
+
     /// Is another whole line there?
     pub(super) fn has_frame(&self) -> bool {
         self.framer.has_frame()

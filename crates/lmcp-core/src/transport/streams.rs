@@ -93,6 +93,7 @@ where
             reader: self.reader,
             intake: Intake::new(framer, account.clone(), &limits),
             ended: false,
+            most_blank: limits.blank_bytes,
         };
         let drain_wait = limits.drain_wait;
         Connection::new(server, self.caller, account, limits, out)
@@ -118,6 +119,8 @@ struct Read<R> {
     reader: R,
     intake: Intake,
     ended: bool,
+    /// Of blank lines without any other between them, in bytes.
+    most_blank: usize,
 }
 
 impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
@@ -132,6 +135,16 @@ impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
             }
             if self.ended {
                 return None;
+            }
+            match self.intake.blank_bytes() {
+                0 => {}
+                blank if blank > self.most_blank => {
+                    tracing::warn!("a connection that sent {blank} bytes of blank lines is closed");
+                    self.ended = true;
+                    return None;
+                }
+                // Reading them is work as any other: what is read next is for the next turn.
+                _ => tokio::task::yield_now().await,
             }
             if let Some(refused) = self.intake.make_room().await {
                 return Some(refused);

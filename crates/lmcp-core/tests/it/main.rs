@@ -4,6 +4,7 @@
 
 mod ask;
 mod ask_wrong;
+mod blank_lines;
 mod cancel;
 mod client;
 mod concurrency;

@@ -197,14 +197,14 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     let (hub, client) = hub(&[("one", notes())]);
     client.list_resources().await.unwrap();
     let mut limits = Limits::default();
-    limits.memory_bytes = 4 << 20;
+    limits.memory_bytes = 1 << 20;
     let endpoint = Endpoint::on_terms(hub, Terms::default().limits(limits));
     let session = async |name: &str| {
         let caller = Caller::new(CallerTransport::Stdio).known_as(name);
         Session::at(endpoint.clone(), caller).await
     };
     let uri =
-        |number: usize| json!({ "uri": format!("one+note://{number}/{}", "u".repeat(60_000)) });
+        |number: usize| json!({ "uri": format!("one+note://{number}/{}", "u".repeat(8_000)) });
     let (mut sessions, mut bob) = (Vec::new(), session("bob").await);
     let refused = loop {
         let mut ann = session("ann").await;
@@ -226,7 +226,7 @@ async fn subscriptions_count_as_memory_of_their_caller() {
     let answer = sessions[last].ask("resources/subscribe", uri(last)).await;
     assert!(answer.get("result").is_some(), "{answer}");
     // And so does a session that ends.
-    let (mine, held) = (endpoint.budget().account("principal:ann"), 60_000 * last);
+    let (mine, held) = (endpoint.budget().account("principal:ann"), 8_000 * last);
     assert!(mine.used() > held);
     drop(sessions);
     while mine.used() > 0 {
