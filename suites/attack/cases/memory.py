@@ -213,21 +213,51 @@ def open_legacy(server, crowd, token=None):
 @case("D5", "subscriptions of many sessions must not add up")
 def subscriptions_stay_in_the_budget(cx):
     server = serve(cx)
-    uri = long_uri(server.caller())
+    uris = long_uris(server.caller())
     taken = refused = 0
-    while taken < 1500 and refused < 5:
+    while taken < 10_000 and refused < 5:
         session = server.session()
-        answer = session.ask("resources/subscribe", {"uri": uri})
+        for uri in uris:
+            answer = session.ask("resources/subscribe", {"uri": uri})
+            taken, refused = taken + (not answer.refused), refused + answer.refused
         session.close()
-        taken, refused = taken + (not answer.refused), refused + answer.refused
     cx.note(f"{taken} were taken")
-    judge(cx, server, f"{taken} sessions with a subscription of 60 kB each")
+    judge(cx, server, f"{taken} subscriptions of 8 kB each")
 
 
-def long_uri(caller):
-    """The address of a resource that this caller may watch, as long as may be."""
+def long_uris(caller):
+    """The addresses of a resource that this caller may watch, as long and as many as may be in one session."""
     job = caller.call("shell_bg", command="sleep 300").data["id"]
-    return f"job://{job}/output?offset=" + "0" * 60_000
+    return [f"job://{job}/output?offset=" + "0" * 8_000 + str(number) for number in range(7)]
+
+
+@case("D40", "a name of megabytes must not be copied, nor repeated", limit=120)
+def names_without_end_stay_in_the_budget(cx):
+    server = serve(cx, tokens=CALLERS)
+    long = "a" * (LARGE - 200)
+    messages = [
+        wire.request(1, long, {}, wire.LEGACY),
+        wire.request(1, "resources/read", {"uri": long}, wire.LEGACY),
+        wire.request(1, "resources/subscribe", {"uri": f"job://{long}/output"}, wire.LEGACY),
+        wire.request(1, "prompts/get", {"name": long}, wire.LEGACY),
+    ]
+    for message in messages:
+        body = wire.encode(message).rstrip()
+        connections = [http.connect(server.port, seconds=20) for _ in range(8)]
+        for number, connection in enumerate(connections):
+            headers = http.base_headers(token_of(CALLERS[number % len(CALLERS)]))
+            try:
+                connection.sendall(http.head("POST", "/mcp", headers, len(body), server.port) + body[:-1])
+            except OSError:
+                pass  # It takes no more, which is right.
+        for connection in connections:
+            try:
+                connection.sendall(body[-1:])
+                connection.recv(1 << 16)
+            except OSError:
+                pass
+            connection.close()
+    judge(cx, server, "names of 8 MB on eight connections")
 
 
 @case("D5", "answers that nobody reads must not add up")
@@ -346,7 +376,7 @@ class Attacker:
     def __init__(self, server, token, crowd, large, site_port, number):
         self.server, self.token, self.crowd = server, token, crowd
         self.large, self.site_port, self.number = large, site_port, number
-        self.endpoint = self.uri = None
+        self.endpoint = self.uris = None
         self.body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"' + b"x" * LARGE
 
     def send_half_a_body(self):
@@ -379,10 +409,10 @@ class Attacker:
 
     def subscribe(self):
         session = self.server.session(self.token, seconds=10)
-        self.uri = self.uri or long_uri(session)
-        answer = session.ask("resources/subscribe", {"uri": self.uri})
+        self.uris = self.uris or long_uris(session)
+        answers = [session.ask("resources/subscribe", {"uri": uri}) for uri in self.uris]
         session.close()
-        return "refused" if answer.refused else "done"
+        return "refused" if any(answer.refused for answer in answers) else "done"
 
     def leave_an_answer(self):
         caller = self.server.caller(self.token)

@@ -97,10 +97,7 @@ impl Command {
         let env = env.into_map()?;
         let mut words = commands::words_for("sh".into(), line, argv)?;
         long::check(&words, is_line, &env)?;
-        let line = if is_line { words.pop() } else { None };
-        if is_line {
-            words.clear();
-        }
+        let line = is_line.then(|| std::mem::take(&mut words).pop()).flatten();
         Ok(Self {
             line,
             words,
