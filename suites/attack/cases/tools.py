@@ -141,7 +141,7 @@ def long_commands_stay_in_the_budget(cx):
     judge(cx, server, "commands of 8 MB")
 
 
-@case("D42", "a page must not become three times as long, uncounted, when it is decoded", limit=120)
+@case("D42", "a page must not become three times as long, uncounted, when it is decoded", form="long", limit=120)
 def pages_that_grow_stay_in_the_budget(cx):
     heads = {b"windows-1252": b"\x80", b"utf-8": b"\xff", b"iso-8859-1": b"\xa0"}
     pages = [b"<meta charset=" + name + b"><p>words</p>" + sign * 8_000_000 for name, sign in heads.items()]
