@@ -136,7 +136,7 @@ pub(crate) async fn read_copies(
     .await
 }
 
-/// The files that [`COPIED`] sections are read from.
+/// The files that `COPIED` sections are read from.
 pub const FILES_TO_COPY: [&str; 17] = [
     "/.dockerenv",
     "/etc/os-release",
