@@ -1,6 +1,6 @@
 //! Log lines on stderr, as many as are asked for, and none that anybody has to wait for.
 //!
-//! Whoever started a server may never read its standard error. A pipe takes 64 KiB; a server that waited for room in it would
+//! The program that started a server may never read its standard error. A pipe takes 64 KiB; a server that waited for room in it would
 //! answer nobody any more. So a line that does not fit is left out, and the next one that does says how many were.
 
 use std::{

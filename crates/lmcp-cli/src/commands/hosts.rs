@@ -51,7 +51,7 @@ pub(crate) fn run(options: HostsOptions) -> Result<(), Failure> {
     written.map_err(|err| Failure::new("cannot write the hosts", err))
 }
 
-/// What the file and the registry say of hosts. A table of the file stands before a line of the registry.
+/// Reads the hosts of the file and of the registry. A table of the file replaces a line of the registry that has its name.
 pub(super) fn hosts_of(file: &mut Serving) -> Result<Hosts, String> {
     let mut hosts = std::mem::take(&mut file.hosts);
     let Some(path) = &file.hosts_file else {
@@ -114,7 +114,7 @@ impl Mounting {
     }
 }
 
-/// What the hosts of a hub are called among its servers.
+/// The name that all hosts of a hub together have among its servers.
 pub(super) const HOSTS: &str = "hosts";
 
 /// How often hosts are looked at, by the variables of the hub that came before this one.

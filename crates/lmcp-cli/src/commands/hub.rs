@@ -378,7 +378,7 @@ async fn watch(
     }
 }
 
-/// What a file says beside its servers, hosts, groups and pins: all that a running hub does not take from it again.
+/// The options of a file beside its servers, hosts, groups and pins. A running hub does not read these options again.
 fn others(file: &Serving) -> String {
     let file = Serving {
         servers: Servers::default(),
@@ -433,7 +433,7 @@ impl Files {
         }
     }
 
-    /// What the configuration says now.
+    /// The configuration as the file has it now.
     fn read(&self) -> Result<Serving, Failure> {
         match &self.config {
             Some(path) => read_servers(path),

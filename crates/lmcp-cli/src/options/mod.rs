@@ -284,7 +284,7 @@ pub(crate) struct NamedToken {
     pub(crate) file: Option<PathBuf>,
     /// or the token itself.
     pub(crate) secret: Option<Secret>,
-    /// What it allows on the hosts of a hub; everything where it is not said.
+    /// The rights of the token on the hosts of a hub. A token without this has all rights there.
     pub(crate) on_hosts: Option<Rights>,
 }
 

@@ -210,7 +210,7 @@ fn several_hosts_answer_at_once_and_a_dead_one_holds_up_nobody() {
         result["structuredContent"]["summary"],
         json!({ "failed": 1, "ok": 2 })
     );
-    // What may change something goes to one of the two, and says why it did not go to the other.
+    // A tool that may change something runs on one of the two hosts, and the answer says why it did not run on the other.
     let result = hub.call(
         "remote_shell",
         &json!({ "host": "@web", "command": "echo hi" }),
@@ -222,7 +222,7 @@ fn several_hosts_answer_at_once_and_a_dead_one_holds_up_nobody() {
     );
     let words = hosts[1]["error"]["message"].as_str().expect("it is text");
     assert!(words.contains("read-only"), "{words}");
-    // One alone fails with the reason, and a misspelt one with what was meant.
+    // A call of the dead host alone fails with the reason, and a call of a misspelt host names the host that was meant.
     let result = hub.call(
         "remote_shell",
         &json!({ "host": "dead", "command": "true" }),

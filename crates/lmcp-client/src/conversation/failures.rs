@@ -24,7 +24,7 @@ pub(super) fn changed(method: &str) -> RpcError {
     )
 }
 
-/// What the server answered is no message.
+/// The answer of the server is no message.
 pub(super) fn unreadable(method: &str) -> RpcError {
     let words = format!("the server's answer to `{method}` cannot be read: it is no message");
     RpcError::internal(words).with_data(json!({ "retriable": false, "method": method }))

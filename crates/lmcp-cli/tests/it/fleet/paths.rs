@@ -56,7 +56,7 @@ fn called(hub: &Hub, host: &str, path: &str, tool: &str, arguments: &Value) -> V
     json!({ "structured": structured, "is_error": result["isError"] })
 }
 
-/// What a path makes of every tool, one after the other, in a folder as it always begins.
+/// The results of every tool over one path, called one after the other in a folder that begins the same each time.
 fn everything(place: &Place, hub: &Hub, host: &str, path: &str) -> Vec<(String, Value)> {
     let work = place.0.join("work");
     let _ = fs::remove_dir_all(&work);

@@ -99,7 +99,7 @@ impl Sshd {
         let mut line = String::new();
         while said.read_line(&mut line).is_ok_and(|read| read > 0) {
             if line.contains("Server listening on") {
-                // Whatever it says later must find a reader.
+                // The sshd goes on writing, and must find a reader for that.
                 std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
                 return Some(Self {
                     child,
