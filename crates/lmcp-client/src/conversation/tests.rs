@@ -314,8 +314,8 @@ fn wishes_that_come_together_are_told_as_one_and_those_taken_back_not_at_all() {
     client.silent();
 }
 
-#[test]
-fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
+/// A client of a server that has sessions, and resources that can be watched.
+fn with_sessions() -> Client {
     let mut client = Client::new();
     let probe = client.sent();
     client.says(
@@ -327,6 +327,12 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
     client.says(json!({ "id": handshake["id"], "result": result }));
     client.sent();
     client.ready();
+    client
+}
+
+#[test]
+fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
+    let mut client = with_sessions();
     client.conversation.wishes().watched.insert("x://y");
     let watch = client.sent();
     assert_eq!(watch["method"], "resources/subscribe");
@@ -337,17 +343,7 @@ fn a_resource_is_watched_once_a_server_with_sessions_has_answered() {
 
 #[test]
 fn a_server_is_asked_to_watch_a_few_resources_at_a_time() {
-    let mut client = Client::new();
-    let probe = client.sent();
-    client.says(
-        json!({ "id": probe["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }),
-    );
-    let handshake = client.sent();
-    let offered = json!({ "resources": { "subscribe": true } });
-    let result = json!({ "protocolVersion": "2025-11-25", "capabilities": offered });
-    client.says(json!({ "id": handshake["id"], "result": result }));
-    client.sent();
-    client.ready();
+    let mut client = with_sessions();
     for number in 0..1000 {
         let uri = format!("x://{number:04}");
         client.conversation.wishes().watched.insert(&uri);
