@@ -23,6 +23,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .about("Return the text.")
             .read_only(),
     );
+    tokio::select! {
+        served = serve(server) => served,
+        // A program that returns from `main` is one whose runs can be counted: `./dist` is trained with this one.
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["stdio"] => server.serve(lmcp::stdio()).await?,

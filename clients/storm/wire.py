@@ -1,6 +1,7 @@
 """A client of a hub on a unix socket, and what can be seen of processes from outside."""
 
 import asyncio
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -44,6 +45,8 @@ class Client:
 
     async def ask(self, method, params):
         """The whole answer."""
+        if self.reading.done():
+            raise ConnectionError("the connection was closed")
         self.last += 1
         id, answer = self.last, asyncio.get_running_loop().create_future()
         self.waiting[id] = answer
@@ -52,18 +55,21 @@ class Client:
         return await answer
 
     async def read(self):
-        while line := await self.reader.readline():
-            message = json.loads(line)
-            if "method" in message:
-                continue
-            answer = self.waiting.pop(message.get("id"), None)
-            if answer is None or answer.done():
-                self.stray += 1
-            else:
-                answer.set_result(message)
+        with contextlib.suppress(ConnectionError):
+            while line := await self.reader.readline():
+                self.heard(json.loads(line))
         for answer in self.waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionError("the connection was closed"))
+
+    def heard(self, message):
+        if "method" in message:
+            return
+        answer = self.waiting.pop(message.get("id"), None)
+        if answer is None or answer.done():
+            self.stray += 1
+        else:
+            answer.set_result(message)
 
     async def close(self):
         self.reading.cancel()

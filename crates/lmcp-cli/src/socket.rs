@@ -57,10 +57,12 @@ pub(crate) fn find(options: &Options) -> Result<Asked, Failure> {
         };
         socket.map_or(Ok(()), |socket| options.expect_socket_outside(&socket))?;
     }
-    let is_alone = options.http.is_none() && !matches!(asked, Asked::Nowhere);
-    if options.idle_exit.is_some() && !is_alone {
+    let is_alone = options.http.is_none() && options.join.is_none();
+    if options.idle_exit.is_some() && (!is_alone || matches!(asked, Asked::Nowhere)) {
         let words = "--idle-exit is for a server on a unix socket and nothing else";
-        return Err(Failure::misuse(words).hint("say --unix, and leave out --http and --stdio"));
+        return Err(
+            Failure::misuse(words).hint("say --unix, and leave out --http, --join and --stdio")
+        );
     }
     Ok(asked)
 }

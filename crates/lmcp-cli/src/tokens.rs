@@ -35,6 +35,36 @@ struct Known {
 }
 
 impl Tokens {
+    /// No token is good.
+    pub(crate) fn none() -> Self {
+        Self {
+            key: Key::new(HMAC_SHA256, &Server::random_key()),
+            known: Vec::new(),
+        }
+    }
+
+    /// Reads the tokens that hosts join a hub with: each is good for one name. One that is good for callers of the hub as well
+    /// is refused.
+    pub(crate) fn of_hosts<'a>(
+        files: impl Iterator<Item = (&'a String, &'a Path)>,
+        callers: &Options,
+    ) -> Result<Self, Failure> {
+        let (mut tokens, mut others) = (Self::none(), None);
+        for (name, path) in files {
+            tokens.add_file(Some(name), path)?;
+            let others = match &mut others {
+                Some(others) => others,
+                None => others.insert(Self::read(callers)?.unwrap_or_else(Self::none)),
+            };
+            if others.find(private::read(path)?.trim()).is_some() {
+                return Err(Failure::misuse(format!(
+                    "the token of host `{name}` is also one of callers, and each must have its own"
+                )));
+            }
+        }
+        Ok(tokens)
+    }
+
     /// Reads what the options name; `None` if they name nothing.
     pub(crate) fn read(options: &Options) -> Result<Option<Self>, Failure> {
         if !options.has_token() {
@@ -45,12 +75,8 @@ impl Tokens {
         for path in files.into_iter().flatten().chain(named) {
             options.expect_outside(path)?;
         }
-        // What stands in our environment is then for nobody else of the same user.
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        let mut tokens = Self {
-            key: Key::new(HMAC_SHA256, &Server::random_key()),
-            known: Vec::new(),
-        };
+        keep_to_ourselves();
+        let mut tokens = Self::none();
         if let Some(secret) = &options.secret {
             tokens.add(None, &secret.0, "LMCP_TOKEN")?;
         }
@@ -73,14 +99,20 @@ impl Tokens {
         let Some(sent) = lmcp::http::bearer(headers) else {
             return Err("a token is needed: `Authorization: Bearer TOKEN`".into());
         };
-        // All of them are tried, so that the time says nothing about which.
+        let found = self.find(sent);
+        let found = found.map(|known| known.name.clone());
+        found.ok_or_else(|| "this token is not known here".into())
+    }
+
+    /// All of them are tried, so that the time says nothing about which.
+    fn find(&self, sent: &str) -> Option<&Known> {
         let mut found = None;
         for known in &self.known {
             if hmac::verify(&self.key, sent.as_bytes(), known.tag.as_ref()).is_ok() {
-                found = Some(known.name.clone());
+                found = Some(known);
             }
         }
-        found.ok_or_else(|| "this token is not known here".into())
+        found
     }
 
     fn add_named(&mut self, named: &NamedToken) -> Result<(), Failure> {
@@ -138,6 +170,11 @@ impl Tokens {
         });
         Ok(())
     }
+}
+
+/// Keeps other processes of the same user from reading the environment and the memory of this one, where tokens are.
+pub(crate) fn keep_to_ourselves() {
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// The token among lines of `key = value`. The last one counts, as it does where such files come from.

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, uri::PathAndQuery};
-use lmcp_outbound::{Connection, Outbound, Scheme, Url};
+use lmcp_outbound::{Connection, Outbound, Scheme, Upgrade, Url};
 use tokio::time::Instant;
 
 use crate::{
@@ -180,14 +180,35 @@ impl Server {
             .outbound
             .connect(&self.url, &self.audience, until)
             .await;
-        connected.map_err(|err| match err {
+        connected.map_err(|err| self.unconnected(err))
+    }
+
+    /// Asks the server to go on in another protocol.
+    pub(crate) async fn ask_for(&self, protocol: HeaderValue) -> Result<Upgrade, Error> {
+        let until = Instant::now() + self.connect_wait;
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from(self.target.clone());
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(header::UPGRADE, protocol);
+        let asked = self
+            .outbound
+            .upgrade(&self.url, &self.audience, request, until)
+            .await;
+        asked.map_err(|err| self.unconnected(err))
+    }
+
+    /// Why there is no connection.
+    fn unconnected(&self, err: lmcp_outbound::Error) -> Error {
+        match err {
             lmcp_outbound::Error::Late(step) => {
                 let seconds = self.connect_wait.as_secs_f32();
                 Error::Unreachable(format!("timed out after {seconds} s, {step}"))
             }
             lmcp_outbound::Error::Forbidden(why) => self.turned_away(&why),
             err => Error::from(err),
-        })
+        }
     }
 
     /// Somebody else is where our server should be. A server that was there before may come back.

@@ -29,6 +29,7 @@
 //! | `audience` | who may be at the other end where a secret is not encrypted |
 //! | `link`, `doing` | what is sent when, and what is told |
 //! | `post`, `begun` | one message of the client and what comes back; answers that have not ended |
+//! | `upgrade` | a server that goes on in another protocol |
 //! | `pair` | HTTP+SSE, the transport of 2024-11-05 |
 //! | `verdict` | what an answer that is no answer means |
 //! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
@@ -57,6 +58,7 @@ mod route;
 mod settings;
 mod standing;
 mod stream;
+mod upgrade;
 mod verdict;
 
 pub use endpoint::Endpoint;
@@ -66,5 +68,5 @@ pub use http::HeaderMap;
 pub use link::{Event, Link};
 /// How connections are made: [`Settings::outbound`].
 pub use lmcp_outbound as outbound;
-pub use route::{Channel, Command, Route};
+pub use route::{Channel, Command, Given, Route};
 pub use settings::{Secret, Settings};

@@ -257,12 +257,12 @@ impl Account {
         }
     }
 
-    /// Counts an answer that a server elsewhere sent, of whatever length: nobody could tell before how long it would be. A
-    /// caller that holds hardly anything gets any answer.
+    /// Counts what is there already, of whatever length: a connection, or an answer of a server elsewhere, of which nobody
+    /// could tell before how long it would be. A caller that holds hardly anything keeps it in any case.
     ///
     /// # Errors
-    /// With what the caller has not read yet, it is more than its share.
-    pub fn take_answer(&self, bytes: usize) -> Result<Reservation, NoRoom> {
+    /// With what the caller holds already, it is more than its share.
+    pub fn take_if_modest(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         if self.used() <= MODEST {
             return Ok(self.take(bytes));
         }
@@ -508,11 +508,11 @@ mod tests {
     fn one_answer_is_always_taken_and_more_of_them_have_to_fit() {
         let budget = Budget::new(9 << 20);
         let [deaf, other] = ["deaf", "other"].map(|name| budget.account(name));
-        let answers = std::iter::from_fn(|| deaf.take_answer(1 << 20).ok());
+        let answers = std::iter::from_fn(|| deaf.take_if_modest(1 << 20).ok());
         let unread: Vec<_> = answers.take(100).collect();
         assert_eq!(unread.len(), 6, "two thirds");
         assert!(other.try_reserve(1 << 20).is_ok());
-        let long = other.take_answer(8 << 20);
+        let long = other.take_if_modest(8 << 20);
         assert!(long.is_ok_and(|long| long.bytes() == 8 << 20));
         drop(unread);
         assert_eq!(budget.used(), 0);

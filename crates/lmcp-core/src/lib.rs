@@ -85,7 +85,7 @@ pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
 pub use endpoint::{Endpoint, Messages, Transport};
-pub use era::{admit, handshake, is_handshake};
+pub use era::{admit, handshake, is_handshake, own_request};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::{Layered, Next};

@@ -110,6 +110,14 @@ impl Message {
         self
     }
 
+    /// What a copy of it takes, with the message itself if that is too small to be counted, in bytes.
+    pub(crate) fn bytes_with_copy(&self) -> usize {
+        match self.json.len() {
+            small @ ..=SMALL => 2 * small,
+            counted => counted,
+        }
+    }
+
     /// What it is.
     pub fn kind(&self) -> MessageKind {
         self.kind

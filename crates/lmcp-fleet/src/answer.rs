@@ -1,37 +1,81 @@
 //! What one host answered, as callers get it: the host's own result, with the host and the way in it. No I/O.
 
 use lmcp_core::{Outcome, Payload};
-use lmcp_wire::{CallToolResult, Content};
+use lmcp_wire::{CallToolResult, Content, members::Members};
 use serde_json::{Map, Value, json};
 
 use crate::{
     host::{Answered, Failed},
+    limits::ANSWER_PARTS,
     path::Kind,
 };
 
-/// A result that can be looked into. `None`: it is none of a tool that has ended, a question say, and is passed on as it is.
-pub(crate) fn read(outcome: &Outcome) -> Option<CallToolResult> {
-    match &outcome.payload {
-        Payload::CallTool(result) => Some(result.clone()),
-        Payload::Raw(text) => {
-            let value: Value = serde_json::from_str(text.get()).ok()?;
-            let kind = value["resultType"].as_str().unwrap_or("complete");
-            (kind == "complete").then(|| serde_json::from_value(value).ok())?
-        }
-        _ => None,
-    }
+/// What a host's answer is.
+pub(crate) enum Answer {
+    /// The result of a tool that has ended.
+    Result(CallToolResult),
+    /// None of a tool that has ended, a question say: it is passed on as it is.
+    Other,
+    /// It has more parts than a tool of ours ever makes, and nobody looks into it: as values, they take many times the memory of
+    /// the text.
+    Overgrown(Failed),
 }
+
+/// Looks into an answer. Links to resources are left out: they are resources of the host, which cannot be read through the hub.
+pub(crate) fn read(outcome: &Outcome) -> Answer {
+    let mut result: CallToolResult = match &outcome.payload {
+        Payload::CallTool(result) => result.clone(),
+        Payload::Raw(text) if parts(text.get()) > ANSWER_PARTS => {
+            return Answer::Overgrown(Failed {
+                words: format!("its answer has more than {ANSWER_PARTS} parts, and is left out"),
+                began: Some(true),
+                is_retriable: false,
+            });
+        }
+        Payload::Raw(text) => match complete(text.get()) {
+            Some(result) => result,
+            None => return Answer::Other,
+        },
+        _ => return Answer::Other,
+    };
+    let is_shown = |block: &Content| !matches!(block, Content::ResourceLink(_));
+    result.content.retain(is_shown);
+    if let Some(Value::Object(members)) = &mut result.structured_content {
+        members.retain(|_, value| !value.as_str().is_some_and(|text| text.starts_with(JOB)));
+    }
+    Answer::Result(result)
+}
+
+/// The result of a tool that has ended.
+fn complete(text: &str) -> Option<CallToolResult> {
+    let members = Members::read(text).ok()?;
+    let kind = members
+        .get("resultType")
+        .map_or(Ok("complete".to_owned()), |kind| {
+            serde_json::from_str::<String>(kind.get())
+        });
+    (kind.ok()? == "complete").then(|| serde_json::from_str(text).ok())?
+}
+
+/// Values in a JSON text, at most: what stands in texts counts, too.
+fn parts(text: &str) -> usize {
+    memchr::memchr3_iter(b',', b'[', b'{', text.as_bytes()).count()
+}
+
+/// What addresses of the output of a job begin with.
+const JOB: &str = "job://";
 
 /// The answer of the one host that a call was for.
 pub(crate) fn of_one(host: &str, answered: Answered) -> Outcome {
     let path = answered.path;
     match answered.result {
         Ok(outcome) => match read(&outcome) {
-            Some(mut result) => {
+            Answer::Result(mut result) => {
                 mark(&mut result, host, path);
                 result.into()
             }
-            None => outcome,
+            Answer::Other => outcome,
+            Answer::Overgrown(failed) => refusal(host, path, &failed).into(),
         },
         Err(failed) => refusal(host, path, &failed).into(),
     }
@@ -40,7 +84,12 @@ pub(crate) fn of_one(host: &str, answered: Answered) -> Outcome {
 /// Says where a result is from: in one line for models, in two members for programs.
 fn mark(result: &mut CallToolResult, host: &str, path: Option<Kind>) {
     if let Some(Value::Object(members)) = &mut result.structured_content {
+        // A hub there has said which way it went on.
+        let onward = members.remove("via");
         members.extend(place(host, path));
+        if let (Some(path), Some(Value::String(onward))) = (path, onward) {
+            members.insert("via".to_owned(), format!("{path}/{onward}").into());
+        }
     }
     result
         .content
@@ -48,7 +97,7 @@ fn mark(result: &mut CallToolResult, host: &str, path: Option<Kind>) {
 }
 
 /// A failure as a result, which models read.
-fn refusal(host: &str, path: Option<Kind>, failed: &Failed) -> CallToolResult {
+pub(crate) fn refusal(host: &str, path: Option<Kind>, failed: &Failed) -> CallToolResult {
     let mut result = CallToolResult::error(format!("{}: {}", shown(host, path), in_words(failed)));
     let mut members = place(host, path);
     members.insert("error".to_owned(), error(failed));
@@ -86,9 +135,53 @@ pub(crate) fn place(host: &str, path: Option<Kind>) -> Map<String, Value> {
     members
 }
 
-fn shown(host: &str, path: Option<Kind>) -> String {
+pub(crate) fn shown(host: &str, path: Option<Kind>) -> String {
     match path {
         Some(path) => format!("{host} via {path}"),
         None => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lmcp_wire::Resource;
+
+    use super::*;
+
+    #[test]
+    fn links_to_what_cannot_be_read_through_the_hub_are_left_out() {
+        let link = Content::link(Resource::new("job://x/output", "output of x"));
+        let mut result = CallToolResult::new(vec![Content::text("said"), link]);
+        result.structured_content = Some(json!({ "output": "job://x/output", "job": "x" }));
+        let raw = serde_json::value::to_raw_value(&result).unwrap();
+        for outcome in [Outcome::from(result), Outcome::new(Payload::Raw(raw))] {
+            let Answer::Result(read) = read(&outcome) else {
+                panic!("it is a result");
+            };
+            assert_eq!(read.content.len(), 1);
+            assert_eq!(read.content[0].as_text(), Some("said"));
+            assert_eq!(read.structured_content, Some(json!({ "job": "x" })));
+        }
+    }
+
+    #[test]
+    fn nobody_looks_into_an_answer_of_a_million_parts() {
+        let raw = format!(
+            r#"{{"content":[],"structuredContent":{{"a":[0{}]}}}}"#,
+            ",0".repeat(1 << 20)
+        );
+        let raw = serde_json::value::RawValue::from_string(raw).unwrap();
+        let answered = Answered {
+            path: Some(Kind::Http),
+            result: Ok(Outcome::new(Payload::Raw(raw))),
+        };
+        let Payload::CallTool(result) = of_one("far", answered).payload else {
+            panic!("it is a result");
+        };
+        assert!(result.is_error);
+        assert_eq!(
+            result.structured_content.unwrap()["error"]["began"],
+            json!(true)
+        );
     }
 }

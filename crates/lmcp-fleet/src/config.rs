@@ -18,7 +18,11 @@ pub type Hosts = BTreeMap<String, HostConfig>;
 pub struct HostConfig {
     /// Where its `lmcp serve --http` is.
     pub url: Option<String>,
-    /// Where the token for it is.
+    /// It is a hub, and its hosts are meant.
+    pub hub: bool,
+    /// It connects to the hub itself.
+    pub join: bool,
+    /// Where the token for it is, or the token that it joins with.
     pub token_file: Option<PathBuf>,
     /// The token itself, from a registry.
     pub token: Option<Token>,
@@ -30,6 +34,8 @@ pub struct HostConfig {
     pub ssh_config: Option<PathBuf>,
     /// What `lmcp` is called there, over ssh.
     pub lmcp: String,
+    /// The folder of the program that was pushed there, which is run where `lmcp` is not found: see [`Pushed`](crate::Pushed).
+    pub pushed: Option<String>,
     /// The groups that it is in.
     pub groups: Vec<String>,
     /// The folders that its tools are confined to, over ssh: a server behind `url` has its own.
@@ -47,6 +53,8 @@ pub struct HostConfig {
 #[serde(default, deny_unknown_fields)]
 struct Table {
     url: Option<String>,
+    hub: bool,
+    join: bool,
     token_file: Option<PathBuf>,
     plain_secrets: bool,
     ssh: Option<String>,
@@ -65,12 +73,15 @@ impl TryFrom<Table> for HostConfig {
     fn try_from(table: Table) -> Result<Self, String> {
         let host = Self {
             url: table.url,
+            hub: table.hub,
+            join: table.join,
             token_file: table.token_file,
             token: None,
             plain_secrets: table.plain_secrets,
             ssh: table.ssh,
             ssh_config: table.ssh_config,
-            lmcp: table.lmcp.unwrap_or_else(|| "lmcp".to_owned()),
+            lmcp: table.lmcp.unwrap_or_else(|| LMCP.to_owned()),
+            pushed: None,
             groups: table.groups,
             roots: table.roots,
             read_only: table.read_only,
@@ -90,18 +101,39 @@ impl HostConfig {
     pub(crate) fn new() -> Self {
         Self {
             url: None,
+            hub: false,
+            join: false,
             token_file: None,
             token: None,
             plain_secrets: false,
             ssh: None,
             ssh_config: None,
-            lmcp: "lmcp".to_owned(),
+            lmcp: LMCP.to_owned(),
+            pushed: None,
             groups: Vec::new(),
             roots: Vec::new(),
             read_only: false,
             timeout: SILENCE,
             disabled: false,
         }
+    }
+
+    /// A host behind ssh that nothing else is known of.
+    ///
+    /// # Errors
+    /// It is no destination of ssh.
+    pub fn over_ssh(destination: &str) -> Result<Self, String> {
+        let host = Self {
+            ssh: Some(destination.to_owned()),
+            ..Self::new()
+        };
+        host.expect_sound()?;
+        Ok(host)
+    }
+
+    /// Has its `lmcp` no other name there than everywhere?
+    pub fn has_usual_name(&self) -> bool {
+        self.lmcp == LMCP
     }
 
     /// The paths in it, for those who know what they are relative to.
@@ -113,11 +145,25 @@ impl HostConfig {
 
     /// Refuses what leads nowhere, and what ssh would take for an option.
     pub(crate) fn expect_sound(&self) -> Result<(), String> {
-        if self.url.is_none() && self.ssh.is_none() {
-            return Err("a host needs `url`, `ssh` or both".to_owned());
+        if self.url.is_none() && self.ssh.is_none() && !self.join {
+            return Err("a host needs `url`, `ssh`, both, or `join`".to_owned());
         }
-        if self.url.is_none() && (self.token_file.is_some() || self.plain_secrets) {
-            return Err("`token_file` and `plain_secrets` go with `url`".to_owned());
+        if self.hub && (self.url.is_none() || self.ssh.is_some()) {
+            return Err("a `hub` is reached by its `url` alone".to_owned());
+        }
+        if self.join && self.url.is_some() {
+            return Err(
+                "a host has `url` or `join`: its `token_file` is for one of them".to_owned(),
+            );
+        }
+        if self.join && self.token_file.is_none() {
+            return Err("`join` needs the `token_file` that the host joins with".to_owned());
+        }
+        if self.url.is_none() && self.token_file.is_some() && !self.join {
+            return Err("`token_file` goes with `url` or `join`".to_owned());
+        }
+        if self.url.is_none() && self.plain_secrets {
+            return Err("`plain_secrets` goes with `url`".to_owned());
         }
         if self.ssh.is_none() && (self.ssh_config.is_some() || !self.roots.is_empty()) {
             return Err("`ssh_config` and `roots` go with `ssh`".to_owned());
@@ -186,6 +232,9 @@ pub(crate) fn seconds_of(seconds: f64) -> Result<Duration, String> {
     }
 }
 
+/// What the program is called, unless somebody says otherwise.
+const LMCP: &str = "lmcp";
+
 const NAMES: &str = "begins with a letter or digit, and has letters, digits, `-`, `_` and `.`";
 
 /// A token that is never shown.
@@ -251,7 +300,11 @@ mod tests {
         assert!(both.url.is_some() && both.ssh.is_some());
         for (text, words) in [
             ("", "needs `url`, `ssh`"),
-            ("ssh = 'x'\ntoken_file = 't'", "go with `url`"),
+            ("ssh = 'x'\ntoken_file = 't'", "goes with `url` or `join`"),
+            ("ssh = 'x'\nplain_secrets = true", "goes with `url`"),
+            ("ssh = 'x'\nhub = true", "by its `url` alone"),
+            ("join = true", "needs the `token_file`"),
+            ("join = true\ntoken_file = 't'\nurl = 'x'", "one of them"),
             ("url = 'x'\nroots = ['/srv']", "go with `ssh`"),
             ("ssh = '-oProxyCommand=x'", "is no destination"),
             ("ssh = 'a b'", "is no destination"),

@@ -1,6 +1,6 @@
 //! One call on several hosts at once: each has its own time, and none waits for another but for a place to run.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use lmcp_core::{ProgressReport, Reply, Request, Say, Tasks};
 use tokio::{
@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    answer,
+    answer::{self, Answer},
     fleet::audit,
     host::{Answered, Failed, Hear, Host},
     limits::REPLIES,
@@ -25,20 +25,26 @@ enum Event {
 }
 
 /// Tells what one host says.
-struct Teller<'a> {
-    host: &'a Arc<str>,
-    tell: &'a mpsc::Sender<Event>,
+pub(crate) struct Teller {
+    host: Arc<str>,
+    tell: mpsc::Sender<Event>,
 }
 
-impl Hear for Teller<'_> {
+impl Hear for Teller {
     async fn hear(&self, reply: Reply) {
-        let said = Event::Said(Arc::clone(self.host), reply);
+        let said = Event::Said(Arc::clone(&self.host), reply);
         let _ = self.tell.send(said).await;
     }
 }
 
 /// A call on one of the hosts: the request, or why it is not even sent.
 pub(crate) type Planned = (Arc<Host>, Result<Request, Failed>);
+
+/// What is done for one host, which has this name.
+pub(crate) type Work = (
+    Arc<str>,
+    Box<dyn FnOnce(Teller) -> Pin<Box<dyn Future<Output = Part> + Send>> + Send>,
+);
 
 /// Runs all calls, as many at once as this, and gives their answers in the order of the hosts.
 ///
@@ -51,17 +57,36 @@ pub(crate) async fn fan(
     wait: Duration,
     say: &Say,
 ) -> Vec<Part> {
+    let works = calls.into_iter().map(|(host, request)| -> Work {
+        let (name, tool) = (Arc::clone(&host.name), tool.to_owned());
+        let work = move |teller: Teller| -> Pin<Box<dyn Future<Output = Part> + Send>> {
+            Box::pin(async move { one(&host, request, &tool, wait, &teller).await })
+        };
+        (name, Box::new(work))
+    });
+    spread(works.collect(), parallel, say).await
+}
+
+/// Does all of this, as many at once as this, and gives what came of it in the same order.
+///
+/// # Cancellation
+/// Dropping the future drops what goes on.
+pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<Part> {
     let (tell, mut told) = mpsc::channel(REPLIES);
     let places = Arc::new(Semaphore::new(parallel));
-    let count = calls.len();
+    let count = works.len();
     let tasks = Tasks::default();
-    for (place, (host, request)) in calls.into_iter().enumerate() {
-        let (tell, places, tool) = (tell.clone(), Arc::clone(&places), tool.to_owned());
+    for (place, (host, work)) in works.into_iter().enumerate() {
+        let (tell, places) = (tell.clone(), Arc::clone(&places));
         tasks.spawn(async move {
             let Ok(_place) = places.acquire().await else {
                 return;
             };
-            let part = one(&host, request, &tool, wait, &tell).await;
+            let teller = Teller {
+                host,
+                tell: tell.clone(),
+            };
+            let part = work(teller).await;
             let _ = tell.send(Event::Done(place, part)).await;
         });
     }
@@ -90,17 +115,13 @@ async fn one(
     request: Result<Request, Failed>,
     tool: &str,
     wait: Duration,
-    tell: &mpsc::Sender<Event>,
+    teller: &Teller,
 ) -> Part {
     let began = Instant::now();
     let answered = match request {
         Ok(request) => {
             let caller = request.caller().owner();
-            let teller = Teller {
-                host: &host.name,
-                tell,
-            };
-            let answered = host.call(request, wait, &teller).await;
+            let answered = host.call(request, wait, teller).await;
             audit(tool, &host.name, &answered, began, &caller);
             answered
         }
@@ -121,7 +142,11 @@ async fn one(
         path: answered.path,
         result: answered
             .result
-            .and_then(|outcome| answer::read(&outcome).ok_or_else(asks)),
+            .and_then(|outcome| match answer::read(&outcome) {
+                Answer::Result(result) => Ok(result),
+                Answer::Other => Err(asks()),
+                Answer::Overgrown(failed) => Err(failed),
+            }),
         seconds: began.elapsed().as_secs_f64(),
     }
 }

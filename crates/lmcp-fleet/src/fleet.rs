@@ -9,7 +9,7 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, Discovery, Outcome, Page, Payload, Replies, Reply, Request, Say, Service, Tasks,
+    Caller, Discovery, Outcome, Page, Payload, Replies, Reply, Request, Say, Server, Service, Tasks,
 };
 use lmcp_wire::{
     CallToolResult, Content, RpcError, ServerCapabilities, Tool,
@@ -33,15 +33,18 @@ use tokio::{
 use crate::{
     answer,
     config::{Hosts, Times, expect_named},
+    copy,
     fan::{self, fan},
     host::{Answered, Failed, Host, Try},
+    hubs,
     limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL, PROBES},
+    path::Kind,
     probe,
     rights::{AllRights, Rights},
     select::{Choice, Selected, known, select},
     status::{HostState, HostStatus, STATUS, now},
     summary::summary,
-    tools::{self, LIST_HOSTS, LOCAL, PREFIX},
+    tools::{self, COPY, LIST_HOSTS, LOCAL, PREFIX},
 };
 
 /// The tools of a host on every host of a fleet, as a [`Service`]. Cheap to clone.
@@ -53,6 +56,8 @@ pub struct Fleet(Arc<Inner>);
 struct Inner {
     /// The tools of a host, by their own names.
     local: Vec<Tool>,
+    /// What tells this fleet from all others.
+    id: Arc<str>,
     times: Times,
     /// By the names of callers.
     rights: AllRights,
@@ -87,6 +92,7 @@ impl Fleet {
         local.sort_by_key(position);
         Self(Arc::new(Inner {
             local,
+            id: random_id().into(),
             times,
             rights,
             hosts: RwLock::default(),
@@ -109,7 +115,7 @@ impl Fleet {
             if hosts.contains_key(name.as_str()) {
                 continue;
             }
-            let host = Arc::new(Host::new(name, config.clone(), self.0.times));
+            let host = Arc::new(Host::new(name, config.clone(), self.0.times, &self.0.id));
             let watcher = match config.disabled {
                 true => self.0.probes.spawn(async {}),
                 false => {
@@ -127,6 +133,11 @@ impl Fleet {
     /// How all hosts are, by what was last seen of them.
     pub fn status(&self) -> Vec<HostStatus> {
         self.0.hosts().iter().map(|host| host.status()).collect()
+    }
+
+    pub(crate) fn host(&self, name: &str) -> Option<Arc<Host>> {
+        let hosts = self.0.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        hosts.get(name).map(|kept| Arc::clone(&kept.host))
     }
 }
 
@@ -195,6 +206,7 @@ impl Inner {
         [tools::list_hosts(&known)]
             .into_iter()
             .chain(remote)
+            .chain([tools::copy(&known)])
             .collect()
     }
 
@@ -209,6 +221,16 @@ impl Inner {
                 Replies::done(listed.unwrap_or_else(CallToolResult::error))
             }));
         }
+        if name == COPY {
+            let rights = self.rights_of(request.caller());
+            let allowed = rights.map_or(Ok(()), |rights| rights.check(&copy::tool()));
+            let hosts = self.hosts_for(request.caller());
+            let plan = allowed.and_then(|()| copy::Plan::read(whole.get(), &hosts));
+            return Ok(match plan {
+                Ok(plan) => Replies::speaking(|say| copy::run(plan, request, say)),
+                Err(words) => Replies::done(CallToolResult::error(words)),
+            });
+        }
         let local = name.strip_prefix(PREFIX);
         let local = local.and_then(|local| self.local.iter().find(|tool| tool.name == local));
         let unknown = || RpcError::invalid_params(format!("unknown tool: `{name}`"));
@@ -216,6 +238,7 @@ impl Inner {
         // What a model has to know to do better the next time is a result that it reads.
         let rights = self.rights_of(request.caller());
         let allowed = rights.map_or(Ok(()), |rights| rights.check(local));
+        let allowed = allowed.and_then(|()| hubs::expect_new(whole.get(), &self.id));
         let hosts = self.hosts_for(request.caller());
         let plan = match allowed.and_then(|()| Plan::read(whole.get(), &hosts)) {
             Ok(plan) => plan,
@@ -232,12 +255,16 @@ impl Inner {
     ) -> Result<CallToolResult, String> {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let arguments = &params["arguments"];
+        let mut wanted = None;
         if !arguments["host"].is_null() {
             let names = match select(&arguments["host"], &choices(&hosts))? {
                 Selected::One(name) => vec![name],
                 Selected::Several(names) => names,
             };
-            hosts.retain(|host| names.iter().any(|name| **name == *host.name));
+            let outer = |name: &String| name.split('/').next().map(str::to_owned);
+            let outer: Vec<_> = names.iter().filter_map(outer).collect();
+            hosts.retain(|host| outer.iter().any(|name| **name == *host.name));
+            wanted = Some(names);
         }
         if arguments["force"] == true {
             let looking = Tasks::default();
@@ -252,7 +279,15 @@ impl Inner {
             };
             let _ = timeout(self.times.budget, done).await;
         }
-        let status: Vec<_> = hosts.iter().map(|host| host.status()).collect();
+        let mut status = Vec::new();
+        for host in &hosts {
+            status.push(host.status());
+            if host.config.hub {
+                let inner = hubs::statuses(host, wanted.as_deref());
+                let inner = timeout(self.times.budget, inner).await;
+                status.extend(inner.unwrap_or_default());
+            }
+        }
         let mut result = CallToolResult::new(vec![Content::text(table(&status))]);
         result.structured_content = Some(json!({ "hosts": status }));
         Ok(result)
@@ -303,7 +338,7 @@ impl Plan {
         let parallel = number(&parallel, "parallel", 1.0, MOST_PARALLEL as f64)?;
         let wait = number(&wait, "host_wait", 0.0, MOST_WAIT.as_secs_f64())?;
         params.set("arguments", &arguments);
-        let find = |name: &String| hosts.iter().find(|host| *host.name == **name).cloned();
+        let find = |name: &String| hubs::find(hosts, name);
         let (one, several) = match select(&host, &choices(hosts))? {
             Selected::One(name) => (find(&name), Vec::new()),
             Selected::Several(names) => (None, names.iter().filter_map(find).collect()),
@@ -343,7 +378,12 @@ impl Plan {
 }
 
 /// A number, or a text that is one.
-fn number(value: &Value, name: &str, least: f64, most: f64) -> Result<Option<f64>, String> {
+pub(crate) fn number(
+    value: &Value,
+    name: &str,
+    least: f64,
+    most: f64,
+) -> Result<Option<f64>, String> {
     let number = match value {
         Value::Null => return Ok(None),
         Value::String(text) => text.trim().parse().ok(),
@@ -385,7 +425,7 @@ async fn run(plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outc
 }
 
 /// Refuses to change anything where nothing may be changed, whatever way leads there.
-fn allowed(host: &Host, local: &Tool) -> Result<(), Failed> {
+pub(crate) fn allowed(host: &Host, local: &Tool) -> Result<(), Failed> {
     match host.config.read_only && !tools::is_read_only(local) {
         true => Err(Failed {
             words: format!(
@@ -401,20 +441,27 @@ fn allowed(host: &Host, local: &Tool) -> Result<(), Failed> {
 
 /// One line in the log for each host and call.
 pub(crate) fn audit(tool: &str, host: &str, answered: &Answered, began: Instant, caller: &str) {
-    let milliseconds = began.elapsed().as_millis();
-    let path = answered.path.map_or("no way", |path| path.word());
-    match &answered.result {
-        Ok(outcome) => {
-            tracing::info!("{tool} on {host} via {path}: {outcome} ({milliseconds} ms, {caller})");
-        }
-        Err(failed) => {
-            let words = &failed.words;
-            tracing::info!("{tool} on {host} via {path}: {words:?} ({milliseconds} ms, {caller})");
-        }
-    }
+    let how = match &answered.result {
+        Ok(outcome) => outcome.to_string(),
+        Err(failed) => format!("{:?}", failed.words),
+    };
+    audit_line(tool, (host, answered.path), &how, began, caller);
 }
 
-fn choices(hosts: &[Arc<Host>]) -> Vec<Choice<'_>> {
+/// The same of a call that came to its end in another way.
+pub(crate) fn audit_line(
+    tool: &str,
+    (host, path): (&str, Option<Kind>),
+    how: &str,
+    began: Instant,
+    caller: &str,
+) {
+    let milliseconds = began.elapsed().as_millis();
+    let path = path.map_or("no way", |path| path.word());
+    tracing::info!("{tool} on {host} via {path}: {how} ({milliseconds} ms, {caller})");
+}
+
+pub(crate) fn choices(hosts: &[Arc<Host>]) -> Vec<Choice<'_>> {
     hosts.iter().map(|host| choice(host)).collect()
 }
 
@@ -423,7 +470,14 @@ fn choice(host: &Host) -> Choice<'_> {
         name: &host.name,
         groups: &host.config.groups,
         is_disabled: host.config.disabled,
+        is_hub: host.config.hub,
     }
+}
+
+fn random_id() -> String {
+    let key = Server::random_key();
+    let digits = key.iter().take(16).map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 fn discovery() -> Payload {

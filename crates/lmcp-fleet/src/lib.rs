@@ -13,24 +13,32 @@
 //! | `select` | which hosts the argument `host` means. No I/O |
 //! | `rights` | what a caller may do on hosts. No I/O |
 //! | `tools` | a local tool becomes a remote one. No I/O |
-//! | `path` | the ways to a host: by HTTP, by ssh, by a shell |
+//! | `path` | the ways to a host: by HTTP, by a connection of its own, by ssh, by a shell |
+//! | `push` | this program, put on a host behind ssh. No I/O |
+//! | [`join`] | hosts that connect to the hub themselves |
 //! | [`script`] | a host without lmcp, behind a POSIX shell at the other end of a command |
 //! | `host` | one host: which way is open, UP or DOWN, one call |
+//! | `hubs` | hosts that are hubs themselves |
 //! | `status` | how a host is, for people and programs |
 //! | `probe` | the task beside every host: is it there? |
 //! | `fan` | one call on several hosts at once |
+//! | `copy` | `remote_copy`: a file or folder from one host to others |
 //! | `answer` | what a host answered, as callers get it. No I/O |
 //! | `summary` | the answers of several hosts, equal ones together. No I/O |
 //! | `limits` | every bound, and what happens at it |
 
 mod answer;
 mod config;
+mod copy;
 mod fan;
 mod fleet;
 mod host;
+mod hubs;
+pub mod join;
 mod limits;
 mod path;
 mod probe;
+mod push;
 mod registry;
 mod rights;
 pub mod script;
@@ -42,6 +50,7 @@ mod tools;
 
 pub use config::{HostConfig, Hosts, Times, Token};
 pub use fleet::Fleet;
+pub use push::Pushed;
 pub use registry::read_registry;
 pub use rights::{AllRights, Rights};
 pub use ssh_config::propose;

@@ -64,7 +64,7 @@ pub(crate) const PROBES: usize = 32;
 /// How long a way that is not needed any more may take to close.
 pub(crate) const HANG_UP: Duration = Duration::from_secs(5);
 
-/// Requests that are on their way to one host over HTTP at once. Others wait.
+/// Requests that are on their way to one host over HTTP at once. Each caller has a share of them, and further calls of it wait.
 pub(crate) const REQUESTS: usize = 64;
 
 /// Replies of all hosts of one call that wait to be passed on. Past it, hosts wait.
@@ -82,9 +82,66 @@ pub(crate) const LEAST_PART: usize = 1 << 10;
 /// Hosts that the description of `host` names. Of a larger fleet it names the groups alone.
 pub(crate) const NAMED: usize = 32;
 
+/// Hubs that a call may come through before it is refused.
+pub(crate) const HUBS: usize = 8;
+
 /// Names that an error proposes instead of one that is not known.
 pub(crate) const NEAR: usize = 5;
-/// Connections to one host over a shell at once. Each does one call at a time; further calls wait for one of them.
+
+/// How often both ends of the connection of a host that joined write an empty line.
+pub(crate) const BEAT: Duration = Duration::from_secs(15);
+
+/// Empty lines that may be missed. A connection on which nothing was heard for so many beats is lost, and the host joins again.
+pub(crate) const MISSED_BEATS: u32 = 3;
+
+/// How long a host that has joined may take to answer when another wants to join under its name. Then the other takes its place.
+pub(crate) const PRESENT: Duration = Duration::from_secs(5);
+
+/// How long a host that wants to join waits for the decision about another of the same name. Then it is told to try again.
+pub(crate) const NEWCOMER: Duration = Duration::from_secs(10);
+
+/// How long a host may take to connect to the hub that it joins, with the hub's decision. Then it tries again.
+pub(crate) const JOIN_WAIT: Duration = Duration::from_secs(20);
+
+/// How long a host rests at first before it joins again. It doubles with each failure, and is never quite the same.
+pub(crate) const JOIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest time that a host rests before it joins again.
+pub(crate) const LONGEST_JOIN_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a connection to a hub has to last for the next pause to be a short one again.
+pub(crate) const JOIN_LASTING: Duration = Duration::from_secs(30);
+
+/// Hosts that one call copies to at once. `parallel` of the call changes it.
+pub(crate) const COPY_PARALLEL: usize = 4;
+
+/// What a copy to one host holds in memory, in bytes: a part that is read and a part that is written, each also as a message. It
+/// counts as memory of the caller, and a copy for which there is none waits.
+pub(crate) const COPY_BYTES: usize = 6 << 20;
+
+/// How often one step of a copy is made anew when the connection breaks in it. Then the copy fails, and the same call goes on
+/// from there.
+pub(crate) const COPY_TRIES: usize = 5;
+
+/// How long a copy that has begun waits for a host whose connection has broken. `host_wait` of the call can make it longer.
+pub(crate) const COPY_WAIT: Duration = Duration::from_secs(60);
+
+/// How often a copy says how far it is.
+pub(crate) const COPY_WORD: Duration = Duration::from_millis(500);
+
+/// What a folder that is copied may have to say of itself over a shell, in bytes: the names of some twenty thousand files. A
+/// larger one is refused.
+pub(crate) const COPY_LISTING_BYTES: usize = 4 << 20;
+
+/// Values in an answer of a host, counted by its commas and brackets. One with more is left out, and its call is an error.
+pub(crate) const ANSWER_PARTS: usize = 200_000;
+
+/// Calls that go to a host at once over ssh, or to one that joined: fewer than it takes in from one connection. Each caller has a
+/// share of them, one alone two thirds. Further calls of a caller wait.
+pub(crate) const CALLS: usize = 240;
+
+/// Connections to one host over a shell at once. Each does one call at a time, and one is for the question whether the host is
+/// there. Each caller has a share of the others, and further calls of it wait.
 pub(crate) const LINKS: usize = 16;
 
 /// Connections to one host over a shell that are kept while nothing goes on. Further ones are closed after their call.

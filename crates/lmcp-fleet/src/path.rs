@@ -9,7 +9,9 @@ use lmcp_upstream::{Route, Upstream, command};
 
 use crate::{
     config::{HostConfig, Times},
-    limits::{ALIVE, REQUESTS},
+    join::Seat,
+    limits::{ALIVE, CALLS, LINKS, REQUESTS},
+    push,
     script::ScriptHost,
 };
 
@@ -17,6 +19,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Http,
+    /// A connection that the host has made.
+    Join,
     Ssh,
     /// A shell behind ssh, for hosts without lmcp.
     Shell,
@@ -26,8 +30,18 @@ impl Kind {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::Join => "join",
             Self::Ssh => "ssh",
             Self::Shell => "shell",
+        }
+    }
+
+    /// Calls that go to one host this way at once. Some room is left beside them for the question whether the host is there.
+    pub(crate) fn most_calls(self) -> usize {
+        match self {
+            Self::Http => REQUESTS - 4,
+            Self::Join | Self::Ssh => CALLS,
+            Self::Shell => LINKS - 1,
         }
     }
 }
@@ -48,8 +62,16 @@ pub(crate) struct Way {
 }
 
 /// The ways to a host, the best first.
-pub(crate) fn ways(config: &HostConfig, times: Times) -> Vec<Way> {
+pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) -> Vec<Way> {
     let mut ways = Vec::new();
+    if let Some(seat) = seat {
+        let seat = Arc::clone(seat);
+        let make: Make = Box::new(move || seat.service());
+        ways.push(Way {
+            kind: Kind::Join,
+            make,
+        });
+    }
     if config.url.is_some() {
         let config = config.clone();
         let make: Make = Box::new(move || Ok(upstream(http(&config)?)));
@@ -116,7 +138,7 @@ fn ssh(config: &HostConfig, times: Times) -> Route {
 }
 
 /// The arguments that have ssh run a line in the shell of the host.
-fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<String> {
+pub(crate) fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<String> {
     let mut args = Vec::new();
     if let Some(file) = &config.ssh_config {
         args.extend(["-F".to_owned(), file.display().to_string()]);
@@ -141,15 +163,18 @@ fn ssh_args(config: &HostConfig, times: Times, line: String) -> Vec<String> {
 
 /// The command line that the shell of the host gets.
 fn serve(config: &HostConfig) -> String {
-    let mut line = format!("{} serve --stdio", program(&config.lmcp));
+    let mut args = "serve --stdio".to_owned();
     for root in &config.roots {
-        line.push_str(" --root ");
-        line.push_str(&quoted(root));
+        args.push_str(" --root ");
+        args.push_str(&quoted(root));
     }
     if config.read_only {
-        line.push_str(" --read-only");
+        args.push_str(" --read-only");
     }
-    line
+    match config.pushed.as_ref().filter(|_| config.has_usual_name()) {
+        Some(folder) => push::either(folder, &args),
+        None => format!("{} {args}", program(&config.lmcp)),
+    }
 }
 
 /// A program by its name or path; `~/` is the home of the user there.
@@ -161,7 +186,7 @@ fn program(name: &str) -> String {
 }
 
 /// A text as one word of any shell of POSIX.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
     match text.chars().all(is_plain) && !text.is_empty() {
         true => text.to_owned(),
@@ -203,7 +228,9 @@ mod tests {
     #[test]
     fn http_comes_before_ssh_and_a_shell_is_for_hosts_without_bounds() {
         let kinds = |text| {
-            let ways = ways(&config(text), Times::default());
+            let config = config(text);
+            let seat = config.join.then(Arc::<Seat>::default);
+            let ways = ways(&config, Times::default(), seat.as_ref());
             ways.iter().map(|way| way.kind).collect::<Vec<_>>()
         };
         assert_eq!(
@@ -211,6 +238,7 @@ mod tests {
             [Kind::Http, Kind::Ssh, Kind::Shell]
         );
         assert_eq!(kinds("ssh = 'x'"), [Kind::Ssh, Kind::Shell]);
+        assert_eq!(kinds("join = true\ntoken_file = 't'"), [Kind::Join]);
         assert_eq!(kinds("ssh = 'x'\nread_only = true"), [Kind::Ssh]);
         assert_eq!(kinds("ssh = 'x'\nroots = ['/a']"), [Kind::Ssh]);
     }

@@ -67,6 +67,7 @@ mod tests {
             name,
             groups: &groups,
             is_disabled: false,
+            is_hub: false,
         };
         let rights = |text: &str| toml::from_str::<Rights>(text).unwrap();
         assert!(rights("").reach(&host("x")));

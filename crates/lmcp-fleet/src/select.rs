@@ -21,13 +21,15 @@ pub(crate) struct Choice<'a> {
     pub(crate) name: &'a str,
     pub(crate) groups: &'a [String],
     pub(crate) is_disabled: bool,
+    /// It has hosts of its own, which are called `NAME/…`.
+    pub(crate) is_hub: bool,
 }
 
 /// The hosts that are meant, in the order of their names.
 pub(crate) fn select(wanted: &Value, hosts: &[Choice<'_>]) -> Result<Selected, String> {
     let terms = terms(wanted)?;
     if let [term] = &terms[..]
-        && !is_open(term)
+        && (!is_open(term) || is_within(term))
     {
         expect_usable(term, hosts)?;
         return Ok(Selected::One((*term).to_owned()));
@@ -36,9 +38,10 @@ pub(crate) fn select(wanted: &Value, hosts: &[Choice<'_>]) -> Result<Selected, S
     for term in terms {
         let usable = hosts.iter().filter(|host| !host.is_disabled);
         let meant = usable.filter(|host| means(term, host));
-        let meant: Vec<_> = meant.map(|host| host.name).collect();
-        if !is_open(term) {
+        let mut meant: Vec<_> = meant.map(|host| host.name).collect();
+        if !is_open(term) || is_within(term) {
             expect_usable(term, hosts)?;
+            meant = vec![term];
         } else if meant.is_empty() {
             return Err(nothing(term, hosts));
         }
@@ -84,8 +87,22 @@ fn is_open(term: &str) -> bool {
     term.starts_with('@') || term.contains(['*', '?'])
 }
 
-fn expect_usable(name: &str, hosts: &[Choice<'_>]) -> Result<(), String> {
+/// Does it mean hosts of a hub? What it means there, the hub says.
+fn is_within(term: &str) -> bool {
+    let outer = term.split_once('/').map(|(outer, _)| outer);
+    outer.is_some_and(|outer| !is_open(outer))
+}
+
+fn expect_usable(term: &str, hosts: &[Choice<'_>]) -> Result<(), String> {
+    let (name, inner) = match term.split_once('/') {
+        Some((outer, inner)) => (outer, Some(inner)),
+        None => (term, None),
+    };
     match hosts.iter().find(|host| host.name == name) {
+        Some(host) if inner.is_some() && !host.is_hub => Err(format!(
+            "host `{name}` is no hub, and has no hosts of its own"
+        )),
+        Some(_) if inner == Some("") => Err(format!("`{term}` names no host of the hub `{name}`")),
         Some(host) if host.is_disabled => {
             Err(format!("host `{name}` is disabled in the file of the hub"))
         }
@@ -127,7 +144,11 @@ pub(crate) fn known(hosts: &[Choice<'_>]) -> String {
         .into_iter()
         .map(|group| format!("@{group}"))
         .collect();
-    let names: Vec<_> = usable.map(|host| host.name).collect();
+    let names = usable.map(|host| match host.is_hub {
+        true => format!("{}/…", host.name),
+        false => host.name.to_owned(),
+    });
+    let names: Vec<_> = names.collect();
     let mut words = match names.len() {
         0 => "there are no hosts".to_owned(),
         1..=NAMED => format!("hosts: {}", names.join(", ")),
@@ -196,9 +217,11 @@ mod tests {
             name,
             groups,
             is_disabled,
+            is_hub: name == "far",
         };
         let hosts = [
             host("db1", &web[1..], false),
+            host("far", &web[..0], false),
             host("old", &web[..], true),
             host("web1", &web[..], false),
             host("web2", &web[..1], false),
@@ -210,12 +233,16 @@ mod tests {
     fn a_name_is_one_host_and_all_else_is_several() {
         assert_eq!(chosen(&json!("web1")), Ok(Selected::One("web1".into())));
         assert_eq!(chosen(&json!(["web1"])), Ok(Selected::One("web1".into())));
+        for within in ["far", "far/x", "far/x*", "far/@web", "far/further/x"] {
+            assert_eq!(chosen(&json!(within)), Ok(Selected::One(within.into())));
+        }
         for (wanted, expected) in [
             (json!("web2, web1,"), vec!["web1", "web2"]),
             (json!(["web1", "db1", "web1"]), vec!["db1", "web1"]),
             (json!("@web"), vec!["web1", "web2"]),
             (json!("@eu"), vec!["db1", "web1"]),
-            (json!("@all"), vec!["db1", "web1", "web2"]),
+            (json!("@all"), vec!["db1", "far", "web1", "web2"]),
+            (json!("far/@web, web1"), vec!["far/@web", "web1"]),
             (json!("web*"), vec!["web1", "web2"]),
             (json!("?b?"), vec!["db1"]),
             (json!(["w*1", "db1"]), vec!["db1", "web1"]),
@@ -229,7 +256,13 @@ mod tests {
     fn what_means_no_host_is_told_with_what_would() {
         for (wanted, words) in [
             (json!("wbe1"), "web1?"),
-            (json!("zzz"), "hosts: db1, web1, web2; groups: @eu, @web"),
+            (
+                json!("zzz"),
+                "hosts: db1, far/…, web1, web2; groups: @eu, @web",
+            ),
+            (json!("web1/x"), "is no hub"),
+            (json!("far/"), "names no host"),
+            (json!("fat/x"), "did you mean far?"),
             (json!("old"), "is disabled"),
             (json!("web1,old"), "is disabled"),
             (json!("@nobody"), "no host is in the group `@nobody`"),

@@ -3,7 +3,7 @@
 use lmcp_wire::{Tool, ToolAnnotations, order::ORDER};
 use serde_json::{Value, json};
 
-use crate::limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL};
+use crate::limits::{COPY_PARALLEL, MOST_PARALLEL, MOST_WAIT, PARALLEL};
 
 /// The local tools that the fleet has, in the order in which they are listed.
 pub(crate) const LOCAL: [&str; 13] = [
@@ -27,6 +27,9 @@ pub(crate) const PREFIX: &str = "remote_";
 
 /// The tool that tells of hosts.
 pub(crate) const LIST_HOSTS: &str = "remote_list_hosts";
+
+/// The tool that copies from host to host.
+pub(crate) const COPY: &str = "remote_copy";
 
 /// The remote form of a local tool. What several hosts return has another form than what one does, so the output has no schema.
 pub(crate) fn remote(local: &Tool, known: &str) -> Tool {
@@ -115,6 +118,43 @@ pub(crate) fn list_hosts(known: &str) -> Tool {
     hints.read_only_hint = Some(true);
     hints.destructive_hint = Some(false);
     hints.idempotent_hint = Some(true);
+    hints.open_world_hint = Some(true);
+    tool.annotations = Some(hints);
+    tool
+}
+
+/// The tool that copies from host to host.
+pub(crate) fn copy(known: &str) -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "host": { "type": "string", "description": format!("The host to copy from. {known}"), "x-mcp-header": "Host" },
+            "path": { "type": "string", "description": "The file or folder there" },
+            "to_host": { "type": "string",
+                "description": "The host to copy to; for several `a,b`, a glob, a group as `@web`" },
+            "to_path": { "type": "string",
+                "description": "What the copy is called; with `/` at its end, the folder it is put into. Default: as `path`" },
+            "overwrite": { "type": "boolean",
+                "description": "Replace a file that exists; add to a folder that exists, replacing files in it" },
+            "parents": { "type": "boolean", "description": "Make missing folders" },
+            "parallel": { "type": "integer", "minimum": 1, "maximum": MOST_PARALLEL,
+                "description": format!("Hosts that it is copied to at once. Default {COPY_PARALLEL}") },
+            "host_wait": { "type": "number", "minimum": 0, "maximum": MOST_WAIT.as_secs(),
+                "description": "Seconds to wait for a host that is down. Default 0: the call fails at once" },
+        },
+        "required": ["host", "path", "to_host"],
+        "additionalProperties": false,
+        ORDER: ["host", "path", "to_host", "to_path", "overwrite", "parents", "parallel", "host_wait"],
+    });
+    let mut tool = Tool::new(COPY, schema);
+    tool.title = Some("Copy between hosts".to_owned());
+    let about = "Copy a file or folder from one host to others, checked by its hash; it takes its name only when it is whole. \
+                 After a failure the same call goes on where it stopped. Returns counts and the hash.";
+    tool.description = Some(about.to_owned());
+    let mut hints = ToolAnnotations::default();
+    hints.read_only_hint = Some(false);
+    hints.destructive_hint = Some(true);
+    hints.idempotent_hint = Some(false);
     hints.open_world_hint = Some(true);
     tool.annotations = Some(hints);
     tool

@@ -1,9 +1,13 @@
-//! Makes glibc's allocator give freed memory back to the system.
+//! Gives memory back to the system: what was freed, and code that has run for the last time.
 //!
 //! glibc keeps freed memory for later. A server that has held much for its callers then stays as large as it ever was, and
 //! holds twice its budget once callers want memory of another kind: short answers first, say, then long messages. glibc has a
-//! function that gives back every page without a living byte, and one that changes its settings. Rust can only call them by
-//! declaring them, and the word for that is `unsafe`; so both stand here, alone, and all other crates forbid the word.
+//! function that gives back every page without a living byte, and one that changes its settings. Linux has one that lets go of
+//! pages. Rust can only call them by declaring them, and the word for that is `unsafe`; so they stand here, alone, and all other
+//! crates forbid the word.
+
+#[cfg(target_os = "linux")]
+mod code;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "there is no other way to name a function of C")]
@@ -39,6 +43,16 @@ pub fn keep_little() {
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     glibc::malloc_trim(0);
+}
+
+/// Lets go of all code of this program that has been used so far. What runs again is mapped again, from the file of the
+/// program, which costs it some ten microseconds; what ran at the start alone is gone from memory. So it is for servers that
+/// have started and wait.
+///
+/// On other systems than Linux this does nothing.
+pub fn let_go_of_code() {
+    #[cfg(target_os = "linux")]
+    code::let_go();
 }
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]

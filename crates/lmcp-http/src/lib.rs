@@ -12,6 +12,7 @@
 //! | `watched` | a body that is waited for, which makes its connection idle |
 //! | `post` | one POST: its body is read, its message started |
 //! | `answer` | an answer: one buffer, or a stream of events |
+//! | `upgrade` | a connection that goes on in another protocol |
 //! | `legacy`, `manage`, `session`, `stream` | older revisions: sessions, and streams that outlive a connection |
 //! | `legacy_sse` | the two endpoints of 2024-11-05 |
 
@@ -28,6 +29,7 @@ mod serve;
 mod service;
 mod session;
 mod stream;
+mod upgrade;
 mod watched;
 mod who;
 
@@ -36,4 +38,7 @@ pub use bearer::bearer;
 pub use bind::{Http, bind};
 /// What [`Http::identify`] is given.
 pub use http::HeaderMap;
+/// What [`Http::hand_over`] is refused with.
+pub use http::StatusCode;
 pub use service::{HttpService, Mount, service};
+pub use upgrade::{Deciding, HandOver, HandedOver};

@@ -27,6 +27,7 @@ use crate::{
     answer::{Body, close, refuse},
     bind::Http,
     service::HttpService,
+    upgrade::Handing,
     who::Who,
 };
 
@@ -104,12 +105,14 @@ async fn serve(
     let (entry, connection) = (Arc::new(entry), Arc::clone(place.connection()));
     let was_used = Arc::<AtomicBool>::default();
     let uses = Arc::clone(&was_used);
+    let handing = Handing::default();
+    let hands = handing.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         uses.store(true, Ordering::Relaxed);
         // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
         connection.begin();
         let received = match entry.verdict() {
-            Some(Ok(())) => service.receive(request),
+            Some(Ok(())) => service.take_in(request, &hands),
             Some(Err(error)) => {
                 // Told here and not when they connect: those who only look whether somebody listens want nothing.
                 tracing::debug!("a connection is not served: {}", error.message);
@@ -117,9 +120,10 @@ async fn serve(
             }
             None => {
                 let (service, entry) = (service.clone(), Arc::clone(&entry));
+                let hands = hands.clone();
                 service.clone().later(async move {
                     match entry.admit().await {
-                        Ok(()) => service.receive(request).respond().await,
+                        Ok(()) => service.take_in(request, &hands).respond().await,
                         Err(error) => forbid(&error),
                     }
                 })
@@ -127,12 +131,15 @@ async fn serve(
         };
         received.answer()
     });
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        _ = closing.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let connection = builder.serve_connection(TokioIo::new(stream), answer);
+    let result = {
+        let mut connection = std::pin::pin!(connection.with_upgrades());
+        tokio::select! {
+            result = connection.as_mut() => result,
+            _ = closing.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
     };
     match result {
@@ -144,6 +151,7 @@ async fn serve(
         Err(err) => tracing::debug!("a connection ended before its first request: {err}"),
     }
     drop(place);
+    handing.finish().await;
 }
 
 /// The answer to somebody on this machine who is not served, or cannot be just now.

@@ -23,6 +23,7 @@ use crate::{
     manage::Wish,
     post::{Post, turn_away},
     session::Sessions,
+    upgrade::Upgrade,
     watched::Watched,
     who::{Asked, Who},
 };
@@ -75,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) below: Option<Find>,
     /// HTTP+SSE as well.
     pub(crate) legacy_sse: bool,
+    /// Where connections go on in another protocol.
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 /// A service by its name, or the words that say that there is none.
@@ -87,6 +90,7 @@ pub(crate) struct Gate {
     pub(crate) carries: Arc<[Carry]>,
     path: Option<String>,
     below: Option<Find>,
+    pub(crate) upgrade: Option<Upgrade>,
 }
 
 pub(crate) struct Shared {
@@ -168,6 +172,7 @@ impl HttpService {
             path,
             below,
             legacy_sse,
+            upgrade,
         } = settings;
         let shared = Shared {
             sessions: Sessions::new(&endpoint),
@@ -180,6 +185,7 @@ impl HttpService {
                 carries: carries.into(),
                 path,
                 below,
+                upgrade,
             }),
             branches: Mutex::default(),
         };
@@ -333,11 +339,8 @@ impl HttpService {
 impl Shared {
     /// What is refused, or answered without looking any further.
     fn check<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        if let Err(words) = self.gate.guard.check(request.uri(), request.headers()) {
-            return Some(refuse(
-                StatusCode::FORBIDDEN,
-                &RpcError::invalid_request(words),
-            ));
+        if let Some(refusal) = self.gate.refusal(request) {
+            return Some(refusal);
         }
         let asks_first = request.method() == Method::OPTIONS;
         if self.is_pair(request) {
@@ -396,6 +399,13 @@ impl Shared {
 }
 
 impl Gate {
+    /// The answer to a request under a name that is not ours, or from a page that we do not know.
+    pub(crate) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        let checked = self.guard.check(request.uri(), request.headers());
+        let error = RpcError::invalid_request(checked.err()?);
+        Some(refuse(StatusCode::FORBIDDEN, &error))
+    }
+
     /// What follows our own path in this one: nothing, or the name of a service below it. `None`: it is another path.
     fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         let Some(ours) = &self.path else {

@@ -14,22 +14,8 @@ use crate::{
 };
 
 /// A request of the hub's own.
-pub(crate) fn request(method: &str, mut params: Value) -> Result<Request, RpcError> {
-    params["_meta"] = json!({
-        meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
-        meta::CLIENT_INFO: { "name": "lmcp-hub", "version": env!("CARGO_PKG_VERSION") },
-        meta::CLIENT_CAPABILITIES: {},
-    });
-    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params });
-    let message = Bytes::from(message.to_string());
-    match Incoming::parse(&message) {
-        Ok(Incoming::Request { id, method, params }) => {
-            let caller = Caller::new(CallerTransport::Memory);
-            admit(&message, id, &method, params, caller, None)
-        }
-        Ok(_) => Err(RpcError::internal("a request of the hub is none")),
-        Err(rejected) => Err(rejected.error),
-    }
+pub(crate) fn request(method: &str, params: Value) -> Result<Request, RpcError> {
+    own_request("lmcp-hub", env!("CARGO_PKG_VERSION"), method, params)
 }
 
 /// Asks, waits for the result, and reads it where it stands: it may be long, and little of it may be wanted.

@@ -23,7 +23,8 @@ pub(crate) struct Pins {
 }
 
 /// The parts of a tool that a model or a client acts upon, as text: a tree of values takes many times as much memory. The order
-/// of members and the space between them are always the same, so that equal values are equal texts.
+/// of members and the space between them are always the same, so that equal values are equal texts. A part with a number that
+/// has too many digits for that stays as its server wrote it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Definition(BTreeMap<String, Box<RawValue>>);
@@ -164,12 +165,51 @@ fn definitions(listing: &Listing) -> impl Iterator<Item = (String, Definition)> 
         let members = Members::read(tool.get()).ok()?;
         let name = text(members.get("name"))?;
         let part = |part: &&str| {
-            let value: Value = serde_json::from_str(members.get(part).map(RawValue::get)?).ok()?;
-            let text = to_raw_value(&value).ok().filter(|_| !value.is_null())?;
+            let said = members.get(part)?;
+            let value: Value = serde_json::from_str(said.get()).ok()?;
+            let text = match has_exact_numbers(said.get()) {
+                true => to_raw_value(&value).ok().filter(|_| !value.is_null())?,
+                false => said.to_owned(),
+            };
             Some(((*part).to_owned(), text))
         };
         Some((name, Definition(PARTS.iter().filter_map(part).collect())))
     })
+}
+
+/// Is every number of this JSON written back as it is, once it was read? Others are read as the nearest one that a computer
+/// calculates with, and differ without being told apart.
+fn has_exact_numbers(json: &str) -> bool {
+    let mut rest = json;
+    while let Some(at) = rest.find(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+        rest = &rest[at..];
+        if let Some(text) = rest.strip_prefix('"') {
+            rest = after_text(text);
+            continue;
+        }
+        let is_part = |letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter);
+        let length = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(length);
+        let read = serde_json::from_str::<serde_json::Number>(number);
+        if !read.is_ok_and(|read| read.to_string() == number) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
+/// What follows the end of a JSON string that has begun.
+fn after_text(mut rest: &str) -> &str {
+    while let Some(at) = rest.find(['"', '\\']) {
+        if rest.as_bytes()[at] == b'"' {
+            return &rest[at + 1..];
+        }
+        let mut escaped = rest[at + 1..].chars();
+        escaped.next();
+        rest = escaped.as_str();
+    }
+    ""
 }
 
 /// Tools of one server that are remembered. A tool that comes after so many others is never taken for a known one.
@@ -218,6 +258,28 @@ mod tests {
         let mut other = listing(&[]);
         other.tools = vec![RawValue::from_string(text.to_owned()).unwrap()];
         assert_eq!(pins.changes(&other), []);
+    }
+
+    #[test]
+    fn no_digit_of_a_number_changes_unseen() {
+        let with = |number: &str| {
+            let text = format!(r#"{{"name":"a","inputSchema":{{"const":{number},"x":"\"1e5"}}}}"#);
+            let mut now = listing(&[]);
+            now.tools = vec![RawValue::from_string(text).unwrap()];
+            now
+        };
+        for (one, other) in [
+            ("40817810099910004312", "40817810099910004999"),
+            ("0.1", "0.1000000000000000000001"),
+            ("9007199254740993.0", "9007199254740992.0"),
+        ] {
+            let pins = Pins::of("s", &with(one));
+            assert_eq!(pins.changes(&with(one)), [], "{one}");
+            assert_eq!(pins.changes(&with(other)).len(), 1, "{one} and {other}");
+        }
+        assert!(has_exact_numbers(
+            r#"{"a":[1,-2.5,1e+30,"40817810099910004312"]}"#
+        ));
     }
 
     #[test]

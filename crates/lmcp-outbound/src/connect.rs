@@ -17,12 +17,12 @@ use tokio::{
 };
 
 use crate::{
-    AudienceCheck, Connection, Error, Guard, Lookup, Scheme, Settings, Url, chain,
+    AudienceCheck, Connection, Error, Guard, Lookup, Scheme, Settings, Upgrade, Url, chain,
     connection::{Stream, Via},
     limits::{ADDRESSES, ATTEMPT},
     proxies::{Proxies, Proxy},
     tls::Tls,
-    tunnel,
+    tunnel, upgrade,
 };
 
 /// The way out. It holds no connections, and makes encryption ready when it is first needed.
@@ -60,12 +60,43 @@ impl Outbound {
                 self.through(proxy, url, until).await?
             }
         };
-        let stream = match url.scheme() {
-            Scheme::Http => stream,
-            Scheme::Https => encrypt(&self.tls, url, stream, until).await?,
-        };
+        let stream = self.encrypted(url, stream, until).await?;
         let connection = Connection::new(stream, via).await;
         connection.map_err(|err| unreachable(url, &chain(&err)))
+    }
+
+    /// Asks the host of a URL to go on in another protocol, which the request names in `Connection` and `Upgrade`. A proxy
+    /// is asked for a tunnel: what it passes on itself has no other protocol.
+    ///
+    /// # Errors
+    /// Which step failed, and why.
+    pub async fn upgrade(
+        &self,
+        url: &Url,
+        guard: &dyn Guard,
+        request: http::Request<()>,
+        until: Instant,
+    ) -> Result<Upgrade, Error> {
+        let stream = match self.proxies.find(url)? {
+            None => direct(url, guard, until).await?,
+            Some(proxy) => {
+                check_for_proxy(url, guard, &proxy, until).await?;
+                let stream = self.reach(&proxy, until).await?;
+                tunnelled(stream, &proxy, url, until).await?
+            }
+        };
+        let stream = self.encrypted(url, stream, until).await?;
+        let step = || format!("waiting for the answer of `{}`", url.authority());
+        let asked = limit(until, step, upgrade::ask(stream, request)).await?;
+        asked.map_err(|err| unreachable(url, &chain(&err)))
+    }
+
+    /// The same stream, encrypted if the URL says so.
+    async fn encrypted(&self, url: &Url, stream: Stream, until: Instant) -> Result<Stream, Error> {
+        match url.scheme() {
+            Scheme::Http => Ok(stream),
+            Scheme::Https => encrypt(&self.tls, url, stream, until).await,
+        }
     }
 
     /// A stream to a host by way of a proxy, or to the proxy if that passes requests on itself.
@@ -75,23 +106,27 @@ impl Outbound {
         url: &Url,
         until: Instant,
     ) -> Result<(Stream, Option<Via>), Error> {
-        let reached = self.reach(&proxy, until).await;
-        let stream = reached.map_err(|err| match err {
-            Error::Late(step) => Error::Late(format!("{step}, a proxy")),
-            err if err.is_final() => err,
-            err => Error::Unreachable(format!("the proxy `{proxy}` is not there: {err}")),
-        })?;
+        let stream = self.reach(&proxy, until).await?;
         if url.scheme() == Scheme::Https {
-            let step = || format!("waiting for the proxy `{proxy}`");
-            let opened = limit(until, step, tunnel::open(stream, &proxy, url)).await??;
+            let opened = tunnelled(stream, &proxy, url, until).await?;
             return Ok((opened, None));
         }
         let origin = url.origin();
         Ok((stream, Some(Via { proxy, origin })))
     }
 
-    /// A stream to a proxy, wherever that is: the operator chose it.
+    /// A stream to a proxy, or words that name it.
     async fn reach(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
+        let reached = self.reach_proxy(proxy, until).await;
+        reached.map_err(|err| match err {
+            Error::Late(step) => Error::Late(format!("{step}, a proxy")),
+            err if err.is_final() => err,
+            err => Error::Unreachable(format!("the proxy `{proxy}` is not there: {err}")),
+        })
+    }
+
+    /// A stream to a proxy, wherever that is: the operator chose it.
+    async fn reach_proxy(&self, proxy: &Proxy, until: Instant) -> Result<Stream, Error> {
         let found = addresses(&proxy.url, until).await?;
         let stream = connect_to_one(&proxy.url, &found, None, until).await?;
         let stream: Stream = Box::new(stream);
@@ -215,6 +250,17 @@ async fn expect_audience(stream: &TcpStream, audience: Option<AudienceCheck>) ->
     let (local, server) = (stream.local_addr()?, stream.peer_addr()?);
     let checked = spawn_blocking(move || check(local, server)).await;
     checked.unwrap_or_else(|err| Err(io::Error::other(err)))
+}
+
+/// A way through a proxy to the host of a URL.
+async fn tunnelled(
+    stream: Stream,
+    proxy: &Proxy,
+    url: &Url,
+    until: Instant,
+) -> Result<Stream, Error> {
+    let step = || format!("waiting for the proxy `{proxy}`");
+    limit(until, step, tunnel::open(stream, proxy, url)).await?
 }
 
 async fn encrypt(tls: &Tls, url: &Url, stream: Stream, until: Instant) -> Result<Stream, Error> {

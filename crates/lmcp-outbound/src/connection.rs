@@ -38,9 +38,10 @@ use crate::{
 };
 
 /// A connection, encrypted or not. One type, so that the HTTP behind it is compiled once.
-pub(crate) type Stream = Box<dyn Duplex>;
+pub type Stream = Box<dyn Duplex>;
 
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+/// What can be read and written, and sent to another thread.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// One connection, which knows when a request has left it. Dropping it closes it, and nothing is left running.

@@ -30,6 +30,7 @@
 //! | `proxies`, `network` | which proxy a URL goes through |
 //! | `connect`, `guard`, `tunnel` | from a URL to a connection |
 //! | `connection`, `body` | requests and their answers |
+//! | `upgrade` | a connection that goes on in another protocol |
 //! | `limits` | every bound, and what happens at it |
 
 mod body;
@@ -43,11 +44,12 @@ mod proxies;
 mod settings;
 mod tls;
 mod tunnel;
+mod upgrade;
 mod url;
 
 pub use body::{Unread, whole};
 pub use connect::Outbound;
-pub use connection::{Connection, Failed};
+pub use connection::{Connection, Duplex, Failed, Stream};
 pub use error::{Error, chain};
 pub use guard::{Anywhere, AudienceCheck, Guard, Lookup};
 pub use http;
@@ -56,4 +58,5 @@ pub use hyper::body::Incoming;
 pub use network::Network;
 pub use proxies::Proxies;
 pub use settings::{ClientCertificate, Settings};
+pub use upgrade::Upgrade;
 pub use url::{Flaw, Host, Scheme, Url};

@@ -23,6 +23,9 @@ pub(crate) const INTERIM_BYTES: usize = 256 << 10;
 /// The status line and headers of a proxy that is to open a tunnel, in bytes. Proxies say little there.
 pub(crate) const PROXY_HEAD_BYTES: usize = 16 << 10;
 
+/// What is read of the answer of a server that does not go on in another protocol, in bytes. A longer answer is not shown.
+pub(crate) const DECLINED_BYTES: usize = 16 << 10;
+
 /// How long a connection is kept for the next request. Common servers close theirs after 5 s.
 pub(crate) const IDLE: Duration = Duration::from_secs(3);
 

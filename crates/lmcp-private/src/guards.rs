@@ -7,8 +7,9 @@ use std::{
     collections::HashSet,
     fs::File,
     io::{self, Read as _},
+    sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, getpid};
@@ -115,10 +116,11 @@ enum Verdict {
 }
 
 fn judge(socket: TcpSocket) -> io::Result<Verdict> {
-    let Some((confined, processes)) = confined(socket.uid)? else {
+    let Some((confined, seen)) = confined(socket.uid)? else {
         return Ok(Verdict::Free);
     };
-    let (inside, outside): (Vec<_>, Vec<_>) = processes
+    let (inside, outside): (Vec<_>, Vec<_>) = seen
+        .processes
         .iter()
         .partition(|process| confined.contains(&process.pid));
     let mut search = Search::of([socket.inode].into_iter(), MOST_DESCRIPTORS);
@@ -153,39 +155,87 @@ fn is_found(search: &Search) -> bool {
     search.found.values().any(|holders| !holders.is_empty())
 }
 
-/// The processes that guards fence in, or did, but for guards that do the same to us; and all processes. `None`: no guard is
-/// there, and none left anybody behind.
-fn confined(uid: u32) -> io::Result<Option<(HashSet<Pid>, Vec<Process>)>> {
-    let (mut guards, mut processes) = (Vec::new(), Vec::new());
-    for pid in processes::numbers()? {
-        processes.extend(Process::of(pid));
-        match command_line(pid) {
-            Ok(line) if has_fence(&line) => guards.push((pid, line)),
-            Ok(_) => {}
-            Err(err) if is_about_the_process(&err) => {}
-            Err(err) => return Err(err),
-        }
-    }
-    let all: Vec<_> = guards.iter().map(|(pid, _)| *pid).collect();
-    let orphans = orphans(&processes, &all)?;
+/// The processes that guards fence in, or did, but for guards that do the same to us; and all that was seen. `None`: no guard
+/// is there, and none left anybody behind.
+fn confined(uid: u32) -> io::Result<Option<(HashSet<Pid>, Arc<Seen>)>> {
+    let seen = LAST.look()?;
     // Nobody below a guard can become another user.
-    guards.retain(|(pid, _)| user(*pid).is_none_or(|user| user == uid));
+    let of_user = seen
+        .guards
+        .iter()
+        .filter(|(pid, _)| user(*pid).is_none_or(|user| user == uid));
+    let mut guards: Vec<_> = of_user.collect();
     if !guards.is_empty() {
         let own = own_line();
-        let of_guards = guards.iter().filter(|(pid, _)| own.contains(pid));
-        let ours: Vec<_> = of_guards.map(|(_, line)| line.clone()).collect();
-        guards.retain(|(_, line)| {
-            let is_like = |other: &Vec<u8>| confinement(other) == confinement(line);
-            !ours.iter().any(is_like)
-        });
+        let ours = guards.iter().filter(|(pid, _)| own.contains(pid));
+        let ours: Vec<_> = ours.map(|(_, line)| confinement(line)).collect();
+        guards.retain(|(_, line)| !ours.contains(&confinement(line)));
     }
-    if guards.is_empty() && orphans.is_empty() {
+    if guards.is_empty() && seen.orphans.is_empty() {
         return Ok(None);
     }
-    let guards: Vec<_> = guards.into_iter().map(|(pid, _)| pid).collect();
-    let mut confined = processes::below(&processes, &guards);
-    confined.extend(orphans);
-    Ok(Some((confined, processes)))
+    let guards: Vec<_> = guards.into_iter().map(|(pid, _)| *pid).collect();
+    let mut confined = processes::below(&seen.processes, &guards);
+    confined.extend(&seen.orphans);
+    Ok(Some((confined, seen)))
+}
+
+/// What a look at all processes found.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Guards with a fence, and their command lines.
+    guards: Vec<(Pid, Vec<u8>)>,
+    orphans: Vec<Pid>,
+    /// All processes; none, if there is neither a guard nor an orphan.
+    processes: Vec<Process>,
+}
+
+impl Seen {
+    fn now() -> io::Result<Self> {
+        let (mut guards, mut processes) = (Vec::new(), Vec::new());
+        for pid in processes::numbers()? {
+            processes.extend(Process::of(pid));
+            match command_line(pid) {
+                Ok(line) if has_fence(&line) => guards.push((pid, line)),
+                Ok(_) => {}
+                Err(err) if is_about_the_process(&err) => {}
+                Err(err) => return Err(err),
+            }
+        }
+        let all: Vec<_> = guards.iter().map(|(pid, _)| *pid).collect();
+        let orphans = orphans(&processes, &all)?;
+        if guards.is_empty() && orphans.is_empty() {
+            return Ok(Self::default());
+        }
+        Ok(Self {
+            guards,
+            orphans,
+            processes,
+        })
+    }
+}
+
+/// The last look. A hub that connects to a hundred servers at once looks a few times and not a hundred times: whoever waited
+/// while another looked takes what the next one sees.
+struct LastLook(Mutex<Option<(Instant, Arc<Seen>)>>);
+
+static LAST: LastLook = LastLook(Mutex::new(None));
+
+impl LastLook {
+    /// What was seen by a look that began after this was asked for.
+    fn look(&self) -> io::Result<Arc<Seen>> {
+        let asked = Instant::now();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((began, seen)) = &*last
+            && *began > asked
+        {
+            return Ok(Arc::clone(seen));
+        }
+        let began = Instant::now();
+        let seen = Arc::new(Seen::now()?);
+        *last = Some((began, Arc::clone(&seen)));
+        Ok(seen)
+    }
 }
 
 /// What a guard with this command line confines to, in its own words. `None`: to nothing, or it is no guard's.

@@ -112,11 +112,16 @@ impl PathEnd {
 /// systems give each user a group with the same number. With an access list the group's bits stand for every user and group
 /// that the list names.
 pub(crate) fn is_open_to_others(stat: &Stat, file: &impl AsFd) -> bool {
-    let own_group = geteuid().as_raw() == getegid().as_raw();
-    let is_own_group =
-        own_group && stat.st_gid == getegid().as_raw() && !is_shared_group(stat.st_gid);
-    let writes = stat.st_mode & (GROUP_WRITES | OTHERS_WRITE);
-    writes & OTHERS_WRITE != 0 || writes != 0 && (!is_own_group || may_have_access_list(file))
+    match stat.st_mode & (GROUP_WRITES | OTHERS_WRITE) {
+        0 => false,
+        GROUP_WRITES => !is_own_group(stat.st_gid) || may_have_access_list(file),
+        _ => true,
+    }
+}
+
+fn is_own_group(group: u32) -> bool {
+    let own = getegid().as_raw();
+    group == own && geteuid().as_raw() == own && !is_shared_group(group)
 }
 
 /// Is there an access list beside the mode, or no way to know?

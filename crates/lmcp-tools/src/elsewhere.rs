@@ -71,6 +71,21 @@ pub mod write_file {
     pub use crate::files::write::{Args, Written, define};
 }
 
+/// What a fleet copies files with: what both ends of a copy know.
+pub mod copy {
+    pub use crate::files::copy::{Entry, Kind, MOST_ENTRIES, PART_BYTES, is_same_stamp};
+}
+
+/// `copy_out`: the end that a copy comes from.
+pub mod copy_out {
+    pub use crate::files::copy::out::{Args, What, changed, define};
+}
+
+/// `copy_in`: the end that a copy goes to.
+pub mod copy_in {
+    pub use crate::files::copy::into::{Args, What, already_there, define};
+}
+
 /// `edit_file`.
 pub mod edit_file {
     pub use crate::files::edit::{Args, Edits, define};

@@ -8,7 +8,7 @@
 //! | `page_cache` | which files can be read without waiting |
 //! | `room` | how much fits into one result |
 //! | `answer` | what a tool returns: a structured value, a short text, more content |
-//! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files` |
+//! | `files` | `read_file`, `write_file`, `edit_file`, `file_history`, `list_dir`, `search_files`; `copy` for fleets |
 //! | `process` | `shell`, `shell_bg`, `jobs` and their kind |
 //! | `web` | `fetch`, `web_search` |
 //! | `image` | which pictures clients can show |
@@ -134,6 +134,7 @@ impl HostTools {
         let mut set = ToolSet::new(self.host)
             .tool(files::list::tool())
             .tool(files::read::tool())
+            .tool(files::copy::out::tool())
             .tool(files::search::tool())
             .tool(host::systeminfo::tool())
             .tool(web::fetch::tool())
@@ -141,6 +142,7 @@ impl HostTools {
         if writes {
             set = set
                 .tool(files::write::tool())
+                .tool(files::copy::into::tool())
                 .tool(files::edit::tool())
                 .tool(files::history::tool());
         }

@@ -217,6 +217,16 @@ impl Place<'_> {
         self.root.is_some()
     }
 
+    /// How many folders it is below its root, by its name.
+    pub(crate) fn depth(&self) -> usize {
+        let steps = self.below.components();
+        steps.fold(0_usize, |depth, step| match step {
+            Component::Normal(_) => depth + 1,
+            Component::ParentDir => depth.saturating_sub(1),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => depth,
+        })
+    }
+
     /// A name in this folder.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
         Self {

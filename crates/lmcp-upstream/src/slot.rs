@@ -159,7 +159,7 @@ impl Slot {
     pub(crate) fn done(&self, result: Result<Box<RawValue>, RpcError>) {
         let counted = match (&self.account, &result) {
             (Some(account), Ok(answer)) if answer.get().len() > CALL_BYTES => {
-                account.take_answer(answer.get().len()).map(Some)
+                account.take_if_modest(answer.get().len()).map(Some)
             }
             _ => Ok(None),
         };

@@ -147,6 +147,23 @@ def unread_answers_on_sockets_stay_in_the_budget(cx):
     judge(cx, server, "300 calls each on 1,000 sockets that nobody reads")
 
 
+@case("D43", "answers to batches that nobody reads must not add up")
+def unread_answers_to_batches_stay_in_the_budget(cx):
+    server = serve(cx, unix=True)
+    params = wire.initialize_params() | {"protocolVersion": "2025-03-26"}
+    requests = [{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(200)]
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(server.socket)
+        connection.settimeout(2)
+        connection.sendall(wire.encode({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}))
+        try:
+            for _ in range(60):
+                connection.sendall(json.dumps(requests).encode() + b"\n")
+        except OSError:
+            pass  # It reads no further, which is right.
+        judge(cx, server, "batches of 200 lists each that nobody reads")
+
+
 @case("D5", "stdin of commands over HTTP must not add up without end")
 def stdin_of_commands_stays_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())

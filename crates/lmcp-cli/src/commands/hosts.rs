@@ -4,18 +4,26 @@ use std::{
     env, fs,
     io::{Write as _, stdout},
     path::PathBuf,
-    sync::OnceLock,
+    sync::{OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
 use clap::Args;
-use lmcp::{Hub, Next, Replies, Request, Service as _};
-use lmcp_fleet::{AllRights, Fleet, Hosts, STATUS, Times, propose, read_registry};
+use lmcp::{
+    Hub, Next, Replies, Request, Service as _,
+    http::{Deciding, HandOver, HeaderMap, StatusCode},
+};
+use lmcp_fleet::{
+    AllRights, Fleet, Hosts, Pushed, STATUS, Times,
+    join::{self, Refusal},
+    propose, read_registry,
+};
 
 use crate::{
     options::Options as Serving,
     private,
     report::{self, Failure},
+    tokens::Tokens,
 };
 
 /// The options of `lmcp hub hosts`.
@@ -71,6 +79,12 @@ pub(super) struct Mounting {
     fleet: OnceLock<Fleet>,
     times: Times,
     rights: AllRights,
+    /// The options of the hub: a token of its callers is none to join with.
+    serving: Serving,
+    /// The tokens of hosts that join, by the names of the hosts.
+    tokens: RwLock<Tokens>,
+    /// The folder of this program on hosts that it was pushed to.
+    pushed: OnceLock<Option<String>>,
 }
 
 impl Mounting {
@@ -83,6 +97,9 @@ impl Mounting {
         Ok(Self {
             rights: limited.collect(),
             fleet: OnceLock::new(),
+            serving: serving.clone(),
+            tokens: RwLock::new(Tokens::none()),
+            pushed: OnceLock::new(),
             times: times(&|name| env::var(name).ok()).map_err(Failure::misuse)?,
         })
     }
@@ -95,8 +112,57 @@ impl Mounting {
         }
     }
 
+    /// Decides about a host that wants to join: its token says which one it is.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Deciding {
+        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
+        let named = tokens.identify(headers);
+        let fleet = self.fleet.get().cloned();
+        Box::pin(async move {
+            let name = named.map_err(|words| (StatusCode::UNAUTHORIZED, words))?;
+            let (Some(name), Some(fleet)) = (name, fleet) else {
+                let words = Refusal::Unknown.to_string();
+                return Err((StatusCode::NOT_FOUND, words));
+            };
+            let admission = fleet.admit(&name).await.map_err(|refusal| {
+                let status = match refusal {
+                    Refusal::Taken => StatusCode::CONFLICT,
+                    Refusal::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                    _ => StatusCode::NOT_FOUND,
+                };
+                (status, format!("{refusal}: `{name}`"))
+            })?;
+            let mut agreed = HandOver::to(move |stream| admission.take(stream));
+            if let Ok(name) = name.parse() {
+                agreed.headers.insert(join::NAME, name);
+            }
+            Ok(agreed)
+        })
+    }
+
+    /// The same hosts, with what `lmcp hub push` puts there.
+    fn with_pushed(&self, hosts: &Hosts) -> Hosts {
+        let mut hosts = hosts.clone();
+        for host in hosts.values_mut() {
+            if host.ssh.is_some() && host.has_usual_name() {
+                let read = || Some(Pushed::new(VERSION, &fs::read("/proc/self/exe").ok()?));
+                let pushed = || read().map(|pushed| pushed.folder().to_owned());
+                host.pushed.clone_from(self.pushed.get_or_init(pushed));
+            }
+        }
+        hosts
+    }
+
+    /// Reads the tokens of hosts that join.
+    fn join_tokens(&self, hosts: &Hosts) -> Result<Tokens, String> {
+        let joining = hosts.iter().filter(|(_, host)| host.join);
+        let files = joining.filter_map(|(name, host)| Some((name, host.token_file.as_deref()?)));
+        let read = Tokens::of_hosts(files, &self.serving);
+        read.map_err(|failure| failure.to_string())
+    }
+
     /// Has the hub have exactly these hosts.
     pub(super) fn set(&self, hub: &Hub, hosts: &Hosts) -> Result<(), String> {
+        let tokens = self.join_tokens(hosts)?;
         let is_first = self.fleet.get().is_none();
         if hosts.is_empty() && is_first {
             return Ok(());
@@ -104,7 +170,8 @@ impl Mounting {
         let make = || Fleet::new(lmcp_tools::definitions(), self.times, self.rights.clone());
         let fleet = self.fleet.get_or_init(make);
         let had_some = !fleet.status().is_empty();
-        fleet.set(hosts)?;
+        fleet.set(&self.with_pushed(hosts))?;
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens;
         match (had_some, hosts.is_empty()) {
             (false, false) => hub.mount_plainly(HOSTS, fleet.clone()),
             (true, true) => hub.unmount(HOSTS),
@@ -137,6 +204,8 @@ fn times(variable: &dyn Fn(&str) -> Option<String>) -> Result<Times, String> {
     }
     Ok(times)
 }
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Nothing is looked at more often.
 const LEAST: Duration = Duration::from_millis(100);

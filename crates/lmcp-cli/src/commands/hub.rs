@@ -23,6 +23,7 @@ use super::{
     hosts::{HOSTS, HostsOptions, Mounting, hosts_of},
     import::ImportOptions,
     listen::{self, Basis, Made},
+    push::{self, PushOptions},
 };
 use crate::{
     client::HubStatusOptions,
@@ -117,6 +118,13 @@ impl HubOptions {
 }
 
 impl Plan {
+    /// A host that connects to the hub itself.
+    fn joining(&self) -> Option<&str> {
+        let mut hosts = self.hosts.iter();
+        let (name, _) = hosts.find(|(_, host)| host.join && !host.disabled)?;
+        Some(name)
+    }
+
     fn pins(&self) -> bool {
         let mut servers = self.servers.values();
         servers.any(|config| config.pin.unwrap_or(self.pin))
@@ -177,6 +185,10 @@ pub(crate) enum Command {
     /// Propose hosts for the file of a hub.
     Hosts(HostsOptions),
 
+    /// Copy this program to a host behind ssh that has none.
+    #[command(after_help = push::AFTER)]
+    Push(PushOptions),
+
     /// Write a configuration with the servers that your clients have.
     Import(ImportOptions),
 }
@@ -198,6 +210,10 @@ change of it starts and stops exactly what changed.
   token_file = \"web1.token\"
   ssh = \"me@web1.example\" # when that cannot be reached, or alone
 
+  [hosts.laptop]          # it connects to the hub: lmcp serve --join URL
+  join = true
+  token_file = \"laptop.token\"
+
   [groups]                # over HTTP, /mcp/work shows only these
   work = [\"tickets\", \"hosts\"]
 
@@ -212,7 +228,10 @@ fn without_tools(arg: clap::Arg) -> clap::Arg {
         );
     }
     let is_of_tools = arg.get_help_heading() == Some(TOOLS)
-        || matches!(arg.get_id().as_str(), "changes_kept" | "change_bytes_kept");
+        || matches!(
+            arg.get_id().as_str(),
+            "changes_kept" | "change_bytes_kept" | "join" | "join_token_file" | "plain_secrets"
+        );
     if is_of_tools { arg.hide(true) } else { arg }
 }
 
@@ -243,6 +262,11 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
     if plan.servers.is_empty() && plan.hosts.is_empty() {
         let words = format!("{} names no servers and no hosts", path.display());
         return Err(Failure::misuse(words).hint("`lmcp hub --help` shows what it looks like"));
+    }
+    let serves_http = serving.http.is_some() || !serving.listens();
+    if let Some(name) = plan.joining().filter(|_| !serves_http) {
+        let words = format!("host `{name}` joins over HTTP, and this hub does not serve that");
+        return Err(Failure::misuse(words).hint("say --http"));
     }
     let files = Files::of(&serving);
     let mounting = Arc::new(Mounting::new(&serving)?);
@@ -281,6 +305,8 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
             Some(group) => Ok(Arc::new(Logged::new(group))),
             None => Err(format!("this hub has no group `{name}`")),
         }));
+        let front = Arc::clone(&mounting);
+        made.join = Some(Box::new(move |headers| front.admit(headers)));
         Ok(made)
     };
     tokio::select! {

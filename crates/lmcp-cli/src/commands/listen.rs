@@ -1,6 +1,8 @@
 //! Serves a service where the options say, until somebody stops it: HTTP, a unix socket, or stdio.
 
 use std::{
+    convert::Infallible,
+    future::pending,
     io::{self, IsTerminal as _},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -10,10 +12,14 @@ use std::{
 
 use lmcp::{
     Endpoint, Limits, Service,
-    http::{self, Http},
+    http::{self, Deciding, HeaderMap, Http},
 };
+use lmcp_fleet::join::{self, Joining};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 use crate::{
     options::{Address, Options},
@@ -41,7 +47,20 @@ pub(crate) struct Made {
     pub(crate) enforced: Vec<String>,
     /// Over HTTP, the services below its path.
     pub(crate) below: Option<Find>,
+    /// Over HTTP, decides about hosts that want to join.
+    pub(crate) join: Option<Decide>,
+    /// The hub that this server joins, if the options name one.
+    pub(crate) joined: Option<Joined>,
 }
+
+/// A hub that is joined, and what it is served.
+pub(crate) struct Joined {
+    pub(crate) joining: Joining,
+    pub(crate) endpoint: Endpoint,
+}
+
+/// Decides about a connection by its headers.
+type Decide = Box<dyn Fn(&HeaderMap) -> Deciding + Send + Sync>;
 
 /// A service by its name, or the words that say that there is none.
 type Find = Box<dyn Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync>;
@@ -52,6 +71,8 @@ impl Made {
             endpoint,
             enforced,
             below: None,
+            join: None,
+            joined: None,
         }
     }
 }
@@ -69,7 +90,7 @@ pub(crate) async fn run(
             let failure = Failure::misuse("a server on stdio listens nowhere else");
             Err(failure.hint("leave out `stdio`, or `http` and `unix`"))
         }
-        (false, None, Asked::Nowhere) => {
+        (false, None, Asked::Nowhere) if options.join.is_none() => {
             let address = Some(Address::DEFAULT);
             listen(options, address, asked, signals, make).await
         }
@@ -87,7 +108,10 @@ async fn on_stdio(
         _ => state::directory(options)?,
     };
     let Made {
-        endpoint, enforced, ..
+        endpoint,
+        enforced,
+        joined,
+        ..
     } = make(Basis {
         limits: limits(options)?,
         key: None,
@@ -101,6 +125,7 @@ async fn on_stdio(
     }
     let served = tokio::select! {
         served = endpoint.serve(lmcp::stdio()) => served.map_err(Failure::from),
+        never = beside(joined) => match never {},
         // There is nobody to wait for, and nothing to tell: it is how some clients end a server.
         signal = signals.next() => Err(stopped_by(signal).silent()),
     };
@@ -125,6 +150,8 @@ async fn listen(
         endpoint,
         enforced,
         below,
+        join,
+        joined,
     } = make(Basis {
         limits: limits(options)?,
         key,
@@ -138,12 +165,22 @@ async fn listen(
                 Some(find) => http.below(find),
                 None => http,
             };
+            let http = match join {
+                Some(decide) => http.hand_over(join::PATH, join::PROTOCOL, decide),
+                None => http,
+            };
             Some(http.until(end(asked_to_end.clone())))
         }
         None => None,
     };
     let (unix, _lock) = socket::listen(asked, options)?.unzip();
-    let unix = unix.map(|unix| unix.until(end(asked_to_end)));
+    let unix = unix.map(|unix| unix.until(end(asked_to_end.clone())));
+    let joined = async {
+        if let Some(Joined { joining, endpoint }) = &joined {
+            join::join(joining, endpoint, end(asked_to_end)).await;
+        }
+        Ok(())
+    };
     // Both are bound before either is announced, so that a failure leaves nothing half open.
     let path = unix.as_ref().map(|unix| unix.path());
     welcome::say(options, http.as_ref(), path, &enforced);
@@ -153,11 +190,34 @@ async fn listen(
         signals.next().await
     };
     let served = tokio::select! {
-        served = async { tokio::try_join!(serve(&endpoint, http), serve(&endpoint, unix)) } => served.map(|_| ()),
+        served = async { tokio::try_join!(serve(&endpoint, http), serve(&endpoint, unix), joined) } => served.map(|_| ()),
         signal = stopped => Err(stopped_by(signal)),
+        never = shed_start() => match never {},
     };
     hang_up(&endpoint, &mut signals).await;
     served
+}
+
+/// Frees the memory that only a start needs: at once, and when the servers behind a hub have been started too.
+async fn shed_start() -> Infallible {
+    lmcp::heap::let_go_of_code();
+    sleep(SETTLED).await;
+    lmcp::heap::let_go_of_code();
+    pending().await
+}
+
+/// When a hub has started its servers, most likely.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Keeps a connection to a hub, if one is joined, for as long as this is waited for.
+async fn beside(joined: Option<Joined>) -> Infallible {
+    match joined {
+        Some(Joined { joining, endpoint }) => {
+            join::join(&joining, &endpoint, pending()).await;
+            pending().await
+        }
+        None => pending().await,
+    }
 }
 
 /// Says good-bye to the servers that the service stands for: a process has its stdin closed before it is killed, and a session

@@ -7,6 +7,7 @@ pub(crate) mod hub;
 mod import;
 mod listen;
 pub(crate) mod proxy;
+mod push;
 mod run;
 mod serve;
 
@@ -37,6 +38,10 @@ pub(crate) fn run(command: Command, helper: Helper) -> Result<ExitCode, Failure>
             }
             Some(hub::Command::Hosts(options)) => {
                 hosts::run(options)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(hub::Command::Push(options)) => {
+                push::run(&options)?;
                 Ok(ExitCode::SUCCESS)
             }
             Some(hub::Command::Import(options)) => {

@@ -1,12 +1,22 @@
 //! `lmcp serve`
 
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use lmcp::{Handle, Server};
+use lmcp_fleet::join::{self, Joining};
+use lmcp_proxy::{Outbound, Secret, Settings};
 use lmcp_tools::Helper;
 
-use super::listen::{self, Basis, Made};
-use crate::{apart, demo, host, options::Options, report::Failure, signals::Signals, socket};
+use super::listen::{self, Basis, Joined, Made};
+use crate::{
+    apart, demo, host,
+    options::Options,
+    private,
+    report::{self, Failure},
+    signals::Signals,
+    socket,
+    tokens::keep_to_ourselves,
+};
 
 pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure> {
     let mut options = options.settle()?;
@@ -32,9 +42,37 @@ pub(crate) async fn run(options: Options, helper: Helper) -> Result<(), Failure>
         if let Some(key) = basis.key {
             server = server.key(key);
         }
-        Ok(Made::new(start(server, &options)?.endpoint(), enforced))
+        let handle = start(server, &options)?;
+        let mut made = Made::new(handle.endpoint(), enforced);
+        if let Some(url) = &options.join {
+            let joining = joining(url, &options)?;
+            let endpoint = made.endpoint.beside(join::listening(handle, report::note));
+            made.joined = Some(Joined { joining, endpoint });
+        }
+        Ok(made)
     };
     listen::run(&options, asked, signals, ready).await
+}
+
+/// The hub that is joined, with the token of this host.
+fn joining(url: &str, options: &Options) -> Result<Joining, Failure> {
+    let Some(path) = options.join_token() else {
+        let words = "--join needs the token that the hub has for this host";
+        return Err(Failure::misuse(words).hint("--join-token-file FILE"));
+    };
+    options.expect_outside(path)?;
+    keep_to_ourselves();
+    let (url, path) = (url.to_owned(), path.to_owned());
+    let plain_secrets = options.plain_secrets == Some(true);
+    let settings = move || {
+        let token = private::read(&path).map_err(|failure| failure.to_string())?;
+        let mut settings = Settings::new(&url);
+        settings.bearer = Some(Secret::new(token));
+        settings.plain_secrets = plain_secrets;
+        settings.outbound = Outbound::from_env(|name| env::var(name).ok());
+        Ok(settings)
+    };
+    Joining::new(settings, report::note).map_err(Failure::misuse)
 }
 
 /// The server with its tools, and what is enforced about them.

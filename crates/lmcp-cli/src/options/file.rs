@@ -87,6 +87,7 @@ pub(super) fn paths(options: &mut Options) -> impl Iterator<Item = &mut PathBuf>
     let single = [
         (&mut options.unix, OWN_SOCKET),
         (&mut options.token_file, ""),
+        (&mut options.join_token_file, ""),
         (&mut options.hosts_file, ""),
         (&mut options.state_dir, NO_STATE),
     ];

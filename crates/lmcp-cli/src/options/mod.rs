@@ -144,6 +144,23 @@ pub(crate) struct Options {
     #[arg(long, help_heading = LISTEN, conflicts_with_all = ["http", "unix"], verbatim_doc_comment)]
     pub(crate) stdio: bool,
 
+    /// Connect to this hub and be one of its hosts, for machines that the hub
+    /// cannot reach: its URL; without a path, /join. Beside other transports
+    /// or alone.
+    #[arg(long, value_name = "URL", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) join: Option<String>,
+
+    /// The token that the hub has for this host, in a file that only you can
+    /// read. Without --http, --token-file names it as well.
+    #[arg(long, value_name = "FILE", help_heading = LISTEN, verbatim_doc_comment)]
+    pub(crate) join_token_file: Option<PathBuf>,
+
+    /// Send that token over plain http, too, to whichever server is there:
+    /// one on another machine, or one of another user on this machine.
+    #[arg(long, value_name = "BOOL", help_heading = LISTEN, verbatim_doc_comment,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) plain_secrets: Option<bool>,
+
     /// Also serve HTTP+SSE, the transport of 2024-11-05, at /sse and
     /// /messages.
     #[arg(long, value_name = "BOOL", help_heading = LISTEN, verbatim_doc_comment,
@@ -325,18 +342,22 @@ impl Options {
     /// Refuses a path below a root, or where commands may read: what only the operator may read or change must not be
     /// there.
     pub(crate) fn expect_outside(&self, path: &Path) -> Result<(), Failure> {
+        // Without roots commands read everything anyway.
+        if self.root.is_empty() {
+            return Ok(());
+        }
         let path = real(path);
         let is_in = |folder: &&PathBuf| path.starts_with(real(folder));
         let root = self.root.iter().find(is_in).map(|it| ("the root", it));
-        // Without roots commands read everything anyway.
-        let also_read = self.also_read.iter().filter(|_| !self.root.is_empty());
-        let also_read = || also_read.clone().find(is_in).map(|it| ("--also-read", it));
-        // Folders of programs, such as /usr and /opt.
-        let system =
-            || lmcp_tools::readable_by_all_commands(&path).filter(|_| !self.root.is_empty());
+        let also_read = || {
+            let found = self.also_read.iter().find(is_in);
+            found.map(|it| ("--also-read", it))
+        };
         let named = root
             .or_else(also_read)
             .map(|(what, it)| (what, it.as_path()));
+        // Folders of programs, such as /usr and /opt.
+        let system = || lmcp_tools::readable_by_all_commands(&path);
         let Some((what, folder)) = named.or_else(|| Some(("what commands may read,", system()?)))
         else {
             return Ok(());
@@ -372,7 +393,16 @@ impl Options {
 
     /// Does it say where to listen?
     pub(crate) fn listens(&self) -> bool {
-        self.stdio || self.http.is_some() || self.unix.is_some()
+        self.stdio || self.http.is_some() || self.unix.is_some() || self.join.is_some()
+    }
+
+    /// The file with the token for the hub that is joined.
+    pub(crate) fn join_token(&self) -> Option<&Path> {
+        let shared = self.token_file.as_ref().filter(|_| self.http.is_none());
+        self.join_token_file
+            .as_ref()
+            .or(shared)
+            .map(PathBuf::as_path)
     }
 
     /// Does it say that nothing is to be kept?
@@ -400,6 +430,9 @@ impl Options {
             ("--demo", self.demo.is_some()),
             ("--changes-kept", self.changes_kept.is_some()),
             ("--change-bytes-kept", self.change_bytes_kept.is_some()),
+            ("--join", self.join.is_some()),
+            ("--join-token-file", self.join_token_file.is_some()),
+            ("--plain-secrets", self.plain_secrets.is_some()),
         ];
         let found = said.into_iter().find(|(_, is_said)| *is_said);
         found.map(|(name, _)| name)
@@ -444,6 +477,9 @@ impl Options {
             idle_exit: self.idle_exit.or(below.idle_exit),
             detach: self.detach,
             stdio: listening.stdio,
+            join: listening.join,
+            join_token_file: self.join_token_file.or(below.join_token_file),
+            plain_secrets: self.plain_secrets.or(below.plain_secrets),
             legacy_sse: self.legacy_sse.or(below.legacy_sse),
             connections: self.connections.or(below.connections),
             memory: self.memory.or(below.memory),

@@ -1,6 +1,10 @@
 //! The hosts of `lmcp hub`: real servers over HTTP, a real sshd, one host that is dead.
 
+mod copy;
+mod hubs;
+mod join;
 mod paths;
+mod push;
 mod sshd;
 mod trouble;
 
@@ -105,11 +109,31 @@ impl Hub {
         result["structuredContent"].clone()
     }
 
+    /// A job on the host `far` that lasts.
+    fn start_job(&self) -> Value {
+        let arguments = json!({ "host": "far", "command": "sleep 1000", "host_wait": 60 });
+        self.structured("remote_shell_bg", &arguments)
+    }
+
+    /// That job still runs, and is the first that the host lists. It is stopped then.
+    fn expect_running(&self, job: &Value) {
+        let jobs = self.structured("remote_jobs", &json!({ "host": "far", "host_wait": 60 }));
+        assert_eq!(jobs["jobs"][0]["id"], job["id"], "{jobs}");
+        assert_eq!(jobs["jobs"][0]["state"], "running", "{jobs}");
+        let stop = json!({ "host": "far", "id": job["id"] });
+        self.structured("remote_job_stop", &stop);
+    }
+
     /// How a host is, once it was looked at now.
     fn look(&self, host: &str) -> Value {
         let all = self.structured("remote_list_hosts", &json!({ "host": host, "force": true }));
         all["hosts"][0].clone()
     }
+}
+
+/// A named token of the hub, with what limits it.
+fn token(name: &str, rights: &str) -> String {
+    format!("[[token]]\nname = '{name}'\nsecret = 'token-of-{name}'\n{rights}")
 }
 
 fn json_of(output: &Output) -> Value {
@@ -138,7 +162,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn hosts_add_fourteen_tools_and_no_host_none() {
+fn hosts_add_fifteen_tools_and_no_host_none() {
     let place = Place::new("fleet-tools");
     let (_one, address) = place.host("one", "one-state", "0");
     let demo = format!(
@@ -160,7 +184,7 @@ fn hosts_add_fourteen_tools_and_no_host_none() {
     );
     while count(&tool_names(&hub.address)) == 0 {}
     let names = tool_names(&hub.address);
-    assert_eq!(count(&names), 14, "{names:?}");
+    assert_eq!(count(&names), 15, "{names:?}");
     assert!(names.iter().any(|name| name == "demo__echo"), "{names:?}");
     let said = hub.structured(
         "remote_shell",
@@ -295,9 +319,6 @@ fn a_token_reaches_the_hosts_and_tools_that_it_is_for() {
     let place = Place::new("fleet-rights");
     let (_one, first) = place.host("one", "one-state", "0");
     let (_two, second) = place.host("two", "two-state", "0");
-    let token = |name: &str, rights: &str| {
-        format!("[[token]]\nname = '{name}'\nsecret = 'token-of-{name}'\n{rights}")
-    };
     let tokens = [
         token("all", ""),
         token("ann", "on_hosts = { hosts = ['two'], read_only = true }\n"),

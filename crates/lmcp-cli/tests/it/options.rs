@@ -236,6 +236,7 @@ fn the_help_fits_a_terminal() {
         &["hub", "status", "--help"],
         &["hub", "import", "--help"],
         &["hub", "approve", "--help"],
+        &["hub", "push", "--help"],
     ] {
         let output = lmcp(arguments).output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();

@@ -1,6 +1,7 @@
 //! How a server is reached, and the open way to it: whatever it is, lines go in and events come out.
 
 mod child;
+mod given;
 mod leash;
 mod lines;
 
@@ -16,6 +17,7 @@ use tokio::{
 };
 
 pub use child::Command;
+pub use given::Given;
 
 use crate::{
     Endpoint, Error, Event, Link,
@@ -34,6 +36,8 @@ pub enum Route {
     Socket(PathBuf),
     /// As a process that is started for this, on its standard input and output.
     Command(Command),
+    /// On a connection that the other side has made, one message a line.
+    Given(Given),
 }
 
 impl Route {
@@ -54,19 +58,26 @@ impl Route {
                 Way::Socket(Box::new(Lines::new(reader, writer)), name)
             }
             Self::Command(command) => Way::Child(Box::new(command.start()?)),
+            Self::Given(given) => {
+                let name = given.name().to_owned();
+                let gone = || Error::Unreachable(format!("`{name}` has hung up"));
+                let (reader, writer) = tokio::io::split(given.take().ok_or_else(gone)?);
+                Way::Socket(Box::new(Lines::new(reader, writer)), name)
+            }
         }))
     }
 
-    /// Does the server keep its state while links to it come and go? A process that is started anew has none.
+    /// Does the server keep its state while links to it come and go? A process that is started anew has none, and a
+    /// connection that is given is there once.
     pub fn is_shared(&self) -> bool {
-        !matches!(self, Self::Command(_))
+        !matches!(self, Self::Command(_) | Self::Given(_))
     }
 
     /// How many requests the server gets at once; `None`: all there are.
     pub fn places(&self) -> Option<usize> {
         match self {
             Self::Url(endpoint) => Some(endpoint.0.requests),
-            Self::Socket(_) | Self::Command(_) => None,
+            Self::Socket(_) | Self::Command(_) | Self::Given(_) => None,
         }
     }
 
@@ -83,6 +94,7 @@ impl fmt::Display for Route {
             Self::Url(endpoint) => f.write_str(endpoint.0.name()),
             Self::Socket(path) => path.display().fmt(f),
             Self::Command(command) => f.write_str(&command.name()),
+            Self::Given(given) => f.write_str(given.name()),
         }
     }
 }

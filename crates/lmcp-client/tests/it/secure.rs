@@ -10,6 +10,7 @@ use std::{
 use base64::Engine;
 use lmcp_client::{Endpoint, Error, Settings};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     crypto::ring,
@@ -54,6 +55,19 @@ impl Secure {
                 // Who does not trust us says so instead of asking.
                 while let Ok(count @ 1..) = stream.read(&mut piece) {
                     head.extend_from_slice(&piece[..count]);
+                    let text = String::from_utf8_lossy(&head);
+                    if text.ends_with("\r\n\r\n") && text.contains("upgrade: echo") {
+                        let _ = write!(
+                            stream,
+                            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n"
+                        );
+                        let _ = stream.flush();
+                        while let Ok(count @ 1..) = stream.read(&mut piece) {
+                            let _ = stream.write_all(&piece[..count]);
+                            let _ = stream.flush();
+                        }
+                        break;
+                    }
                     if head.ends_with(b"}") {
                         let body = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
                         let length = body.len();
@@ -94,6 +108,25 @@ async fn a_certificate_of_the_operator_is_trusted() {
     let site = Secure::new("localhost");
     let mut client = Client::open(site.settings("localhost"), NEWEST).await;
     assert_eq!(client.ask("ping", json!({})).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_connection_goes_on_in_another_protocol_and_stays_encrypted() {
+    let site = Secure::new("localhost");
+    let mut settings = site.settings("localhost");
+    settings.bearer = Some(lmcp_client::Secret::new("s3cret"));
+    let endpoint = Endpoint::new(settings.clone()).unwrap();
+    let (_, mut stream) = endpoint.upgrade("echo").await.unwrap();
+    stream.write_all(b"hello").await.unwrap();
+    stream.flush().await.unwrap();
+    let mut said = [0; 5];
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"hello");
+    drop(stream);
+    settings.outbound.ca_file = None;
+    let unknown = Endpoint::new(settings).unwrap().upgrade("echo").await;
+    let words = unknown.err().unwrap().to_string();
+    assert!(words.contains("UnknownIssuer"), "{words}");
 }
 
 #[tokio::test]

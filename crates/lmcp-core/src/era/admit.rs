@@ -4,22 +4,50 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use lmcp_wire::{
-    RequestId, RpcError, header, jsonrpc, meta, method::request, name::expect_short, params::Params,
+    Incoming, ProtocolVersion, RequestId, RpcError, header, jsonrpc, meta, method::request,
+    name::expect_short, params::Params,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Admitted, legacy, optional,
     versions::{MODERN, SERVED},
 };
 use crate::{
-    caller::Caller,
+    caller::{Caller, Transport},
     extensions::Extensions,
     message::Message,
     mirror::{check_name, differs, expect_header},
     request::{Members, Request, string, target},
     session::{Agreement, Session},
 };
+
+/// A request that a program makes for itself, under this name and in the newest revision.
+///
+/// # Errors
+/// As for [`admit`].
+pub fn own_request(
+    program: &str,
+    version: &str,
+    method: &str,
+    mut params: Value,
+) -> Result<Request, RpcError> {
+    params["_meta"] = json!({
+        meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
+        meta::CLIENT_INFO: { "name": program, "version": version },
+        meta::CLIENT_CAPABILITIES: {},
+    });
+    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": method, "params": params });
+    let message = Bytes::from(message.to_string());
+    match Incoming::parse(&message) {
+        Ok(Incoming::Request { id, method, params }) => {
+            let caller = Caller::new(Transport::Memory);
+            admit(&message, id, &method, params, caller, None)
+        }
+        Ok(_) => Err(RpcError::internal("a request of our own is none")),
+        Err(rejected) => Err(rejected.error),
+    }
+}
 
 /// Turns a request message into a valid [`Request`], or says what is wrong with it.
 ///

@@ -13,7 +13,7 @@ mod members;
 pub(crate) mod versions;
 
 pub(crate) use admit::no_way_in;
-pub use admit::{admit, handshake, is_handshake};
+pub use admit::{admit, handshake, is_handshake, own_request};
 pub(crate) use encode::Encoder;
 pub(crate) use forms::FORMS;
 

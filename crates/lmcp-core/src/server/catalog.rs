@@ -32,6 +32,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tools: List<CheckedTool>,
+    /// Tools that are there beside others, and in no list.
+    unlisted: List<CheckedTool>,
     pub(crate) prompts: List<AnyPrompt>,
     pub(crate) resources: List<AnyResource>,
     pub(crate) templates: List<AnyResource>,
@@ -92,6 +94,7 @@ impl Clone for Catalog {
     fn clone(&self) -> Self {
         let Self {
             tools,
+            unlisted,
             prompts,
             resources,
             templates,
@@ -101,6 +104,7 @@ impl Clone for Catalog {
         } = self;
         Self {
             tools: tools.clone(),
+            unlisted: unlisted.clone(),
             prompts: prompts.clone(),
             resources: resources.clone(),
             templates: templates.clone(),
@@ -138,7 +142,11 @@ impl Catalog {
             self.tools_added += 1;
             tool.number = self.tools_added;
             changed.for_some &= !tool.is_common();
-            self.tools.add("tool", tool.spec.name.clone(), tool)?;
+            let list = match tool.beside() {
+                Some(_) => &mut self.unlisted,
+                None => &mut self.tools,
+            };
+            list.add("tool", tool.spec.name.clone(), tool)?;
         }
         for prompt in parts.prompts {
             prompt.check()?;
@@ -231,7 +239,12 @@ impl Catalog {
         name: &str,
         visibility: Visibility<'_>,
     ) -> Option<Arc<CheckedTool>> {
-        self.tools.get(name).filter(|tool| visibility.shows(tool))
+        let listed = self.tools.get(name).filter(|tool| visibility.shows(tool));
+        listed.or_else(|| {
+            let tool = self.unlisted.get(name)?;
+            let beside = self.tools.get(tool.beside()?)?;
+            visibility.shows(&beside).then_some(tool)
+        })
     }
 
     /// The tool that somebody who calls `name` may have meant: one that is called so elsewhere, else the nearest by its

@@ -163,6 +163,11 @@ impl Handle {
         self.remove(|catalog| catalog.prompts.remove(name).map(|_| list))
     }
 
+    /// Is there a tool of this name? For tools that send their callers to another one, which a program may have removed.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.engine.catalog().tools.get(name).is_some()
+    }
+
     /// The names of the tools, in order.
     pub fn tool_names(&self) -> Vec<String> {
         self.engine.catalog().tools.keys().map(Into::into).collect()

@@ -60,12 +60,16 @@ pub struct Tool<S = (), E = Declared> {
     deadline: Option<Duration>,
     task: TaskUse,
     roles: Roles,
+    beside: Beside,
     habits: Habits,
     effect: PhantomData<E>,
 }
 
 /// Who may see and call a tool. `None`: everybody.
 type Roles = Option<Box<[String]>>;
+
+/// The tool without which an unlisted one is not there. `None`: it is listed.
+type Beside = Option<Box<str>>;
 
 /// Marks a tool that says what it does to the world.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +151,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
             deadline: None,
             task: TaskUse::Never,
             roles: None,
+            beside: None,
             habits: Habits::default(),
             effect: PhantomData,
         }
@@ -183,6 +188,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
             deadline,
             task,
             roles,
+            beside,
             habits,
             effect: _,
         } = self;
@@ -194,6 +200,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
             deadline,
             task,
             roles,
+            beside,
             habits,
             effect: PhantomData,
         }
@@ -288,6 +295,23 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
+    /// It is not listed, and whoever can call the tool of this name can call it: for programs that know of it. Where that tool
+    /// is not, it is not either.
+    ///
+    /// ```
+    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+    /// # async fn read(_args: NoArgs, _cx: Cx) -> &'static str { "" }
+    /// let read = Tool::new("read", read).read_only();
+    /// let parts = Tool::new("read_part", read_part).read_only().beside("read");
+    /// # async fn read_part(_args: NoArgs, _cx: Cx) -> &'static str { "" }
+    /// let server = Server::new("files", "1.0.0").tool(read).tool(parts);
+    /// ```
+    #[must_use]
+    pub fn beside(mut self, tool: &str) -> Self {
+        self.beside = Some(tool.into());
+        self
+    }
+
     /// How long it may take, instead of the server's limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -327,6 +351,7 @@ pub(crate) struct AnyTool {
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
     roles: Roles,
+    beside: Beside,
     habits: Habits,
 }
 
@@ -341,6 +366,7 @@ impl AnyTool {
             deadline: tool.deadline,
             task: tool.task,
             roles: tool.roles,
+            beside: tool.beside,
             habits: tool.habits,
         }
     }
@@ -355,6 +381,7 @@ impl AnyTool {
             deadline,
             task,
             roles,
+            beside,
             habits,
         } = self;
         let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
@@ -391,6 +418,7 @@ impl AnyTool {
             deadline,
             task,
             roles,
+            beside,
             habits,
         })
     }
@@ -414,6 +442,7 @@ pub(crate) struct CheckedTool {
     pub(crate) deadline: Option<Duration>,
     pub(crate) task: TaskUse,
     roles: Roles,
+    beside: Beside,
     pub(crate) habits: Habits,
 }
 
@@ -422,6 +451,11 @@ impl CheckedTool {
     pub(crate) fn is_read_only(&self) -> bool {
         let annotations = self.spec.annotations.as_ref();
         annotations.and_then(|annotations| annotations.read_only_hint) == Some(true)
+    }
+
+    /// The tool without which it is not there, if it is not listed.
+    pub(crate) fn beside(&self) -> Option<&str> {
+        self.beside.as_deref()
     }
 
     /// Is it for everybody?

@@ -4,7 +4,8 @@
 //! request is waited for: somebody who sends a byte now and then is idle, too. When all places are taken, the connection
 //! is closed that has been idle longest; first one that has not yet said anything that was let in. Callers that are known
 //! by name have a share of the places. Buffers of connections count against the server's budget of memory: where it is
-//! short, there are fewer places.
+//! short, there are fewer places. Those of a caller that is known count as the caller's, so that many of one take no room
+//! from others.
 
 use std::{
     collections::HashMap,
@@ -31,8 +32,9 @@ const ALWAYS: usize = 64;
 #[derive(Debug)]
 pub struct Connections {
     most: usize,
-    /// What all of them occupy of the server's memory.
+    /// What those occupy of the server's memory that are nobody's yet.
     memory: Account,
+    budget: Budget,
     /// Places of callers that are known by name.
     shares: Budget,
     opened: Instant,
@@ -52,8 +54,6 @@ struct Open {
 struct Taken {
     connection: Arc<Connection>,
     abort: Option<AbortHandle>,
-    #[expect(dead_code, reason = "given back when the place is")]
-    memory: Reservation,
 }
 
 /// One connection, as its listener sees it.
@@ -72,6 +72,9 @@ pub struct Connection {
     opened: Instant,
     /// Whose it is, once a caller has said its name.
     owner: OnceLock<Result<Reservation, RpcError>>,
+    /// Its part of the server's memory: the caller's, once that is known.
+    memory: Mutex<Reservation>,
+    budget: Budget,
     shares: Budget,
     most: usize,
 }
@@ -90,6 +93,7 @@ impl Connections {
         Arc::new(Self {
             most,
             memory: memory.own_account(),
+            budget: memory.clone(),
             shares: Budget::new(most),
             opened: Instant::now(),
             open: Mutex::default(),
@@ -122,6 +126,8 @@ impl Connections {
             used: AtomicU64::new(millis(self.opened)),
             opened: self.opened,
             owner: OnceLock::new(),
+            memory: Mutex::new(memory),
+            budget: self.budget.clone(),
             shares: self.shares.clone(),
             most: self.most,
         });
@@ -130,7 +136,6 @@ impl Connections {
         let taken = Taken {
             connection: Arc::clone(&connection),
             abort: None,
-            memory,
         };
         open.all.insert(number, taken);
         Ok(ConnectionPlace {
@@ -242,14 +247,17 @@ impl Connection {
         }
     }
 
-    /// Whose it is. A caller that has its share of the places already is refused.
+    /// Whose it is. A caller that has its share of the places or of memory already is refused.
     ///
     /// # Errors
-    /// The share is used up.
+    /// A share is used up.
     pub fn claim(&self, principal: &str) -> Result<(), RpcError> {
         let claimed = self.owner.get_or_init(|| {
             let places = self.shares.account(principal);
             expect_share("connections", places.used(), self.shares.used(), self.most)?;
+            let account = self.budget.account(principal);
+            let memory = account.take_if_modest(CONNECTION_BYTES)?;
+            *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
             Ok(places.take(1))
         });
         claimed.as_ref().map(drop).map_err(RpcError::clone)
@@ -292,4 +300,40 @@ impl Drop for ConnectionPlace {
 
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_with_many_connections_leave_room_for_another() {
+        let budget = Budget::of_memory(16 << 20);
+        let connections = Connections::new(1000, &budget);
+        let mut held = Vec::new();
+        // Four callers take all that they get, each of their connections with a call that waits.
+        loop {
+            let before = held.len();
+            for caller in ["a", "b", "c", "d"] {
+                let Ok(place) = connections.enter() else {
+                    continue;
+                };
+                let call = budget.account(caller).try_reserve(64 << 10);
+                if let (Ok(()), Ok(call)) = (place.connection().claim(caller), call) {
+                    place.connection().begin();
+                    held.push((place, call));
+                }
+            }
+            if held.len() == before {
+                break;
+            }
+        }
+        assert!(held.len() > ALWAYS, "{}", held.len());
+        let place = connections.enter().expect("a fifth caller can connect");
+        place.connection().claim("e").expect("it is let in");
+        budget
+            .account("e")
+            .try_reserve(64 << 10)
+            .expect("it can call");
+    }
 }

@@ -7,6 +7,7 @@
 use std::{
     sync::Arc,
     task::{Context, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,13 +20,13 @@ use lmcp_wire::{
 use serde_json::{json, value::RawValue};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{mpsc, watch},
+    sync::watch,
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
 
 use super::{
-    connections,
+    batch, connections,
     in_flight::{InFlight, RequestPlace},
     intake::Frame,
     outgoing::Outgoing,
@@ -66,6 +67,8 @@ pub(crate) struct Connection {
     listening: Option<AbortHandle>,
     /// The last request found no place; until one is free the next need not wait.
     saturated: bool,
+    /// A request of this line found no memory; the others of its batch do not wait for any.
+    short: bool,
     /// How its listener sees it, where it has one that closes idle connections.
     seen: Option<Arc<connections::Connection>>,
 }
@@ -90,6 +93,7 @@ impl Connection {
             session: None,
             listening: None,
             saturated: false,
+            short: false,
             seen: None,
         }
     }
@@ -149,6 +153,7 @@ impl Connection {
         if let Some(seen) = &self.seen {
             seen.said_something();
         }
+        self.short = false;
         let batches = self.session.as_ref().is_some_and(Session::has_batches);
         if let Some(messages) = batches
             .then(|| jsonrpc::batch(line, self.limits.requests_in_flight))
@@ -229,7 +234,7 @@ impl Connection {
             let error = RpcError::invalid_request(format!("a batch has 1 to {most} messages"));
             return self.out.send(Message::error(None, &error)).await;
         }
-        let (answer, mut answers) = mpsc::channel(messages.len());
+        let (answer, mut collected) = batch::collect(messages.len(), self.account.clone());
         let batch = Answers::Batch(answer);
         for message in messages {
             let message = line.slice_ref(message.get().as_bytes());
@@ -252,16 +257,14 @@ impl Connection {
             }
         }
         drop(batch);
+        if collected.is_whole() {
+            // As with single answers, a client that does not read is not read from.
+            return self.out.send_batch(collected).await;
+        }
         let out = Arc::clone(&self.out);
         self.tasks.spawn(async move {
-            let mut all = Vec::new();
-            // Ends when every request has been answered or cancelled.
-            while let Some(reply) = answers.recv().await {
-                all.push(reply);
-            }
-            if !all.is_empty() {
-                out.send(Message::batch(&all)).await;
-            }
+            collected.complete().await;
+            out.send_batch(collected).await;
         });
     }
 
@@ -294,8 +297,8 @@ impl Connection {
             self.listen();
         }
         // Answers that nobody reads are more than its share: nothing is added to them.
-        let wait = self.limits.admission_wait;
-        if let Err(no_room) = self.account.expect_share(wait).await {
+        if let Err(no_room) = self.account.expect_share(self.memory_wait()).await {
+            self.short = true;
             return answers.send(refuse(&no_room.into()), &self.out).await;
         }
         let mut replies = self.endpoint.start(request);
@@ -312,13 +315,13 @@ impl Connection {
         if let Some(reply) = answered_at_once(&mut replies) {
             return answers.send(reply, &self.out).await;
         }
-        let counted = match self
-            .account
-            .reserve(CALL_BYTES, self.limits.admission_wait)
-            .await
-        {
+        let wait = self.memory_wait();
+        let counted = match self.account.reserve(CALL_BYTES, wait).await {
             Ok(counted) => counted,
-            Err(no_room) => return answers.send(refuse(&no_room.into()), &self.out).await,
+            Err(no_room) => {
+                self.short = true;
+                return answers.send(refuse(&no_room.into()), &self.out).await;
+            }
         };
         let place = self
             .in_flight
@@ -380,6 +383,15 @@ impl Connection {
             }
         });
         self.listening = Some(task);
+    }
+
+    /// How long a request waits for memory.
+    fn memory_wait(&self) -> Duration {
+        if self.short {
+            Duration::ZERO
+        } else {
+            self.limits.admission_wait
+        }
     }
 
     /// The requests in flight that run. One that waits for the client's answer to a question does not.
@@ -460,15 +472,14 @@ enum Answers {
     /// Each is a line.
     Lines,
     /// They wait for the others of their batch.
-    Batch(mpsc::Sender<Message>),
+    Batch(batch::Sender),
 }
 
 impl Answers {
     async fn send(&self, reply: Message, out: &Outgoing) {
         match self {
             Self::Lines => out.send(reply).await,
-            // There is a place for every answer.
-            Self::Batch(answers) => drop(answers.try_send(reply)),
+            Self::Batch(answers) => answers.send(reply),
         }
     }
 }

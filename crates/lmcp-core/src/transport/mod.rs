@@ -1,5 +1,6 @@
 //! Where requests come from. All but HTTP share one connection loop over lines of JSON.
 
+mod batch;
 pub mod connections;
 mod gate;
 mod in_flight;

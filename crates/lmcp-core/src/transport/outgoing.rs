@@ -14,6 +14,7 @@ use std::{
 
 use tokio::sync::Notify;
 
+use super::batch::Collected;
 use crate::{
     budget::{Account, Reservation},
     message::Message,
@@ -103,6 +104,20 @@ impl Outgoing {
         loop {
             let changed = self.changed.notified();
             if self.try_send(json) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Adds the answers to a batch as one line, once there is room.
+    pub(crate) async fn send_batch(&self, mut answers: Collected) {
+        if answers.is_empty() {
+            return;
+        }
+        loop {
+            let changed = self.changed.notified();
+            if self.try_send_batch(&mut answers) {
                 return;
             }
             changed.await;
@@ -244,6 +259,15 @@ impl Outgoing {
     }
 
     fn try_send(&self, json: &[u8]) -> bool {
+        self.try_write(|lines| lines.extend_from_slice(json))
+    }
+
+    fn try_send_batch(&self, answers: &mut Collected) -> bool {
+        self.try_write(|lines| answers.write(lines))
+    }
+
+    /// Adds a line, if there is room.
+    fn try_write(&self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut buffer = self.lock();
         if buffer.gone || buffer.finished {
             return true;
@@ -251,7 +275,7 @@ impl Outgoing {
         if buffer.lines.len() >= self.enough {
             return false;
         }
-        buffer.lines.extend_from_slice(json);
+        write(&mut buffer.lines);
         buffer.lines.push(b'\n');
         if buffer.lines.len() > AT_ONCE {
             buffer.counted = Some(self.account.take(buffer.lines.capacity()));

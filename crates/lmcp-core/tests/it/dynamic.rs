@@ -43,6 +43,34 @@ async fn a_removed_tool_is_unknown_and_the_list_stays() {
 }
 
 #[tokio::test]
+async fn a_tool_beside_another_is_in_no_list_and_goes_with_it() {
+    let server = server()
+        .tool(Tool::new("read", hello).read_only())
+        .tool(Tool::new("read_part", hello).read_only().beside("read"))
+        .start()
+        .unwrap();
+    let client = server.client();
+    assert_eq!(text(&client, "read_part", json!({})).await, "hello");
+    assert_eq!(server.tool_names(), ["read"]);
+    assert_eq!(client.list_tools().await.unwrap().len(), 1);
+    assert!(server.remove_tool("read"));
+    let error = client.call_tool("read_part", json!({})).await.unwrap_err();
+    assert_eq!(error.code, -32602);
+}
+
+#[tokio::test]
+async fn whoever_may_not_see_a_tool_cannot_call_the_one_beside_it() {
+    let server = server()
+        .tool(Tool::new("read", hello).read_only())
+        .tool(Tool::new("read_part", hello).read_only().beside("read"))
+        .show_tools(|_, name| name != "read")
+        .start()
+        .unwrap();
+    let error = server.client().call_tool("read_part", json!({})).await;
+    assert_eq!(error.unwrap_err().code, -32602);
+}
+
+#[tokio::test]
 async fn a_call_in_flight_survives_the_removal_of_its_tool() {
     let release = Arc::new(Notify::new());
     let waits = Arc::clone(&release);

@@ -304,3 +304,81 @@ async fn a_caller_that_reads_nothing_is_answered_no_more_when_it_holds_its_share
     other.call(1, "turn").await;
     assert_eq!(other.receive().await["id"], 1);
 }
+
+/// A batch of requests, as 2025-03-26 has them.
+fn batch(calls: impl Iterator<Item = (&'static str, Value)>) -> Value {
+    calls
+        .zip(1..)
+        .map(|((method, params), id)| {
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+        })
+        .collect()
+}
+
+fn call(tool: &str) -> (&'static str, Value) {
+    ("tools/call", json!({ "name": tool }))
+}
+
+// The line that the answers to a batch become was not counted, and a batch of many took twice the share of its caller.
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_answers_do_not_fit_is_told_so_in_it() {
+    let server = small();
+    let (mut peer, serving) = connect_as(1, &server);
+    peer.shake_hands("2025-03-26").await;
+    peer.send(&batch((0..200).map(|_| call("long")))).await;
+    let answers = peer.receive().await;
+    let answers = answers.as_array().expect("one line for all");
+    assert_eq!(answers.len(), 200);
+    let refused = answers
+        .iter()
+        .filter(|answer| is_no_room(&answer["error"]))
+        .count();
+    let given: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer["error"].is_null())
+        .collect();
+    assert_eq!(given.len() + refused, 200);
+    let length: usize = given.iter().map(|answer| answer.to_string().len()).sum();
+    // Each is in memory twice while the line is written.
+    assert!((BUDGET / 4..BUDGET / 2).contains(&length), "{length}");
+    peer.finish().await;
+    drop(serving);
+    all_given_back(&server).await;
+}
+
+// Small answers are counted nowhere else: batches that waited for one slow call each held any number of them.
+#[tokio::test(start_paused = true)]
+async fn small_answers_that_wait_for_the_rest_of_their_batch_are_counted() {
+    let server = small();
+    let (mut peer, serving) = connect_as(1, &server);
+    peer.shake_hands("2025-03-26").await;
+    let hold = ("tools/call", load("hold", 1));
+    let calls = [hold]
+        .into_iter()
+        .chain((0..200).map(|_| call(&"x".repeat(400))));
+    peer.send(&batch(calls)).await;
+    soon(async {
+        while server.budget().used() < 200 * 2 * 400 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop((peer, serving));
+    all_given_back(&server).await;
+}
+
+// Answers to batches that are there at once did not wait for a reader: any number of batches was taken in.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_reads_no_answers_to_batches_is_not_read_from() {
+    let server = small();
+    let (mut peer, _serving) = connect_as(1, &server);
+    peer.shake_hands("2025-03-26").await;
+    let pings = batch((0..200).map(|_| ("ping", json!({}))));
+    let flood = async {
+        for _ in 0..1_000 {
+            peer.send(&pings).await;
+        }
+    };
+    let taken = tokio::time::timeout(std::time::Duration::from_secs(60), flood).await;
+    assert!(taken.is_err(), "1,000 batches were taken in");
+}

@@ -3,11 +3,11 @@
 //! A call goes on the first way that is open, or that nobody has tried yet. A way that failed is tried again by the task beside
 //! the host (`probe`) and by callers that wait for it, and by nobody else: so a call to a host that is down fails at once.
 
+mod standing;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Outcome, Replies, Reply, Request, Say, Service};
+use lmcp_core::{Budget, Outcome, Replies, Reply, Request, Reservation, Say, Service};
 use lmcp_wire::RpcError;
 use tokio::{
     sync::Notify,
@@ -24,9 +24,11 @@ use tokio::{
 
 use crate::{
     config::{HostConfig, Times},
-    limits::{HANG_UP, LEAST_PAUSE, OPENING, PING, QUIET, SOON, SOON_AGAIN, WAIT_PAUSE},
+    hubs,
+    join::Seat,
+    limits::{HANG_UP, OPENING, PING, QUIET, WAIT_PAUSE},
     path::{Kind, Way, ways},
-    status::{HostState, HostStatus, now},
+    status::HostState,
 };
 
 /// A host of the fleet.
@@ -40,6 +42,12 @@ pub(crate) struct Host {
     opening: tokio::sync::Mutex<()>,
     /// A way was lost: the task beside the host looks when to try it again.
     pub(crate) woken: Notify,
+    /// The place that the host takes itself, if it joins.
+    pub(crate) seat: Option<Arc<Seat>>,
+    /// The hub that it is behind, and what it is called there.
+    within: Option<(Arc<Self>, String)>,
+    /// The fleet that it is in, as other hubs are told.
+    fleet: Arc<str>,
 }
 
 struct State {
@@ -48,16 +56,30 @@ struct State {
     standing: HostState,
     since: Instant,
     looked: Option<Instant>,
+    /// Something has happened since that a look tells more of.
+    has_news: bool,
 }
 
 /// What is known of a way.
-#[derive(Default)]
 struct Road {
     /// The service, while the way is open.
     live: Option<Arc<dyn Service>>,
     failure: Option<Failure>,
     /// Calls that go on there.
     calls: Arc<AtomicUsize>,
+    /// Places for calls. Each caller has a share of them.
+    places: Budget,
+}
+
+impl Road {
+    fn new(way: &Way) -> Self {
+        Self {
+            live: None,
+            failure: None,
+            calls: Arc::default(),
+            places: Budget::new(way.kind.most_calls()),
+        }
+    }
 }
 
 struct Failure {
@@ -111,6 +133,7 @@ struct Open {
     place: usize,
     kind: Kind,
     service: Arc<dyn Service>,
+    places: Budget,
     _busy: Busy,
 }
 
@@ -124,14 +147,19 @@ impl Drop for Busy {
 }
 
 impl Host {
-    pub(crate) fn new(name: &str, config: HostConfig, times: Times) -> Self {
-        let ways = ways(&config, times);
-        Self::over(name, config, times, ways)
+    pub(crate) fn new(name: &str, config: HostConfig, times: Times, fleet: &Arc<str>) -> Self {
+        let seat = config.join.then(Arc::<Seat>::default);
+        let ways = ways(&config, times, seat.as_ref());
+        Self {
+            seat,
+            fleet: Arc::clone(fleet),
+            ..Self::over(name, config, times, ways)
+        }
     }
 
     /// The same, over ways that are made elsewhere.
     pub(crate) fn over(name: &str, config: HostConfig, times: Times, ways: Vec<Way>) -> Self {
-        let roads = ways.iter().map(|_| Road::default()).collect();
+        let roads = ways.iter().map(Road::new).collect();
         Self {
             name: Arc::from(name),
             state: Mutex::new(State {
@@ -142,13 +170,50 @@ impl Host {
                 },
                 since: Instant::now(),
                 looked: None,
+                has_news: false,
             }),
             config,
             times,
             ways,
             opening: tokio::sync::Mutex::default(),
             woken: Notify::new(),
+            seat: None,
+            within: None,
+            fleet: Arc::default(),
         }
+    }
+
+    /// Hosts of a hub, under a name of ours and by what the hub is told.
+    pub(crate) fn within(hub: &Arc<Self>, name: &str, inner: &str) -> Self {
+        Self {
+            within: Some((Arc::clone(hub), inner.to_owned())),
+            fleet: Arc::clone(&hub.fleet),
+            ..Self::over(name, hub.config.clone(), hub.times, Vec::new())
+        }
+    }
+
+    /// What stands for the host on the way that is open.
+    pub(crate) fn service(&self) -> Option<Arc<dyn Service>> {
+        let state = self.lock();
+        state.roads.iter().find_map(|road| road.live.clone())
+    }
+
+    /// The host has joined on another connection than before.
+    pub(crate) fn joined(&self) {
+        let is_it = |way: &Way| way.kind == Kind::Join;
+        let before = self.ways.iter().position(is_it).and_then(|place| {
+            let road = &mut self.lock().roads[place];
+            road.failure = None;
+            road.live.take()
+        });
+        self.look_soon();
+        drop(before);
+    }
+
+    /// Has the task beside the host look at it now.
+    pub(crate) fn look_soon(&self) {
+        self.lock().has_news = true;
+        self.woken.notify_one();
     }
 
     /// Has the host answer a request. A host that is down is waited for this long.
@@ -161,6 +226,13 @@ impl Host {
         wait: Duration,
         listener: &impl Hear,
     ) -> Answered {
+        match &self.within {
+            Some((hub, inner)) => hub.call_within(request, inner, wait, listener).await,
+            None => self.call_here(request, wait, listener).await,
+        }
+    }
+
+    async fn call_here(&self, request: Request, wait: Duration, listener: &impl Hear) -> Answered {
         let mut from = 0;
         let mut opened = self.open_within(wait).await;
         loop {
@@ -173,8 +245,13 @@ impl Host {
                     };
                 }
             };
-            let result = self.converse(&open, request.clone(), listener).await;
-            let result = result.map_err(|error| self.heard_of(&open, &error));
+            let result = match self.place_for(&request, &open).await {
+                Ok(_place) => {
+                    let result = self.converse(&open, request.clone(), listener).await;
+                    result.map_err(|error| self.heard_of(&open, &error))
+                }
+                Err(failed) => Err(failed),
+            };
             let is_unbegun = matches!(&result, Err(failed) if failed.began == Some(false));
             from = from.max(open.place + 1);
             if is_unbegun && from < self.ways.len() {
@@ -190,6 +267,43 @@ impl Host {
                 result,
             };
         }
+    }
+
+    /// A place among the calls that go on there. A caller that has its share of them waits until a call of its own has ended,
+    /// and others find room meanwhile.
+    async fn place_for(&self, request: &Request, open: &Open) -> Result<Reservation, Failed> {
+        let caller = open.places.account(&request.caller().owner());
+        let place = caller.reserve(1, self.config.timeout).await;
+        place.map_err(|_| Failed {
+            words: format!("too many calls go on there via {}", open.kind),
+            began: Some(false),
+            is_retriable: true,
+        })
+    }
+
+    /// Has hosts of this hub answer a request.
+    async fn call_within(
+        &self,
+        request: Request,
+        inner: &str,
+        wait: Duration,
+        listener: &impl Hear,
+    ) -> Answered {
+        let mut answered = match hubs::onward(&request, inner, wait, &self.fleet) {
+            Ok(request) => self.call_here(request, wait, listener).await,
+            Err(error) => Answered {
+                path: None,
+                result: Err(Failed {
+                    words: error.message.into_owned(),
+                    began: Some(false),
+                    is_retriable: false,
+                }),
+            },
+        };
+        if let Err(failed) = &mut answered.result {
+            failed.words = format!("the hub `{}`: {}", self.name, failed.words);
+        }
+        answered
     }
 
     /// A way to the host, for which it is waited as long as this.
@@ -239,6 +353,7 @@ impl Host {
             place,
             kind: self.ways[place].kind,
             service,
+            places: road.places.clone(),
             _busy: Busy(Arc::clone(&road.calls)),
         })
     }
@@ -260,7 +375,7 @@ impl Host {
     async fn try_way(&self, place: usize) {
         let made = (self.ways[place].make)();
         let tried = match made {
-            Ok(service) => match timeout(OPENING, service.ping()).await {
+            Ok(service) => match timeout(OPENING, self.prove(&*service)).await {
                 Ok(Ok(())) => Ok(service),
                 Ok(Err(error)) => Err(error.message.into_owned()),
                 Err(_) => Err(format!("no answer within {} s", OPENING.as_secs())),
@@ -270,6 +385,14 @@ impl Host {
         match tried {
             Ok(service) => self.opened(place, service),
             Err(why) => self.lost(place, None, &why),
+        }
+    }
+
+    async fn prove(&self, service: &dyn Service) -> Result<(), RpcError> {
+        service.ping().await?;
+        match self.config.hub {
+            true => hubs::expect_hub(service).await,
+            false => Ok(()),
         }
     }
 
@@ -340,6 +463,7 @@ impl Host {
     /// Looks whether the host is there: asks on ways that are open, and tries those that may be.
     pub(crate) async fn look(&self, tries: Try) {
         let mut is_reached = false;
+        self.lock().has_news = false;
         for place in 0..self.ways.len() {
             let live = self.lock().roads[place].live.clone();
             match live {
@@ -389,130 +513,6 @@ impl Host {
         }
     }
 
-    /// In how long it is to be looked at again.
-    pub(crate) fn next_look(&self) -> Duration {
-        let state = self.lock();
-        let Some(looked) = state.looked else {
-            return Duration::ZERO;
-        };
-        let now = Instant::now();
-        // A way that is worse than one that is open is not tried.
-        let open = state.roads.iter().position(|road| road.live.is_some());
-        let better = state.roads.iter().take(open.unwrap_or(usize::MAX));
-        let due = better.filter_map(|road| Some(road.failure.as_ref()?.until));
-        let regular = open.map(|_| looked + self.times.up);
-        let next = due.chain(regular).min();
-        let pause = next
-            .unwrap_or(looked + self.times.up)
-            .saturating_duration_since(now);
-        pause.max(LEAST_PAUSE)
-    }
-
-    pub(crate) fn status(&self) -> HostStatus {
-        let state = self.lock();
-        let open = state.roads.iter().position(|road| road.live.is_some());
-        HostStatus {
-            host: self.name.to_string(),
-            state: state.standing,
-            since: now().saturating_sub(state.since.elapsed().as_secs()),
-            via: open.map(|place| self.ways[place].kind.word().to_owned()),
-            reason: self.reasons(&state),
-            groups: self.config.groups.clone(),
-            read_only: self.config.read_only,
-        }
-    }
-
-    fn reasons(&self, state: &State) -> Option<String> {
-        let failed = self
-            .ways
-            .iter()
-            .zip(&state.roads)
-            .filter_map(|(way, road)| {
-                let failure = road.failure.as_ref().filter(|_| road.live.is_none())?;
-                Some(format!("{}: {}", way.kind, failure.why))
-            });
-        let failed: Vec<_> = failed.collect();
-        (!failed.is_empty()).then(|| failed.join("; "))
-    }
-
-    fn down(&self) -> Failed {
-        let next_look = self.next_look().as_secs();
-        let state = self.lock();
-        let why = self
-            .reasons(&state)
-            .unwrap_or_else(|| "no way leads there".to_owned());
-        let seconds = state.since.elapsed().as_secs();
-        Failed {
-            words: format!(
-                "down for {seconds} s: {why}; it is looked at again in {next_look} s, and `host_wait` waits for it"
-            ),
-            began: Some(false),
-            is_retriable: true,
-        }
-    }
-
-    fn opened(&self, place: usize, service: Arc<dyn Service>) {
-        let mut state = self.lock();
-        let road = &mut state.roads[place];
-        road.live = Some(service);
-        road.failure = None;
-        self.stand(&mut state);
-    }
-
-    /// The way leads nowhere, or not any more. What is heard of a service that another stands for by now says nothing of that.
-    fn lost(&self, place: usize, service: Option<&Arc<dyn Service>>, why: &str) {
-        let mut state = self.lock();
-        let road = &mut state.roads[place];
-        let is_current = match (service, &road.live) {
-            (Some(service), Some(live)) => Arc::ptr_eq(service, live),
-            (Some(_), None) => false,
-            (None, live) => live.is_none(),
-        };
-        if !is_current {
-            return;
-        }
-        let now = Instant::now();
-        let (count, until) = match (&road.live, &road.failure) {
-            // Whoever could not wait for the time to try again does not put it off either.
-            (None, Some(failure)) if failure.until > now => (failure.count, failure.until),
-            (None, Some(failure)) => {
-                let count = failure.count + 1;
-                (count, now + pause(count, self.times))
-            }
-            _ => (0, now + pause(0, self.times)),
-        };
-        road.live = None;
-        road.failure = Some(Failure {
-            why: why.to_owned(),
-            count,
-            until,
-        });
-        self.stand(&mut state);
-        drop(state);
-        self.woken.notify_one();
-    }
-
-    /// Says in the log when a host comes and goes.
-    fn stand(&self, state: &mut State) {
-        let is_up = state.roads.iter().any(|road| road.live.is_some());
-        let is_tried = state.roads.iter().all(|road| road.failure.is_some());
-        let standing = match (is_up, is_tried) {
-            (true, _) => HostState::Up,
-            (false, true) => HostState::Down,
-            (false, false) => return,
-        };
-        if standing == state.standing {
-            return;
-        }
-        let reasons = self.reasons(state).unwrap_or_default();
-        match standing {
-            HostState::Down => tracing::warn!("host `{}` is down: {reasons}", self.name),
-            _ => tracing::info!("host `{}` is up", self.name),
-        }
-        state.standing = standing;
-        state.since = Instant::now();
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -535,19 +535,4 @@ const SILENT: &str = "it does not answer any more";
 /// Nobody knows how far it got.
 fn began(words: String) -> RpcError {
     RpcError::internal(words).with_data(serde_json::json!({ "retriable": false, "began": true }))
-}
-
-/// How long a way is left alone after so many failures in a row: shortly at first, then twice as long each time. Never quite the
-/// same, so that hosts that went together are not tried together.
-fn pause(count: usize, times: Times) -> Duration {
-    let pause = match count {
-        0 => SOON.min(times.down_min),
-        1 => SOON_AGAIN.min(times.down_min),
-        _ => {
-            let doublings = u32::try_from(count - 2).unwrap_or(u32::MAX).min(16);
-            (times.down_min * 2_u32.pow(doublings)).min(times.down_max)
-        }
-    };
-    let random = RandomState::new().build_hasher().finish() % 256;
-    pause * (896 + random as u32) / 1024
 }

@@ -17,6 +17,8 @@ struct Far {
     is_gone: AtomicBool,
     /// It takes everything and answers nothing.
     is_stuck: AtomicBool,
+    /// It is there, and calls take for ever.
+    is_slow: AtomicBool,
     /// Calls that it got.
     calls: AtomicUsize,
 }
@@ -42,7 +44,7 @@ impl Service for Road {
             return Replies::error(Far::gone());
         }
         self.0.calls.fetch_add(1, Ordering::AcqRel);
-        if self.0.is_stuck.load(Ordering::Acquire) {
+        if self.0.is_stuck.load(Ordering::Acquire) || self.0.is_slow.load(Ordering::Acquire) {
             return Replies::later(std::future::pending());
         }
         Replies::done(CallToolResult::new(vec![Content::text("done")]))
@@ -78,6 +80,10 @@ fn host() -> (Arc<Host>, [Arc<Far>; 2]) {
 }
 
 fn request() -> Request {
+    request_of(Caller::new(CallerTransport::Memory))
+}
+
+fn request_of(caller: Caller) -> Request {
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "shell", "_meta": {
         meta::PROTOCOL_VERSION: ProtocolVersion::NEWEST.as_str(),
         meta::CLIENT_INFO: { "name": "test", "version": "1" },
@@ -87,7 +93,6 @@ fn request() -> Request {
     let Ok(Incoming::Request { id, method, params }) = Incoming::parse(&message) else {
         panic!("it is a request");
     };
-    let caller = Caller::new(CallerTransport::Memory);
     admit(&message, id, &method, params, caller, None).unwrap()
 }
 
@@ -199,4 +204,29 @@ async fn a_host_is_looked_at_often_while_it_is_up_and_ever_more_seldom_while_it_
     http.set(false, false);
     sleep(Duration::from_secs(1100)).await;
     assert_eq!(host.status().via.as_deref(), Some("http"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_takes_its_share_of_the_calls_to_a_host_and_no_more() {
+    let (host, [http, _]) = host();
+    http.is_slow.store(true, Ordering::Release);
+    let of = |name: &str| request_of(Caller::new(CallerTransport::Memory).known_as(name));
+    let mut slow: Vec<_> = (0..2 * Kind::Http.most_calls())
+        .map(|_| Box::pin(host.call(of("ann"), Duration::ZERO, &Deaf)))
+        .collect();
+    for call in &mut slow {
+        assert!(timeout(Duration::from_millis(1), call).await.is_err());
+    }
+    let taken = http.calls.load(Ordering::Acquire);
+    assert!(taken < Kind::Http.most_calls(), "{taken}");
+    // The calls of somebody else do not wait for them.
+    http.is_slow.store(false, Ordering::Release);
+    let answered = host.call(of("bob"), Duration::ZERO, &Deaf);
+    let answered = timeout(Duration::from_secs(1), answered).await;
+    assert!(answered.expect("it does not wait").result.is_ok());
+    // When calls have ended, those that waited go on.
+    slow.drain(..taken);
+    for call in slow {
+        assert!(call.await.result.is_ok());
+    }
 }

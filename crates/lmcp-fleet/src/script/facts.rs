@@ -14,7 +14,8 @@ pub(super) struct Facts {
     /// Where relative paths begin.
     pub(super) start: PathBuf,
     pub(super) home: PathBuf,
-    has_sum: bool,
+    /// Has it a program for checksums?
+    pub(super) has_sum: bool,
     pub(super) has_bash: bool,
     has_jobs: bool,
     has_room: bool,

@@ -14,7 +14,9 @@ use std::{
 };
 
 use lmcp_core::{Server, Tasks, ToolError, ToolResult};
+use lmcp_wire::RpcError;
 use memchr::memmem;
+use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -33,6 +35,7 @@ const FIND: &str = include_str!("far/find.sh");
 const OPEN: &str = include_str!("far/open.sh");
 const COMMANDS: &str = include_str!("far/commands.sh");
 const FILES: &str = include_str!("far/files.sh");
+const COPY: &str = include_str!("far/copy.sh");
 /// What runs apart from the shell of a connection.
 const GUARD: &str = include_str!("far/guard.sh");
 const SIEVE: &str = include_str!("far/sieve.sh");
@@ -90,17 +93,17 @@ impl Link {
         let mut link = Self::start(way, closing)?;
         match timeout(OPEN_TIME, link.greet()).await {
             Ok(Ok(())) => Ok(link),
-            Ok(Err(err)) => Err(link.failed("no shell answers", err).await),
+            Ok(Err(err)) => Err(unreached(link.last_words("no shell answers", err).await)),
             Err(_) => {
                 let late = io::Error::other(format!("nothing within {} s", OPEN_TIME.as_secs()));
-                Err(link.failed("no shell answers", late).await)
+                Err(unreached(link.last_words("no shell answers", late).await))
             }
         }
     }
 
     fn start(way: &Way, closing: Arc<Tasks>) -> ToolResult<Self> {
         let name = way.program.to_string_lossy();
-        let cannot = |err: io::Error| ToolError::new(format!("cannot start `{name}`")).source(err);
+        let cannot = |err: io::Error| unreached(format!("cannot start `{name}`: {err}"));
         let mut command = Command::new(&way.program);
         command.args(&way.args);
         for (name, _) in std::env::vars_os() {
@@ -118,7 +121,7 @@ impl Link {
             .spawn()
             .map_err(cannot)?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(ToolError::new(format!("`{name}` has no standard input")));
+            return Err(unreached(format!("`{name}` has no standard input")));
         };
         let key = Server::random_key();
         Ok(Self {
@@ -152,7 +155,7 @@ impl Link {
         self.read.drain(..after);
         let (guard, sieve) = (word(&format!("{FIND}\n{GUARD}")), word(SIEVE));
         let all = format!(
-            "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{FIND}\n{COMMANDS}\n{FILES}\n{OPEN}\n"
+            "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{FIND}\n{COMMANDS}\n{FILES}\n{COPY}\n{OPEN}\n"
         );
         self.send(&all).await?;
         let answer = self.answer(0).await?;
@@ -330,15 +333,11 @@ impl Link {
 
     /// The connection was lost while a call went on.
     async fn lost(&mut self, err: io::Error) -> ToolError {
-        self.failed(
-            "the connection was lost, and nobody knows how far the call came",
-            err,
-        )
-        .await
+        broken(self.last_words("the connection was lost", err).await)
     }
 
-    /// An error with the last words of the program.
-    async fn failed(&mut self, what: &str, err: io::Error) -> ToolError {
+    /// What went wrong, with what the program said at its end.
+    async fn last_words(&mut self, what: &str, err: io::Error) -> String {
         self.input = None;
         let rest = async {
             let mut heard = [0; 1024];
@@ -351,16 +350,31 @@ impl Link {
         let _ = timeout(std::time::Duration::from_secs(1), rest).await;
         let said = String::from_utf8_lossy(&self.complaints);
         let said = said.trim();
-        let words = match (err.kind(), said) {
+        match (err.kind(), said) {
             (io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe, "") => what.to_owned(),
             (io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe, said) => {
                 format!("{what}: {said}")
             }
             (_, "") => format!("{what}: {err}"),
             (_, said) => format!("{what}: {err}; {said}"),
-        };
-        ToolError::new(words)
+        }
     }
+}
+
+/// The error of a call that was not sent, because the host was not reached.
+fn unreached(words: String) -> ToolError {
+    transport_fault(words, false)
+}
+
+/// The error of a call that was sent and not answered: it may or may not have taken effect.
+pub(super) fn broken(words: String) -> ToolError {
+    transport_fault(words, true)
+}
+
+/// As links of other kinds say it: whether the call `began` decides whether it is made again.
+fn transport_fault(words: String, began: bool) -> ToolError {
+    let data = json!({ "fault": "transport", "began": began, "retriable": !began });
+    ToolError::rpc(RpcError::internal(words).with_data(data))
 }
 
 /// Reads what the program complains of; waits for ever after the end of it.

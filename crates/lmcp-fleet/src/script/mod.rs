@@ -13,10 +13,12 @@
 //! | `facts` | what there is on the host |
 //! | `copies` | files of the host, in a folder that stands for its `/` |
 //! | `read`, `write`, `list`, `search`, `system` | the tools on files |
+//! | `copy` | a file or folder on its way to another host, or from one |
 //! | `start`, `run`, `jobs`, `output` | the tools on commands |
 //! | `far/*.sh` | what runs there |
 
 mod copies;
+mod copy;
 mod facts;
 mod jobs;
 mod link;
@@ -36,8 +38,8 @@ use std::{ffi::OsString, pin::Pin, sync::Arc};
 
 use lmcp_core::{Error, Handle, Replies, Request, Server, Service, ToolSet};
 use lmcp_tools::elsewhere::{
-    Outputs, edit_file, job_input, job_output, job_stop, jobs as jobs_tool, list_dir, read_file,
-    search_files, shell, shell_bg, systeminfo, write_file,
+    Outputs, copy_in, copy_out, edit_file, job_input, job_output, job_stop, jobs as jobs_tool,
+    list_dir, read_file, search_files, shell, shell_bg, systeminfo, write_file,
 };
 
 use lmcp_wire::RpcError;
@@ -104,6 +106,8 @@ impl ScriptHost {
             .tool(job_stop::define(jobs::job_stop))
             .tool(read_file::define(read::read_file))
             .tool(write_file::define(write::write_file))
+            .tool(copy_out::define(copy::copy_out))
+            .tool(copy_in::define(copy::copy_in))
             .tool(edit_file::define(write::edit_file))
             .tool(list_dir::define(list::list_dir))
             .tool(search_files::define(search::search_files))

@@ -1,8 +1,11 @@
 //! The connections to one host: each does one call at a time, and those that are free are used again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use lmcp_core::{Tasks, ToolError, ToolResult};
+use lmcp_core::{Tasks, ToolResult};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -10,7 +13,7 @@ use tokio::{
 
 use super::{
     facts::Facts,
-    link::{Call, Link, Way},
+    link::{Call, Link, Way, broken},
     parts::Answer,
 };
 use crate::limits::{CALL_TIME, IDLE_LINKS, LINKS};
@@ -90,15 +93,29 @@ impl Lease<'_> {
     /// # Errors
     /// The connection was lost, or it takes too long.
     pub(super) async fn call(&mut self, call: &Call<'_>) -> ToolResult<Answer> {
-        let late = || {
-            let words = format!(
-                "the host did not answer within {} s, and nobody knows how far the call came",
-                CALL_TIME.as_secs()
-            );
-            ToolError::new(words)
-        };
         let answered = timeout(CALL_TIME, self.link.call(call)).await;
-        answered.unwrap_or_else(|_| Err(late()))
+        answered.unwrap_or_else(|_| {
+            let seconds = CALL_TIME.as_secs();
+            Err(broken(format!(
+                "the host did not answer within {seconds} s"
+            )))
+        })
+    }
+
+    /// Brings these files, each if it has no more than so many bytes.
+    ///
+    /// # Errors
+    /// As for [`Lease::call`].
+    pub(super) async fn fetch(&mut self, paths: &[PathBuf], most: u64) -> ToolResult<Answer> {
+        let most = most.to_string();
+        let paths = paths.iter().filter_map(|path| path.to_str());
+        let words = [most.as_str()].into_iter().chain(paths).collect();
+        let call = Call {
+            function: "far_fetch",
+            words,
+            ..Call::default()
+        };
+        self.call(&call).await
     }
 
     /// Gives the connection back, for the next caller.

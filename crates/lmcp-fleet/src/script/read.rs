@@ -23,19 +23,7 @@ pub(super) async fn read_file(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<A
     facts.expect_stat()?;
     let mut copies = Copies::new(&facts)?;
     let there = copies.paths_there(args.paths(), &cx).await;
-    let answer = {
-        let most = FILE_BYTES.to_string();
-        let words = [most.as_str()].into_iter();
-        lease
-            .call(&Call {
-                function: "far_fetch",
-                words: words
-                    .chain(there.iter().filter_map(|path| path.to_str()))
-                    .collect(),
-                ..Call::default()
-            })
-            .await?
-    };
+    let answer = lease.fetch(&there, FILE_BYTES).await?;
     for (path, file) in there.iter().zip(brought(&answer)) {
         copies.put(path, "read", &file)?;
         if let Found::File { size, .. } = file.found

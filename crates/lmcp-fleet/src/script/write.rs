@@ -148,17 +148,7 @@ async fn bring(
     with_content: bool,
 ) -> ToolResult<Vec<Option<Vec<u8>>>> {
     let most = if with_content { EDIT_BYTES } else { 0 };
-    let most = most.to_string();
-    let words = [most.as_str()].into_iter();
-    let answer = lease
-        .call(&Call {
-            function: "far_fetch",
-            words: words
-                .chain(there.iter().filter_map(|path| path.to_str()))
-                .collect(),
-            ..Call::default()
-        })
-        .await?;
+    let answer = lease.fetch(there, most).await?;
     let mut held = Vec::new();
     for (path, file) in there.iter().zip(brought(&answer)) {
         let shown = path.display();

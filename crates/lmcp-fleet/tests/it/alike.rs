@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::{Far, text};
 
 /// What may differ: times, numbers of processes, what only a guard can measure, and what only searching elsewhere counts.
-const DIFFERENT: [&str; 14] = [
+const DIFFERENT: [&str; 16] = [
     "duration_ms",
     "cpu_ms",
     "peak_memory_bytes",
@@ -26,6 +26,8 @@ const DIFFERENT: [&str; 14] = [
     "searched_bytes",
     "skipped",
     "left_running",
+    "restarted_as",
+    "job",
 ];
 
 fn local(state: &Path) -> Handle {
@@ -56,7 +58,17 @@ fn guard() -> std::path::PathBuf {
 fn without_differences(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, _| !DIFFERENT.contains(&name.as_str()));
+            // The name of a job, and where its own server offers what it wrote; what is told of a job stays.
+            let is_link = |value: &Value| {
+                value
+                    .as_str()
+                    .is_some_and(|text| text.starts_with("job://"))
+            };
+            members.retain(|name, value| {
+                let is_told_of = name == "job" && value.is_object();
+                let is_different = DIFFERENT.contains(&name.as_str()) && !is_told_of;
+                !is_different && !is_link(value)
+            });
             members.values_mut().for_each(without_differences);
         }
         Value::Array(values) => values.iter_mut().for_each(without_differences),
@@ -94,12 +106,13 @@ fn tree(folder: &Path) {
     .unwrap();
 }
 
-/// A tool and its arguments in each line; `TREE` is the folder.
+/// A tool and its arguments in each line; `TREE` is the folder, `JOB` the job that was started last. The tests of the binary
+/// make the same calls through a hub, on every way to a host.
 const CALLS: &str = include_str!("alike.txt");
 
-fn placed(args: &str, folder: &Path) -> Value {
+fn placed(args: &str, folder: &Path, job: &str) -> Value {
     let text = args.replace("TREE", folder.to_str().unwrap());
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(&text.replace("JOB", job)).unwrap()
 }
 
 #[tokio::test]
@@ -110,11 +123,13 @@ async fn every_tool_answers_as_it_does_on_its_own_host() {
     let trees = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     trees.iter().for_each(|folder| tree(folder.path()));
     let client = here.client();
+    let mut jobs = [String::new(), String::new()];
     let mut unlike = Vec::new();
     for (tool, args) in CALLS.lines().filter_map(|line| line.split_once(' ')) {
         let mut results = Vec::new();
-        for (client, folder) in [(&client, &trees[0]), (&far.client, &trees[1])] {
-            let result = soon(client.call_tool(tool, placed(args, folder.path()))).await;
+        for (at, client) in [&client, &far.client].into_iter().enumerate() {
+            let (folder, job) = (&trees[at], &mut jobs[at]);
+            let result = soon(client.call_tool(tool, placed(args, folder.path(), job))).await;
             let (mut value, is_error, words) = match result {
                 Ok(result) => (
                     result.structured_content.clone().unwrap_or_default(),
@@ -123,13 +138,21 @@ async fn every_tool_answers_as_it_does_on_its_own_host() {
                 ),
                 Err(err) => (Value::Null, true, err.to_string()),
             };
+            let started = match tool {
+                "shell" => &value["job"],
+                "shell_bg" => &value["id"],
+                _ => &value["restarted_as"],
+            };
+            if let Some(id) = started.as_str() {
+                id.clone_into(job);
+            }
             without_differences(&mut value);
             let own = folder.path().to_str().unwrap();
             let value: Value =
                 serde_json::from_str(&value.to_string().replace(own, "TREE")).unwrap();
-            // Of what went well the value tells everything, and the text has times.
+            // The text of a result has times in it. If the call went well, the structured value says the same without them.
             let words = if is_error && value.is_null() {
-                words.replace(own, "TREE")
+                words.replace(own, "TREE").replace(job.as_str(), "JOB")
             } else {
                 String::new()
             };

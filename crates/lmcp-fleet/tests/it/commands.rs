@@ -131,15 +131,15 @@ async fn a_shell_that_does_not_come_says_why() {
         "echo 'Permission denied (publickey).' >&2; exit 255",
     ]);
     let client = lmcp_core::Endpoint::new(host.unwrap()).client();
-    let result = client
+    let refused = client
         .call_tool("shell", json!({ "command": "echo hi" }))
         .await
-        .unwrap();
-    let words = crate::support::text(&result);
+        .unwrap_err();
     assert!(
-        result.is_error && words.contains("Permission denied (publickey)."),
-        "{words}"
+        refused.message.contains("Permission denied (publickey)."),
+        "{refused}"
     );
+    assert_eq!(refused.data.as_ref().unwrap()["began"], false);
 }
 
 #[tokio::test]

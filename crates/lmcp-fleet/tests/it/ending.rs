@@ -4,7 +4,7 @@ use lmcp_testkit::soon;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Far, all, text};
+use crate::support::{Far, all};
 
 /// A command that says when it runs, at a gate.
 async fn gated(far: &Far, extra: &str) -> (String, Value) {
@@ -67,11 +67,9 @@ async fn a_lost_link_ends_the_call_on_both_sides() {
         }
     };
     let (result, ()) = soon(async { tokio::join!(far.client.call_tool("shell", args), cut) }).await;
-    let words = text(&result.unwrap());
-    assert!(
-        words.contains("nobody knows how far the call came"),
-        "{words}"
-    );
+    let lost = result.unwrap_err();
+    assert!(lost.message.contains("the connection was lost"), "{lost}");
+    assert_eq!(lost.data.as_ref().unwrap()["began"], true);
     soon(far.nothing_left()).await;
     let after = far.value("shell", json!({ "command": "echo back" })).await;
     assert_eq!(after["stdout"], "back\n");

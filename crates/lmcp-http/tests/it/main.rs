@@ -25,5 +25,6 @@ mod sessions;
 mod shutdown;
 mod streams;
 mod support;
+mod upgrade;
 mod visitor;
 mod who;

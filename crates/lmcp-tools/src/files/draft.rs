@@ -283,7 +283,8 @@ fn is_stale(dir: impl AsFd, name: &CStr) -> bool {
         }
 }
 
-fn draft_prefix(target: &Target<'_>) -> Vec<u8> {
+/// What names of drafts of a file begin with. Twelve hexadecimal digits follow.
+pub(super) fn draft_prefix(target: &Target<'_>) -> Vec<u8> {
     let name = target.name.as_bytes();
     // A name has at most 255 bytes, and the dot, the marker and the random part need some of them.
     [

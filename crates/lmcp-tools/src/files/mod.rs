@@ -3,6 +3,7 @@
 mod atomic;
 mod below;
 mod charset;
+pub(crate) mod copy;
 mod draft;
 pub(crate) mod edit;
 mod escape;

@@ -62,7 +62,8 @@ impl Command {
     /// # Errors
     /// They do not fit together.
     pub fn of_shell(args: shell::Args, longest: Duration) -> ToolResult<Self> {
-        let times = args.times(longest)?;
+        // Whoever passes commands on to another host offers what follows them.
+        let times = args.times(longest, shell::Afterwards::Followed)?;
         let command = Self::new(args.command, args.argv, args.env)?;
         Ok(Self {
             cwd: args.cwd,
@@ -402,7 +403,7 @@ impl Typing {
             .into_iter()
             .filter_map(|part| match part {
                 input::Part::Bytes(text) if text.is_empty() => None,
-                input::Part::Bytes(text) => Some(Typed::Bytes(text)),
+                input::Part::Bytes(text) => Some(Typed::Bytes(text.into_owned())),
                 input::Part::Signal(number) => Some(Typed::Signal(number)),
                 input::Part::Eof => Some(Typed::Eof),
             });

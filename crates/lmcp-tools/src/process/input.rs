@@ -1,6 +1,6 @@
 //! `job_input`: types into a job.
 
-use std::{io, sync::Arc};
+use std::{borrow::Cow, io, sync::Arc};
 
 use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
 use schemars::JsonSchema;
@@ -20,7 +20,10 @@ use super::{
 use crate::{Host, answer::Answer};
 
 /// Of a long text, so much is sent at once, in bytes.
-const PIECE: usize = 256 * 1024;
+const PIECE: usize = 64 * 1024;
+/// A piece takes so many times its size at most: itself, and its line, in which a byte may become six and which grows by
+/// doubling.
+const COPIES: usize = 13;
 
 pub(crate) fn tool() -> Tool<Host> {
     define(job_input)
@@ -92,7 +95,7 @@ async fn job_input(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Sen
     if job.state != State::Running {
         return Err(is_over(&job.id));
     }
-    let bytes = send_all(&job, &args).await?;
+    let bytes = send_all(&job, &args, &cx).await?;
     let offset = job.output_bytes;
     let Some(pattern) = wait_for else {
         return Ok(told(args.id, (bytes, offset), None));
@@ -132,7 +135,9 @@ pub(super) fn is_over(id: &str) -> ToolError {
 }
 
 /// Resizes, and sends whatever is to be sent. Gives how many bytes that were.
-async fn send_all(job: &Job, args: &Args) -> ToolResult<usize> {
+async fn send_all(job: &Job, args: &Args, cx: &Cx) -> ToolResult<usize> {
+    let longest = args.text.as_deref().map_or(0, str::len).min(PIECE);
+    let _pieces = cx.reserve(longest * COPIES).await?;
     let mut link = reach(job).await?;
     let refused = |err| ToolError::new(format!("job `{}` does not take that", args.id)).source(err);
     match (args.rows, args.cols) {
@@ -184,8 +189,8 @@ async fn send(link: &mut Link, text: &str) -> io::Result<usize> {
 
 impl Args {
     /// What is to be sent, in order, to a job with a terminal or without.
-    pub(crate) fn parts(&self, terminal: bool) -> ToolResult<Vec<Part>> {
-        let mut parts = vec![Part::Bytes(self.text.clone().unwrap_or_default())];
+    pub(crate) fn parts(&self, terminal: bool) -> ToolResult<Vec<Part<'_>>> {
+        let mut parts = vec![Part::Bytes(self.text.as_deref().unwrap_or_default().into())];
         for key in &self.keys {
             parts.push(part(key, terminal)?);
         }
@@ -197,14 +202,14 @@ impl Args {
 }
 
 /// What a key means.
-pub(crate) enum Part {
-    Bytes(String),
+pub(crate) enum Part<'a> {
+    Bytes(Cow<'a, str>),
     Signal(i32),
     Eof,
 }
 
 /// What a key sends on a terminal; without one, the keys that mean something still do.
-fn part(key: &str, terminal: bool) -> ToolResult<Part> {
+fn part(key: &str, terminal: bool) -> ToolResult<Part<'static>> {
     let name = key
         .to_ascii_lowercase()
         .replace('_', "-")
@@ -218,9 +223,8 @@ fn part(key: &str, terminal: bool) -> ToolResult<Part> {
         }
     }
     if let Some(letter) = name.strip_prefix("ctrl-").and_then(one_letter) {
-        return Ok(Part::Bytes(
-            char::from(letter.to_ascii_uppercase() as u8 & 0x1f).to_string(),
-        ));
+        let code = char::from(letter.to_ascii_uppercase() as u8 & 0x1f);
+        return Ok(Part::Bytes(code.to_string().into()));
     }
     let bytes = match name.as_str() {
         "enter" | "return" => "\r",

@@ -150,7 +150,7 @@ pub struct Ran {
 
 async fn shell(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
     let commands = host.commands()?;
-    let times = args.times(host.settings.most_timeout)?;
+    let times = args.times(host.settings.most_timeout, Afterwards::of(&cx))?;
     let wanted = Wanted {
         command: args.command,
         argv: args.argv,
@@ -209,6 +209,29 @@ async fn until(time: Option<Instant>) {
     }
 }
 
+/// What can be done with a command that its call does not wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// The client can come back for it: as a task, or with the tools for jobs.
+    Followed,
+    /// Nothing: the operator left these tools out.
+    Lost,
+}
+
+impl Afterwards {
+    fn of(cx: &Cx) -> Self {
+        let server = cx.server();
+        let jobs = ["job_output", "job_stop"];
+        if jobs.iter().all(|name| server.has_tool(name))
+            || cx.capabilities().has_extension(task::EXTENSION)
+        {
+            Self::Followed
+        } else {
+            Self::Lost
+        }
+    }
+}
+
 /// When a command is killed, and when it is handed over.
 pub(crate) struct Times {
     pub(crate) timeout: Option<Duration>,
@@ -216,7 +239,7 @@ pub(crate) struct Times {
 }
 
 impl Args {
-    pub(crate) fn times(&self, most: Duration) -> ToolResult<Times> {
+    pub(crate) fn times(&self, most: Duration, afterwards: Afterwards) -> ToolResult<Times> {
         // A zero comes from callers that have to send something.
         let timeout = self
             .timeout
@@ -233,8 +256,13 @@ impl Args {
         let yield_after = match self.yield_after {
             _ if self.run_in_background => Some(Duration::ZERO),
             Some(time) => Some(seconds("yield_after", time)?).filter(|time| !time.is_zero()),
-            None => Some(YIELD_AFTER),
+            None => Some(YIELD_AFTER).filter(|_| afterwards == Afterwards::Followed),
         };
+        if yield_after.is_some() && afterwards == Afterwards::Lost {
+            let words = "a command cannot become a job here: this server offers no job_output and job_stop to follow it";
+            let hint = "leave out `run_in_background` and `yield_after`, and give a `timeout`";
+            return Err(ToolError::new(words).hint(hint));
+        }
         // A limit that nobody asked for does not reach beyond the hand-over: a build of ten minutes is no mistake.
         let handed_over_first = yield_after.is_some_and(|time| time < TIMEOUT);
         let otherwise = (!handed_over_first).then_some(TIMEOUT);

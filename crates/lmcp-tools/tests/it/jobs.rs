@@ -363,6 +363,27 @@ async fn what_was_not_done_to_a_job_is_an_error() {
     host.value("job_stop", json!({ "id": id })).await;
 }
 
+// A long text was copied before it was sent, and neither the copy nor its lines were counted.
+#[tokio::test]
+async fn a_long_text_is_typed_only_where_there_is_memory_for_it() {
+    let host = Host::new();
+    let id = job(&host, "cat >/dev/null").await;
+    let budget = host.server.budget();
+    let others = budget.account("others").take(budget.total() / 4 * 3);
+    // The text itself fits beside what others hold.
+    let typed = json!({ "id": id, "text": "x".repeat(5_400_000) });
+    let refused = host.client().call_tool("job_input", typed.clone()).await;
+    let data = refused.unwrap_err().into_rpc().data.unwrap();
+    assert_eq!(
+        (&data["limit"], &data["retriable"]),
+        (&json!("memory_bytes"), &json!(true))
+    );
+    drop(others);
+    let sent = host.value("job_input", typed).await;
+    assert_eq!(sent["bytes"], 5_400_000, "{sent}");
+    host.value("job_stop", json!({ "id": id })).await;
+}
+
 #[tokio::test]
 async fn a_long_command_is_started_again_only_where_there_is_memory_for_it() {
     let host = Host::new();

@@ -27,6 +27,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod confinement;
+mod copying;
 mod edit;
 mod edit_property;
 mod encodings;

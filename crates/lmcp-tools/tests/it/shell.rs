@@ -343,3 +343,27 @@ async fn more_variables_than_a_command_may_get_are_refused() {
         text(&refused)
     );
 }
+
+#[tokio::test]
+async fn without_the_tools_for_jobs_a_command_becomes_none() {
+    let host = Host::new();
+    for tool in ["shell_bg", "jobs", "job_output", "job_input", "job_stop"] {
+        assert!(host.server.remove_tool(tool), "{tool}");
+    }
+    for args in [
+        json!({"command": "true", "run_in_background": true}),
+        json!({"command": "true", "yield_after": 1}),
+    ] {
+        let refused = host.call("shell", args).await;
+        let words = text(&refused);
+        assert!(
+            refused.is_error && words.contains("cannot become a job"),
+            "{words}"
+        );
+    }
+    let ran = host
+        .value("shell", json!({"command": "echo ran", "yield_after": 0}))
+        .await;
+    assert_eq!(ran["stdout"], "ran\n");
+    assert_eq!(host.shell("echo ran").await["stdout"], "ran\n");
+}

@@ -1,21 +1,40 @@
-//! The same call means the same on every path to a host.
+//! The same call means the same on every path to a host: over HTTP, over ssh with lmcp, over ssh without it, and with BusyBox as
+//! the only programs there.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Map, Value, json};
 
-use super::{Hub, Place, Sshd, ssh, url};
+use super::{Hub, Place, Sshd, json_of, ssh, url};
 
-/// Members that are of one run, or of one path.
-const OWN: [&str; 9] = [
+/// A tool and its arguments in each line: what `lmcp-fleet` compares with this machine's own tools, edits and jobs with all
+/// their errors among them. `TREE` is a folder, `JOB` the job that was started last.
+const CALLS: &str = include_str!("../../../../lmcp-fleet/tests/it/alike.txt");
+
+/// Members that are of one run, or of one path: times, numbers of processes, what only a guard can measure, what only searching
+/// counts.
+const OWN: [&str; 17] = [
     "cpu_ms",
     "duration_ms",
+    "elapsed_ms",
     "ended",
     "id",
+    "job",
+    "left_running",
     "mtime",
+    "output_bytes",
     "peak_memory_bytes",
     "pid",
+    "restarted_as",
     "running_ms",
+    "searched_bytes",
+    "searched_files",
+    "skipped",
     "started",
 ];
 
@@ -23,9 +42,10 @@ const OWN: [&str; 9] = [
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let kept = members
-                .iter()
-                .filter(|(name, _)| !OWN.contains(&name.as_str()));
+            let kept = members.iter().filter(|(name, value)| {
+                let is_told_of = *name == "job" && value.is_object();
+                !OWN.contains(&name.as_str()) || is_told_of
+            });
             kept.map(|(name, value)| (name.clone(), bare(value)))
                 .collect::<Map<_, _>>()
                 .into()
@@ -35,114 +55,175 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-/// The structured result of a call, without the host and the path, which must be these.
-fn called(hub: &Hub, host: &str, path: &str, tool: &str, arguments: &Value) -> Value {
+/// A host, and the way that leads there.
+#[derive(Clone, Copy)]
+struct Way {
+    host: &'static str,
+    via: &'static str,
+}
+
+/// The result of a call, without the host and the path, which must be these.
+fn called(hub: &Hub, way: Way, tool: &str, arguments: &Value) -> Value {
+    let Way { host, via } = way;
     let mut arguments = arguments.clone();
     arguments["host"] = host.into();
     arguments["host_wait"] = 60.into();
-    let result = hub.call(tool, &arguments);
-    let said = result["content"].as_array().into_iter().flatten();
-    let last = said.last().and_then(|block| block["text"].as_str());
-    assert_eq!(
-        last,
-        Some(&*format!("[{host} via {path}]")),
-        "{tool}: {result}"
+    let output = hub.calling(tool, &arguments).output();
+    let output = output.expect("the binary was built");
+    if output.stdout.is_empty() {
+        // The command line knows only what clients are shown, and has not sent it.
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        return json!({ "structured": null, "is_error": true, "words": words });
+    }
+    let mut result = json_of(&output);
+    let said = result["content"].as_array_mut().expect("it is a list");
+    let last = said.pop().unwrap_or_default();
+    let mark = format!("[{host} via {via}]");
+    let refused = format!("{host} via {via}: ");
+    let text = last["text"].as_str().unwrap_or_default();
+    // A refusal of the host begins with the host and the way, instead of ending with them.
+    assert!(
+        text == mark || text.starts_with(&refused),
+        "{tool} {arguments}: {result} {last}"
     );
+    let words = match said.is_empty() {
+        true => text.replace(&refused, ""),
+        false => said[0]["text"].as_str().unwrap_or_default().to_owned(),
+    };
     let mut structured = result["structuredContent"].clone();
     if let Some(members) = structured.as_object_mut() {
         assert_eq!(members.remove("host"), Some(host.into()), "{tool}");
-        assert_eq!(members.remove("via"), Some(path.into()), "{tool}");
+        assert_eq!(members.remove("via"), Some(via.into()), "{tool}");
     }
-    json!({ "structured": structured, "is_error": result["isError"] })
+    json!({ "structured": structured, "is_error": result["isError"], "words": words })
 }
 
-/// The results of every tool over one path, called one after the other in a folder that begins the same each time.
-fn everything(place: &Place, hub: &Hub, host: &str, path: &str) -> Vec<(String, Value)> {
+/// A folder with a bit of everything.
+fn tree(folder: &Path) {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder.join("src/deep")).expect("tests may write here");
+    for (name, text) in [
+        (
+            "src/main.rs",
+            &b"fn main() {\n    println!(\"hello\");\n}\n"[..],
+        ),
+        ("src/deep/mod.rs", b"// hello again\nfn other() {}\n"),
+        ("notes.txt", b"one\r\ntwo\r\nthree\r\n"),
+        ("latin.txt", b"caf\xe9 au lait, tr\xe8s bon\n"),
+        ("binary", &[0, 1, 2, 255]),
+        (".hidden", b"hello\n"),
+        (".gitignore", b"ignored\n"),
+        ("ignored", b"hello\n"),
+    ] {
+        fs::write(folder.join(name), text).expect("tests may write here");
+    }
+    symlink("notes.txt", folder.join("link")).expect("tests may write here");
+    let made = Command::new("mkfifo").arg(folder.join("fifo")).status();
+    assert!(made.expect("there is mkfifo").success());
+}
+
+/// The results of all calls over one path, in a folder that begins the same each time.
+fn everything(place: &Place, hub: &Hub, way: Way) -> Vec<(String, Value)> {
     let work = place.0.join("work");
-    let _ = fs::remove_dir_all(&work);
-    fs::create_dir_all(work.join("sub")).expect("tests may write here");
-    fs::write(work.join("a.txt"), "one\ntwo\nthree\n").expect("tests may write here");
-    let at = |name: &str| work.join(name).display().to_string();
-    let all = work.display().to_string();
-    let mut said = Vec::new();
-    let mut call = |tool: &str, arguments: Value| {
-        let answer = called(hub, host, path, tool, &arguments);
-        let whole = answer.clone();
-        said.push((tool.to_owned(), bare(&answer)));
-        whole
+    tree(&work);
+    let mut job = String::new();
+    let calls = CALLS.lines().filter_map(|line| line.split_once(' '));
+    let said = calls.map(|(tool, line)| {
+        let text = line.replace("TREE", &work.display().to_string());
+        let arguments = serde_json::from_str(&text.replace("JOB", &job));
+        let arguments: Value = arguments.expect("each line is a call");
+        let answer = called(hub, way, &format!("remote_{tool}"), &arguments);
+        let value = &answer["structured"];
+        let started = match tool {
+            "shell" => &value["job"],
+            "shell_bg" => &value["id"],
+            _ => &value["restarted_as"],
+        };
+        if let Some(id) = started.as_str() {
+            id.clone_into(&mut job);
+        }
+        let mut answer = bare(&answer);
+        // The text of a result has times in it. If the call went well, the structured value says the same without them.
+        let is_told = answer["is_error"] != true || !answer["structured"].is_null();
+        let words = answer["words"].as_str().unwrap_or_default();
+        let words = match job.is_empty() {
+            true => words.to_owned(),
+            false => words.replace(&*job, "JOB"),
+        };
+        answer["words"] = if is_told { Value::Null } else { words.into() };
+        (format!("{tool} {line}"), answer)
+    });
+    said.collect()
+}
+
+/// A folder with the programs of BusyBox and no others. `None`, with a note, where there is none.
+#[expect(clippy::print_stderr, reason = "says what was not tested")]
+fn busybox(folder: PathBuf) -> Option<PathBuf> {
+    let program = ["/usr/bin/busybox", "/bin/busybox"];
+    let Some(program) = program.into_iter().find(|path| Path::new(path).exists()) else {
+        eprintln!("note: there is no busybox here, so hosts with nothing else are not tested");
+        return None;
     };
-    call(
-        "remote_shell",
-        json!({ "command": "echo out; echo err >&2; exit 3", "cwd": all }),
-    );
-    call(
-        "remote_shell",
-        json!({ "command": "cat", "stdin": "typed" }),
-    );
-    let job = call(
-        "remote_shell_bg",
-        json!({ "command": "read line; echo got $line; exec sleep 1000" }),
-    );
-    let job = &job["structured"]["id"];
-    assert!(job.is_string(), "{job}");
-    call("remote_job_input", json!({ "id": job, "text": "this\n" }));
-    call(
-        "remote_job_output",
-        json!({ "id": job, "offset": 0, "wait_for": "got" }),
-    );
-    call("remote_job_stop", json!({ "id": job }));
-    call(
-        "remote_read_file",
-        json!({ "path": at("a.txt"), "offset": 2, "limit": 1 }),
-    );
-    call("remote_read_file", json!({ "path": at("none") }));
-    call(
-        "remote_write_file",
-        json!({ "path": at("sub/b.txt"), "content": "written\n" }),
-    );
-    call(
-        "remote_edit_file",
-        json!({ "path": at("a.txt"), "old_string": "two", "new_string": "zwei" }),
-    );
-    call(
-        "remote_edit_file",
-        json!({ "path": at("a.txt"), "old_string": "absent", "new_string": "x" }),
-    );
-    call(
-        "remote_search_files",
-        json!({ "pattern": "zwei|written", "path": all }),
-    );
-    call("remote_fetch", json!({ "url": "http://127.0.0.1:9/" }));
-    said
+    let listed = Command::new(program).arg("--list").output().ok()?;
+    fs::create_dir_all(&folder).expect("tests may write here");
+    for name in String::from_utf8_lossy(&listed.stdout).lines() {
+        symlink(program, folder.join(name)).expect("tests may write here");
+    }
+    Some(folder)
 }
 
 #[test]
-fn every_tool_gives_the_same_on_http_and_on_ssh() {
+fn every_call_means_the_same_over_http_ssh_and_a_shell() {
     let place = Place::new("fleet-paths");
     let Some(sshd) = Sshd::start(&place.0) else {
         return;
     };
     let (_near, address) = place.host("near", "state", "0");
     let program = place.far_program("state");
-    let (near, far) = (url("near", &address), ssh("far", &sshd, &program));
-    let hub = place.hub(&format!("{near}{far}"));
-    let by_http = everything(&place, &hub, "near", "http");
-    let by_ssh = everything(&place, &hub, "far", "ssh");
-    for ((tool, one), (_, other)) in by_http.iter().zip(&by_ssh) {
-        assert_eq!(one, other, "{tool}");
+    let mut config = format!("{}{}", url("near", &address), ssh("far", &sshd, &program));
+    let way = |host, via| Way { host, via };
+    let mut ways = vec![way("near", "http"), way("far", "ssh")];
+    let home = |name: &str| place.0.join(format!("{name}-home"));
+    let without = Sshd::at_home(&place.0.join("without"), &home("without"), None);
+    let without = without.expect("the first one started");
+    config.push_str(&ssh("without", &without, "no-such-lmcp"));
+    ways.push(way("without", "shell"));
+    let programs = busybox(place.0.join("programs"));
+    let tiny = programs
+        .and_then(|programs| Sshd::at_home(&place.0.join("tiny"), &home("tiny"), Some(&programs)));
+    if let Some(tiny) = &tiny {
+        config.push_str(&ssh("tiny", tiny, "lmcp"));
+        ways.push(way("tiny", "shell"));
     }
-    for host in ["near", "far"] {
-        let listed = hub.structured(
-            "remote_list_dir",
-            &json!({ "host": host, "path": place.path("work") }),
-        );
-        let system = hub.structured("remote_systeminfo", &json!({ "host": host }));
-        assert!(
-            !listed["entries"].is_null() && !system["cpu"].is_null(),
-            "{listed} {system}"
-        );
+    let hub = place.hub(&config);
+    let all: Vec<_> = ways
+        .iter()
+        .map(|way| everything(&place, &hub, *way))
+        .collect();
+    let mut unlike = Vec::new();
+    for (way, said) in ways.iter().zip(&all) {
+        for ((call, one), (_, other)) in all[0].iter().zip(said) {
+            if one != other {
+                let host = way.host;
+                unlike.push(format!("{call}\n  near: {one}\n  {host}: {other}"));
+            }
+        }
     }
-    // A job is the same on all paths: what one began, the other stops.
+    assert!(unlike.is_empty(), "{}", unlike.join("\n"));
+    for way in &ways {
+        let system = hub.structured("remote_systeminfo", &json!({ "host": way.host }));
+        assert!(!system["cpu"].is_null(), "{system}");
+        // Only a host with lmcp fetches pages; a shell refuses.
+        let arguments = json!({ "host": way.host, "url": "http://127.0.0.1:9/" });
+        let fetched = hub.call("remote_fetch", &arguments);
+        let text = fetched["content"][0]["text"].as_str().expect("it is text");
+        let words = match way.via {
+            "shell" => "there is no tool `fetch`",
+            _ => "127.0.0.1",
+        };
+        assert!(fetched["isError"] == true && text.contains(words), "{text}");
+    }
+    // A job is the same on both paths to one lmcp: what one began, the other stops.
     let job = hub.structured(
         "remote_shell_bg",
         &json!({ "host": "near", "command": "sleep 1000" }),

@@ -28,8 +28,27 @@ impl Drop for Sshd {
 
 impl Sshd {
     /// `None`, with a note, where this machine has no OpenSSH server.
-    #[expect(clippy::print_stderr, reason = "says what was not tested")]
     pub(super) fn start(folder: &Path) -> Option<Self> {
+        Self::start_with(folder, "")
+    }
+
+    /// An sshd that runs every command with this home. With `programs`, commands find only the programs of that folder.
+    pub(super) fn at_home(folder: &Path, home: &Path, programs: Option<&Path>) -> Option<Self> {
+        fs::create_dir_all(folder).expect("tests may write here");
+        fs::create_dir_all(home).expect("tests may write here");
+        let home = home.display();
+        let (path, shell) = match programs.map(Path::display) {
+            Some(programs) => (format!("PATH={programs}"), format!("{programs}/sh")),
+            None => (String::new(), "sh".to_owned()),
+        };
+        let line =
+            format!("ForceCommand HOME={home} {path} exec {shell} -c \"$SSH_ORIGINAL_COMMAND\"\n");
+        Self::start_with(folder, &line)
+    }
+
+    /// The same, with more lines in its configuration.
+    #[expect(clippy::print_stderr, reason = "says what was not tested")]
+    pub(super) fn start_with(folder: &Path, more: &str) -> Option<Self> {
         let program = ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"];
         let program = program.into_iter().find(|path| Path::new(path).exists());
         let Some(program) = program else {
@@ -51,17 +70,17 @@ impl Sshd {
             assert!(made.expect("sshd comes with ssh-keygen").success());
         }
         // Another program may take the port before sshd does.
-        (0..5).find_map(|_| Self::listen(program, &folder))
+        (0..5).find_map(|_| Self::listen(program, &folder, more))
     }
 
-    fn listen(program: &str, folder: &Path) -> Option<Self> {
+    fn listen(program: &str, folder: &Path, more: &str) -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
         let at = |name: &str| folder.join(name).display().to_string();
         let server = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n",
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n{more}",
             at("host"),
             at("user.pub"),
         );

@@ -9,7 +9,7 @@ use super::{Hub, Place, Sshd, json_of, ssh, ssh_keys, url};
 use crate::support::Running;
 
 /// A pipe with a name: whoever reads it waits for a writer, and then for the last one to go.
-fn pipe(place: &Place, name: &str) -> String {
+pub(super) fn pipe(place: &Place, name: &str) -> String {
     let path = place.path(name);
     let made = Command::new("mkfifo").arg(&path).status();
     assert!(made.expect("there is mkfifo").success());
@@ -17,12 +17,12 @@ fn pipe(place: &Place, name: &str) -> String {
 }
 
 /// A command that says that it runs, and holds the pipe until it has ended with all that it started.
-fn lasting(pipe: &str) -> String {
+pub(super) fn lasting(pipe: &str) -> String {
     format!("exec 3>{pipe}; echo x >&3; sleep 1000 & sleep 1000")
 }
 
 /// The processes of this name that a process has started.
-fn children(parent: u32, name: &str) -> Vec<Pid> {
+pub(super) fn children(parent: u32, name: &str) -> Vec<Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")
         .expect("this is Linux")
@@ -42,7 +42,12 @@ fn children(parent: u32, name: &str) -> Vec<Pid> {
 }
 
 /// Breaks the way to a host in the middle of a call, and gives what the caller is told.
-fn broken(place: &Place, hub: &Hub, host: &str, break_it: impl FnOnce()) -> serde_json::Value {
+pub(super) fn broken(
+    place: &Place,
+    hub: &Hub,
+    host: &str,
+    break_it: impl FnOnce(),
+) -> serde_json::Value {
     let held = pipe(place, &format!("{host}.pipe"));
     let arguments = json!({ "host": host, "command": lasting(&held), "host_wait": 60 });
     let call = hub
@@ -144,10 +149,7 @@ fn jobs_outlive_a_hub_that_is_killed_and_its_connections_do_not() {
     };
     let config = ssh("far", &sshd, &place.far_program("state"));
     let mut hub = place.hub(&config);
-    let job = hub.structured(
-        "remote_shell_bg",
-        &json!({ "host": "far", "command": "sleep 1000", "host_wait": 60 }),
-    );
+    let job = hub.start_job();
     let held = pipe(&place, "pipe");
     let call = hub.calling(
         "remote_shell",
@@ -161,11 +163,5 @@ fn jobs_outlive_a_hub_that_is_killed_and_its_connections_do_not() {
     reader.read_to_end(&mut Vec::new()).expect("it is a pipe");
     drop(call);
     let hub = place.hub(&config);
-    let jobs = hub.structured("remote_jobs", &json!({ "host": "far", "host_wait": 60 }));
-    assert_eq!(jobs["jobs"][0]["id"], job["id"], "{jobs}");
-    assert_eq!(jobs["jobs"][0]["state"], "running", "{jobs}");
-    hub.structured(
-        "remote_job_stop",
-        &json!({ "host": "far", "id": job["id"] }),
-    );
+    hub.expect_running(&job);
 }

@@ -27,7 +27,7 @@ far_start() {
     {
         # It is no part of this connection, and known by its own name.
         unset LMCP_SCRIPT_LINK
-        far_become_own env "LMCP_SCRIPT_GUARD=$1" "$far_guard_shell" -c "$far_guard" lmcp-guard \
+        far_become_own env "LMCP_SCRIPT_GUARD=$1" "$far_guard_shell" ${far_guard_option:+"$far_guard_option"} -c "$far_guard" lmcp-guard \
             "$far_dir" "$2" "$3" "$4" "$far_how" "$far_zeros"
     } </dev/null >/dev/null 2>&1 7>&- &
     # The guard writes it when the command runs.

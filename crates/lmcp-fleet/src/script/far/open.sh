@@ -20,7 +20,9 @@ far_call() {
     (
         far_say begin "$far_number"
         "$@"
-        far_say end "$far_number" "$?"
+        far_code=$?
+        if [ -n "$far_tmp" ]; then printf '%s\n' "$far_number" >"$far_tmp/ended"; fi
+        far_say end "$far_number" "$far_code"
     ) </dev/null &
     far_body=$!
 }
@@ -94,8 +96,11 @@ far_probe() {
         far_control=yes
         far_session=setsid
         far_guard_shell=$BASH
+        # Behind ssh, bash reads ~/.bashrc for each command. That takes its time, and the guard has no use for it.
+        far_guard_option=--norc
     else
         far_guard_shell=sh
+        far_guard_option=
         far_session=none
         for far_try in perl python3 setsid; do
             if [ "$far_session" = none ] && far_has "$far_try"; then far_session=$far_try; fi
@@ -111,8 +116,11 @@ far_probe() {
 # What a lost hub leaves: the call that goes on, and the command that it waits for.
 far_close() {
     trap '' HUP INT TERM PIPE
+    # The number of a call that has ended may be that of another process by now.
+    far_said=
+    if [ -n "$far_tmp" ]; then far_value "$far_tmp/ended"; fi
     # Not politely: some shells hear that only when what they wait for has ended, and would then tell of it.
-    kill -s KILL "$far_body" 2>/dev/null
+    if [ -n "$far_body" ] && [ "$far_said" != "$far_number" ]; then kill -s KILL "$far_body" 2>/dev/null; fi
     if [ -n "$far_current" ] && ! [ -e "$far_jobs/$far_current/kept" ]; then
         far_end "$far_jobs/$far_current" 2
         rm -rf "$far_jobs/$far_current"
@@ -130,6 +138,7 @@ far_sweep() {
 }
 
 far_body=
+far_number=
 far_current=
 trap far_close EXIT
 trap 'exit 1' HUP INT TERM

@@ -1,0 +1,196 @@
+//! Hosts that are hubs themselves: a call of `OUTER/INNER` goes on to the hub `OUTER` as a call of its host `INNER`.
+//!
+//! What stands behind the `/` is for the other hub to read: a name, a glob, a group, or once more a hub and its host. A call
+//! carries the hubs that it came through, so that hubs which name each other cannot pass it around for ever.
+
+use std::{sync::Arc, time::Duration};
+
+use lmcp_core::{Caller, CallerTransport, Outcome, Payload, Request, Service, admit, bytes::Bytes};
+use lmcp_wire::{Incoming, ProtocolVersion, RpcError, members::Members, meta, method::request};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    host::Host,
+    limits::HUBS,
+    select::{Choice, means},
+    status::{HostStatus, STATUS},
+    tools::PREFIX,
+};
+
+/// The member of `_meta` with the hubs that a call came through.
+const CHAIN: &str = "lmcp/hubs";
+
+/// What stands for all hosts of a hub.
+const ALL: &str = "@all";
+
+/// The host that a name means: one of these, or hosts of a hub among these.
+pub(crate) fn find(hosts: &[Arc<Host>], name: &str) -> Option<Arc<Host>> {
+    let (outer, inner) = name.split_once('/').unwrap_or((name, ALL));
+    let host = hosts.iter().find(|host| *host.name == *outer)?;
+    match host.config.hub {
+        true => Some(Arc::new(Host::within(host, name, inner))),
+        false => (name == outer).then(|| Arc::clone(host)),
+    }
+}
+
+/// Refuses a call that came through this hub before, or through too many.
+pub(crate) fn expect_new(params: &str, own: &str) -> Result<(), String> {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let Some(chain) = params["_meta"][CHAIN].as_array() else {
+        return Ok(());
+    };
+    if chain.iter().any(|hub| hub == own) {
+        return Err(
+            "this call came through this hub before: a hub among its hosts leads back to it"
+                .to_owned(),
+        );
+    }
+    match chain.len() >= HUBS {
+        true => Err(format!(
+            "this call came through {HUBS} hubs, and goes no further"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A call of a local tool, as another hub gets it for its own hosts.
+pub(crate) fn onward(
+    request: &Request,
+    inner: &str,
+    wait: Duration,
+    own: &str,
+) -> Result<Request, RpcError> {
+    let no_object = |_| RpcError::invalid_params("`params` must be an object");
+    let whole: &RawValue = request.params()?;
+    let mut params = Members::read(whole.get()).map_err(no_object)?;
+    let name = format!("{PREFIX}{}", request.target()?);
+    params.set("name", &name);
+    let arguments = params.take("arguments");
+    let arguments = arguments.as_ref().map_or("{}", |arguments| arguments.get());
+    let mut arguments = Members::read(arguments).map_err(no_object)?;
+    arguments.set("host", inner);
+    if !wait.is_zero() {
+        arguments.set("host_wait", &wait.as_secs_f64());
+    }
+    params.set("arguments", &arguments);
+    let told = params.take("_meta");
+    let told = told.as_ref().map_or("{}", |told| told.get());
+    let mut told: Value = serde_json::from_str(told).unwrap_or_default();
+    match &mut told[CHAIN] {
+        Value::Array(chain) => chain.push(own.into()),
+        chain => *chain = json!([own]),
+    }
+    params.set("_meta", &told);
+    request.clone().with_params(&params)
+}
+
+/// Refuses a server that is no hub with hosts. It is asked for its tools: what headers a call needs is learnt from them.
+pub(crate) async fn expect_hub(service: &dyn Service) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    struct Tools {
+        tools: Vec<Named>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let tools: Option<Tools> = asked(service, request::TOOLS_LIST).await?;
+    let has_hosts = |tool: &Named| tool.name.starts_with(PREFIX);
+    match tools.is_some_and(|listed| listed.tools.iter().any(has_hosts)) {
+        true => Ok(()),
+        false => Err(RpcError::internal("it is no hub, or a hub without hosts")),
+    }
+}
+
+/// How the hosts of a hub are that one of these words means.
+pub(crate) async fn statuses(host: &Host, wanted: Option<&[String]>) -> Vec<HostStatus> {
+    #[derive(Deserialize)]
+    struct Told {
+        hosts: Vec<HostStatus>,
+    }
+    let Some(service) = host.service() else {
+        return Vec::new();
+    };
+    let told: Option<Told> = asked(&*service, STATUS).await.ok().flatten();
+    let mut hosts = told.map(|told| told.hosts).unwrap_or_default();
+    hosts.retain(|its| {
+        let choice = Choice {
+            name: &its.host,
+            groups: &its.groups,
+            is_disabled: false,
+            is_hub: false,
+        };
+        wanted.is_none_or(|names| {
+            let within = names.iter().map(|name| name.split_once('/'));
+            let mut within = within.zip(names);
+            within.any(|(parts, name)| match parts {
+                Some((outer, inner)) => *outer == *host.name && means(inner, &choice),
+                None => *name == *host.name,
+            })
+        })
+    });
+    for its in &mut hosts {
+        its.host = format!("{}/{}", host.name, its.host);
+    }
+    hosts
+}
+
+/// Asks a service something of our own. `None`: the answer cannot be read.
+async fn asked<T: for<'a> Deserialize<'a>>(
+    service: &dyn Service,
+    method: &str,
+) -> Result<Option<T>, RpcError> {
+    let answer = service
+        .call(own_request(
+            "lmcp-hub",
+            env!("CARGO_PKG_VERSION"),
+            method,
+            json!({}),
+        )?)
+        .response()
+        .await;
+    let outcome = answer.unwrap_or_else(|| Err(RpcError::internal("it gave no answer")))?;
+    Ok(match outcome {
+        Outcome {
+            payload: Payload::Raw(text),
+            ..
+        } => serde_json::from_str(text.get()).ok(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_goes_on_to_the_next_hub_and_never_twice_through_one() {
+        let mut request = own("tools/call").unwrap();
+        for hub in ["a", "b"] {
+            let params = json!({ "name": "shell", "arguments": { "command": "true" }, "_meta": meta_of(&request) });
+            request = request.with_params(&params).unwrap();
+            request = onward(&request, "far", Duration::from_secs(2), hub).unwrap();
+        }
+        let params: &RawValue = request.params().unwrap();
+        let sent: Value = serde_json::from_str(params.get()).unwrap();
+        assert_eq!(sent["name"], "remote_shell");
+        let arguments = json!({ "command": "true", "host": "far", "host_wait": 2.0 });
+        assert_eq!(sent["arguments"], arguments);
+        assert_eq!(sent["_meta"][CHAIN], json!(["a", "b"]));
+        assert!(expect_new(params.get(), "c").is_ok());
+        for own in ["a", "b"] {
+            let words = expect_new(params.get(), own).unwrap_err();
+            assert!(words.contains("leads back"), "{words}");
+        }
+        let long = json!({ "_meta": { CHAIN: vec!["x"; HUBS] } }).to_string();
+        assert!(expect_new(&long, "c").is_err());
+        assert!(expect_new("{}", "c").is_ok());
+    }
+
+    fn meta_of(request: &Request) -> Value {
+        let params: &RawValue = request.params().unwrap();
+        let params: Value = serde_json::from_str(params.get()).unwrap();
+        params["_meta"].clone()
+    }
+}

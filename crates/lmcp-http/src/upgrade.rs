@@ -1,0 +1,175 @@
+//! Connections that go on in another protocol: the program decides by the headers, and gets the connection.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{
+    body::Incoming,
+    upgrade::{OnUpgrade, Upgraded},
+};
+use hyper_util::rt::TokioIo;
+use lmcp_wire::RpcError;
+
+use crate::{
+    answer::{Body, close, empty, refuse},
+    bind::Http,
+    service::{HttpService, Received},
+};
+
+impl Http {
+    /// Hands connections over that ask at this path to go on in this protocol (`Connection: upgrade`). The function is asked
+    /// with the headers of the request, and who calls is its business: [`Http::identify`] and [`Http::authenticate`] are
+    /// about the other paths. It agrees with a [`HandOver`], or refuses with a status and words. The connection is then
+    /// the program's own, and not among those that are counted here.
+    #[must_use]
+    pub fn hand_over(
+        mut self,
+        path: &str,
+        protocol: &'static str,
+        decide: impl Fn(&HeaderMap) -> Deciding + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.upgrade = Some(Upgrade {
+            path: path.to_owned(),
+            protocol,
+            decide: Box::new(decide),
+        });
+        self
+    }
+}
+
+/// A decision about a connection that asks for another protocol.
+pub type Deciding = Pin<Box<dyn Future<Output = Result<HandOver, (StatusCode, String)>> + Send>>;
+
+/// A connection that goes on in another protocol.
+pub type HandedOver = TokioIo<Upgraded>;
+
+/// The consent to hand a connection over: see [`Http::hand_over`].
+#[non_exhaustive]
+pub struct HandOver {
+    /// More headers of the answer.
+    pub headers: HeaderMap,
+    take: Take,
+}
+
+type Take = Box<dyn FnOnce(HandedOver) + Send>;
+
+impl HandOver {
+    /// Has this function get the connection, once the answer is written. It is dropped where the connection breaks before.
+    pub fn to(take: impl FnOnce(HandedOver) + Send + 'static) -> Self {
+        Self {
+            headers: HeaderMap::new(),
+            take: Box::new(take),
+        }
+    }
+}
+
+impl fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandOver").finish_non_exhaustive()
+    }
+}
+
+/// Where connections are handed over, and by whom.
+pub(crate) struct Upgrade {
+    path: String,
+    protocol: &'static str,
+    decide: Box<dyn Fn(&HeaderMap) -> Deciding + Send + Sync>,
+}
+
+/// A connection that is about to be handed over, if any.
+#[derive(Clone, Default)]
+pub(crate) struct Handing(Arc<Mutex<Option<(OnUpgrade, Take)>>>);
+
+impl Handing {
+    /// Hands the connection over, if that was agreed on.
+    pub(crate) async fn finish(self) {
+        let agreed = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((upgrading, take)) = agreed
+            && let Ok(stream) = upgrading.await
+        {
+            take(TokioIo::new(stream));
+        }
+    }
+
+    fn agree(&self, upgrading: OnUpgrade, take: Take) {
+        let mut agreed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *agreed = Some((upgrading, take));
+    }
+}
+
+impl HttpService {
+    /// Takes a request in: at the path of another protocol by that, at all others as ever.
+    pub(crate) fn take_in(
+        &self,
+        mut request: Request<Incoming>,
+        handing: &Handing,
+    ) -> Received<Incoming> {
+        let upgrade = self.shared.gate.upgrade.as_ref();
+        let Some(upgrade) = upgrade.filter(|its| its.path == request.uri().path()) else {
+            return self.receive(request);
+        };
+        if let Some(refusal) = self.shared.gate.refusal(&request) {
+            return self.answered(refusal);
+        }
+        if request.method() != Method::GET || !asks_for(request.headers(), upgrade.protocol) {
+            return self.answered(other_protocol(upgrade.protocol));
+        }
+        let (deciding, protocol) = ((upgrade.decide)(request.headers()), upgrade.protocol);
+        let (upgrading, handing) = (hyper::upgrade::on(&mut request), handing.clone());
+        self.clone().later(async move {
+            match deciding.await {
+                Ok(HandOver { headers, take }) => {
+                    handing.agree(upgrading, take);
+                    agreed(headers, protocol)
+                }
+                Err((status, words)) => declined(status, words),
+            }
+        })
+    }
+}
+
+/// Does a request ask to go on in this protocol?
+fn asks_for(headers: &HeaderMap, protocol: &str) -> bool {
+    let says = |name: header::HeaderName, word: &str| {
+        let values = headers.get_all(name);
+        let values = values.iter().filter_map(|value| value.to_str().ok());
+        let mut words = values.flat_map(|value| value.split(','));
+        words.any(|said| said.trim().eq_ignore_ascii_case(word))
+    };
+    says(header::CONNECTION, "upgrade") && says(header::UPGRADE, protocol)
+}
+
+fn agreed(headers: HeaderMap, protocol: &'static str) -> Response<Body> {
+    let mut response = empty(StatusCode::SWITCHING_PROTOCOLS);
+    let all = response.headers_mut();
+    *all = headers;
+    all.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    all.insert(header::UPGRADE, HeaderValue::from_static(protocol));
+    response
+}
+
+/// Nothing else is spoken at this path.
+fn other_protocol(protocol: &'static str) -> Response<Body> {
+    let words = format!("only `{protocol}` is spoken here: `Connection: upgrade`");
+    let error = RpcError::invalid_request(words);
+    let mut response = refuse(StatusCode::UPGRADE_REQUIRED, &error);
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static(protocol));
+    close(&mut response);
+    response
+}
+
+fn declined(status: StatusCode, words: String) -> Response<Body> {
+    let mut response = refuse(status, &RpcError::invalid_request(words));
+    if status == StatusCode::UNAUTHORIZED {
+        let asks = HeaderValue::from_static(r#"Bearer realm="lmcp""#);
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, asks);
+    }
+    close(&mut response);
+    response
+}

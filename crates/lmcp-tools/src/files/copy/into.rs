@@ -1,0 +1,504 @@
+//! `copy_in`: a file or folder is put together from parts that come from another host.
+//!
+//! It grows under a name of its own beside the place where it will stand, and takes that place by a rename: a file when its
+//! hash is the one of the original, a folder when all is in it. What a lost connection leaves is found by the same name and
+//! gone on with; what nobody comes back to goes with the next write to the same file (`draft`).
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt as _, fs::FileExt as _},
+    },
+    path::{Component, Path},
+    sync::Arc,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use lmcp_core::{Cx, Handler, Tool, ToolError, ToolResult, WithState};
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat},
+    io::Errno,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Kind, LONGEST, PERMISSIONS, out::hash_of, said};
+use crate::{
+    Host,
+    files::{
+        atomic::size_of,
+        draft::{Folder, draft_prefix, finish},
+        hold::Held,
+        target::{Parents, Target},
+    },
+    here::Here,
+    memory::blocking_within,
+    roots::Place,
+};
+
+pub(crate) fn tool() -> Tool<Host> {
+    define(copy_in)
+}
+
+/// The tool, whatever does the work.
+pub fn define<S: Send + Sync + 'static>(
+    handler: impl Handler<S, Args, ToolResult<String>, WithState>,
+) -> Tool<S> {
+    Tool::new("copy_in", handler)
+        .about("Puts a file or folder together from parts, for a program that copies it from another host.")
+        .deadline(LONGEST)
+        .destructive()
+        .beside("write_file")
+}
+
+/// Arguments of `copy_in`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Args {
+    /// What is to be done.
+    pub what: What,
+    /// Where the file, folder or link will stand.
+    pub path: String,
+    /// Names what is not complete yet: twelve hexadecimal digits.
+    #[serde(default)]
+    pub key: String,
+    /// What begins.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Bytes of the whole file.
+    #[serde(default)]
+    pub size: u64,
+    /// The hash of the whole file.
+    #[serde(default)]
+    pub sha256: String,
+    /// Who may do what with it.
+    #[serde(default)]
+    pub mode: u32,
+    /// Where the part begins.
+    #[serde(default)]
+    pub offset: u64,
+    /// The part, in base64.
+    pub data: Option<String>,
+    /// Where a link leads.
+    pub target: Option<String>,
+    /// May something stand there already?
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Are missing folders above it made?
+    #[serde(default)]
+    pub parents: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum What {
+    /// Looks whether it may stand there. Of a file: bytes that are there already (`kept`). Of a folder: where to put it
+    /// together (`work`), and whether it has to be settled afterwards (`is_draft`).
+    Begin,
+    /// Takes a part of a file.
+    Write,
+    /// Takes the last part of a file, if one is given, and gives the file its name if its hash is the right one.
+    Finish,
+    /// Makes a folder, or finds it there.
+    Folder,
+    /// Gives a folder its mode.
+    Mode,
+    /// Makes a link.
+    Link,
+    /// Gives a folder its name.
+    Settle,
+}
+
+async fn copy_in(host: Arc<Host>, args: Args, cx: Cx) -> ToolResult<String> {
+    let here = host.here(&cx, [args.path.as_str()]).await?;
+    let own = cx.clone();
+    blocking_within(&cx, move |memory| {
+        memory.need(args.data.as_ref().map_or(0, String::len))?;
+        Arriving {
+            host: &host,
+            here: &here,
+            args: &args,
+            cx: &own,
+        }
+        .run()
+    })
+    .await
+}
+
+/// One call at work.
+struct Arriving<'a> {
+    host: &'a Host,
+    here: &'a Here,
+    args: &'a Args,
+    cx: &'a Cx,
+}
+
+impl Arriving<'_> {
+    fn run(&self) -> ToolResult<String> {
+        let place = self.host.roots.find(self.here, &self.args.path)?;
+        match (self.args.what, self.args.kind) {
+            (What::Begin, Kind::Folder) => self.begin_folder(&place),
+            (What::Begin, _) => self.begin_file(&place),
+            (What::Write, _) => self.write(&place),
+            (What::Finish, _) => self.finish(&place),
+            (What::Folder, _) => self.folder(&place),
+            (What::Mode, _) => self.set_mode(&place),
+            (What::Link, _) => self.link(&place),
+            (What::Settle, _) => self.settle(&place),
+        }
+    }
+
+    fn target<'p>(&self, place: &Place<'p>) -> ToolResult<Target<'p>> {
+        let parents = match self.args.parents {
+            true => Parents::Make,
+            false => Parents::Expect,
+        };
+        Target::find(place, parents, self.host.hard_links())
+    }
+
+    fn begin_file(&self, place: &Place<'_>) -> ToolResult<String> {
+        let target = self.target(place)?;
+        let name = self.draft_name(&target)?;
+        if target.look()?.is_some() && !self.args.overwrite {
+            return Err(exists(place));
+        }
+        let kept = match self.open_draft(&target, &name, OFlags::RDONLY)? {
+            // More than the file has are none of its bytes.
+            Some((_, stat)) if size_of(&stat) > self.args.size => {
+                remove(&target, &name)?;
+                0
+            }
+            Some((_, stat)) => size_of(&stat),
+            None => 0,
+        };
+        said(&json!({ "kept": kept, "path": place.shown().display().to_string() }))
+    }
+
+    fn begin_folder(&self, place: &Place<'_>) -> ToolResult<String> {
+        let shown = place.shown().display().to_string();
+        match place.stat() {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
+                return Err(ToolError::new(format!("`{shown}` is no folder")));
+            }
+            Ok(_) if self.args.overwrite => {
+                return said(&json!({ "work": shown, "is_draft": false, "path": shown }));
+            }
+            Ok(_) => return Err(exists(place)),
+            Err(Errno::NOENT) => {}
+            Err(err) => return Err(place.failed("open", err)),
+        }
+        let target = self.target(place)?;
+        let name = self.draft_name(&target)?;
+        let Some((above, _)) = place.parent().filter(|(_, own)| *own == target.name) else {
+            return Err(ToolError::new(format!(
+                "`{shown}` is a link that leads nowhere"
+            )));
+        };
+        match rustix::fs::mkdirat(&target.dir, &name, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => drop(self.open_draft_folder(&target, &name)?),
+            Err(err) => return Err(target.failed(err)),
+        }
+        let work = above.join(&name).shown().display().to_string();
+        said(&json!({ "work": work, "is_draft": true, "path": shown }))
+    }
+
+    fn write(&self, place: &Place<'_>) -> ToolResult<String> {
+        let target = self.target(place)?;
+        let name = self.draft_name(&target)?;
+        let size = self.take_part(&target, &name)?;
+        said(&json!({ "kept": size }))
+    }
+
+    /// Writes the part that came, and gives how many bytes are there now.
+    fn take_part(&self, target: &Target<'_>, name: &OsString) -> ToolResult<u64> {
+        let data = self.args.data.as_deref().unwrap_or_default();
+        let data = STANDARD
+            .decode(data)
+            .map_err(|err| ToolError::new("`data` is not base64").source(err))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let opened = self.open_draft(target, name, flags)?;
+        let (file, stat) = opened.ok_or_else(|| target.failed(Errno::NOENT))?;
+        if self.args.offset > size_of(&stat) {
+            return Err(ToolError::new(
+                "the part begins behind the end of what is there",
+            ));
+        }
+        let written = file.write_all_at(&data, self.args.offset);
+        written.map_err(|err| target.failed(errno(&err)))?;
+        Ok(size_of(&stat).max(self.args.offset + data.len() as u64))
+    }
+
+    fn finish(&self, place: &Place<'_>) -> ToolResult<String> {
+        let target = self.target(place)?;
+        let name = self.draft_name(&target)?;
+        if self.args.data.is_some() {
+            self.take_part(&target, &name)?;
+        }
+        let _alone = self.host.locks.lock([target.key()].into_iter());
+        let held = Held::take(&target, &[], self.host.locks.waiting());
+        let there = target.look()?;
+        let draft = self.open_draft(&target, &name, OFlags::RDONLY)?;
+        let done = || said(&json!({ "path": place.shown().display().to_string() }));
+        let Some((draft, _)) = draft else {
+            return match there.is_some() && self.has_come(&target)? {
+                true => done(),
+                false => Err(ToolError::new("what was copied so far is gone")
+                    .hint("copy it again from the beginning")),
+            };
+        };
+        if !self.is_whole(&draft)? {
+            remove(&target, &name)?;
+            return said(&json!({ "differs": true }));
+        }
+        if there.is_some() && !self.args.overwrite {
+            let has_come = self.has_come(&target)?;
+            remove(&target, &name)?;
+            return if has_come { done() } else { Err(exists(place)) };
+        }
+        let failed = |err| target.failed(err);
+        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
+        rustix::fs::fchmod(&draft, mode).map_err(failed)?;
+        finish(&draft, b"").map_err(failed)?;
+        let taken = match self.args.overwrite {
+            true => rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name),
+            false => take_free_name(&target, &name),
+        };
+        taken.map_err(|err| match err {
+            Errno::EXIST => exists(place),
+            err => failed(err),
+        })?;
+        drop(held);
+        let folder = Folder::of(&target);
+        folder.sync();
+        folder.sweep();
+        done()
+    }
+
+    /// Does the file itself stand there? Then the call comes a second time, because its first answer was lost on the way.
+    fn has_come(&self, target: &Target<'_>) -> ToolResult<bool> {
+        match target.open(OFlags::RDONLY) {
+            Ok(file) => self.is_whole(&file),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Is it the file that was to be copied?
+    fn is_whole(&self, file: &File) -> ToolResult<bool> {
+        let hash = hash_of(file, self.args.size, self.cx)?;
+        Ok(hash.is_some_and(|hash| hash == self.args.sha256))
+    }
+
+    fn folder(&self, place: &Place<'_>) -> ToolResult<String> {
+        let target = self.target(place)?;
+        // Something is to be put into it, whoever may do so later.
+        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS | 0o700);
+        let created = match rustix::fs::mkdirat(&target.dir, &target.name, mode) {
+            Ok(()) => {
+                let opened = open_folder(&target, &target.name);
+                let set = opened.and_then(|folder| rustix::fs::fchmod(folder, mode));
+                set.map_err(|err| place.failed("make", err))?;
+                true
+            }
+            Err(Errno::EXIST) => {
+                place.open_dir().map_err(|err| place.failed("make", err))?;
+                false
+            }
+            Err(err) => return Err(place.failed("make", err)),
+        };
+        said(&json!({ "created": created }))
+    }
+
+    fn set_mode(&self, place: &Place<'_>) -> ToolResult<String> {
+        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
+        let folder = place.open_dir();
+        let set = folder.and_then(|folder| rustix::fs::fchmod(folder, mode));
+        set.map_err(|err| place.failed("change", err))?;
+        said(&json!({}))
+    }
+
+    fn link(&self, place: &Place<'_>) -> ToolResult<String> {
+        let leads_to = self.args.target.as_deref().unwrap_or_default();
+        let failed = |err| place.failed("make", err);
+        let (above, name) = place.parent().ok_or_else(|| exists(place))?;
+        if place.is_confined() && leads_out(&above, leads_to) {
+            let shown = place.shown().display();
+            return Err(ToolError::new(format!(
+                "the link `{shown}` would lead to `{leads_to}`, outside of what this server may touch"
+            )));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let dir = above.open(flags, Mode::empty()).map_err(failed)?;
+        let now = rustix::fs::readlinkat(&dir, &name, Vec::new());
+        if now.is_ok_and(|now| now.as_bytes() == leads_to.as_bytes()) {
+            return said(&json!({}));
+        }
+        match rustix::fs::symlinkat(leads_to, &dir, &name) {
+            Ok(()) => return said(&json!({})),
+            Err(Errno::EXIST) if self.args.overwrite => {}
+            Err(Errno::EXIST) => return Err(exists(place)),
+            Err(err) => return Err(failed(err)),
+        }
+        let draft = format!(".{}.lmcp-{}", name.display(), self.key()?);
+        // One that an earlier copy left.
+        let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
+        let made = rustix::fs::symlinkat(leads_to, &dir, &draft)
+            .and_then(|()| rustix::fs::renameat(&dir, &draft, &dir, &name));
+        if made.is_err() {
+            let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
+        }
+        made.map_err(failed)?;
+        said(&json!({}))
+    }
+
+    fn settle(&self, place: &Place<'_>) -> ToolResult<String> {
+        let shown = place.shown().display().to_string();
+        let target = self.target(place)?;
+        let name = self.draft_name(&target)?;
+        let failed = |err| place.failed("make", err);
+        let draft = match self.open_draft_folder(&target, &name) {
+            Ok(draft) => draft,
+            // The call comes a second time, because its first answer was lost on the way.
+            Err(_) if place.open_dir().is_ok() => return said(&json!({ "path": shown })),
+            Err(err) => return Err(err),
+        };
+        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&target.dir, &name, &target.dir, &target.name, flags) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(exists(place)),
+            // A file system that knows no such flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if place.stat().is_err() => {
+                rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name)
+                    .map_err(failed)?;
+            }
+            Err(err) => return Err(failed(err)),
+        }
+        // Afterwards: a folder that nobody may write in cannot be renamed everywhere.
+        rustix::fs::fchmod(&draft, mode).map_err(failed)?;
+        Folder::of(&target).sync();
+        said(&json!({ "path": shown }))
+    }
+
+    fn key(&self) -> ToolResult<&str> {
+        let key = self.args.key.as_str();
+        let is_key = key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_key
+            .then_some(key)
+            .ok_or_else(|| ToolError::new("`key` is twelve hexadecimal digits"))
+    }
+
+    /// What it is called until it is complete.
+    fn draft_name(&self, target: &Target<'_>) -> ToolResult<OsString> {
+        let mut name = draft_prefix(target);
+        name.extend(self.key()?.bytes());
+        Ok(OsString::from_vec(name))
+    }
+
+    /// A draft of ours: somebody who may write in the folder could have put something else there.
+    fn open_draft(
+        &self,
+        target: &Target<'_>,
+        name: &OsString,
+        flags: OFlags,
+    ) -> ToolResult<Option<(File, Stat)>> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let file = match rustix::fs::openat(&target.dir, name, flags, mode) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(err) => return Err(target.failed(err)),
+        };
+        let stat = rustix::fs::fstat(&file).map_err(|err| target.failed(err))?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        match is_file && stat.st_nlink == 1 && is_own(&stat) {
+            true => Ok(Some((file, stat))),
+            false => Err(not_ours(name)),
+        }
+    }
+
+    fn open_draft_folder(&self, target: &Target<'_>, name: &OsString) -> ToolResult<OwnedFd> {
+        let folder = open_folder(target, name).map_err(|err| target.failed(err))?;
+        let stat = rustix::fs::fstat(&folder).map_err(|err| target.failed(err))?;
+        match is_own(&stat) {
+            true => Ok(folder),
+            false => Err(not_ours(name)),
+        }
+    }
+}
+
+fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+fn not_ours(name: &OsString) -> ToolError {
+    ToolError::new(format!(
+        "`{}`, where the copy would grow, is somebody else's",
+        name.display()
+    ))
+    .hint("remove it")
+}
+
+fn open_folder(target: &Target<'_>, name: &OsString) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(&target.dir, name, flags, Mode::empty())
+}
+
+/// Takes the name, if nothing has it.
+fn take_free_name(target: &Target<'_>, name: &OsString) -> Result<(), Errno> {
+    let (dir, own) = (&target.dir, &target.name);
+    match rustix::fs::renameat_with(dir, name, dir, own, RenameFlags::NOREPLACE) {
+        // A file system that knows no such flag: a link fails if the name is taken.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            rustix::fs::linkat(dir, name, dir, own, AtFlags::empty())?;
+            rustix::fs::unlinkat(dir, name, AtFlags::empty())
+        }
+        done => done,
+    }
+}
+
+fn remove(target: &Target<'_>, name: &OsString) -> ToolResult<()> {
+    match rustix::fs::unlinkat(&target.dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(err) => Err(target.failed(err)),
+    }
+}
+
+fn exists(place: &Place<'_>) -> ToolError {
+    already_there(&place.shown().display().to_string())
+}
+
+/// What is said where something stands that may not be replaced.
+pub fn already_there(path: &str) -> ToolError {
+    ToolError::new(format!("`{path}` exists already")).hint("`overwrite: true` replaces it")
+}
+
+/// Would a link in this folder lead out of its root, by what it says?
+fn leads_out(folder: &Place<'_>, target: &str) -> bool {
+    let mut depth = folder.depth();
+    Path::new(target).components().any(|step| match step {
+        Component::Normal(_) => {
+            depth += 1;
+            false
+        }
+        Component::CurDir => false,
+        Component::ParentDir => match depth.checked_sub(1) {
+            Some(above) => {
+                depth = above;
+                false
+            }
+            None => true,
+        },
+        Component::RootDir | Component::Prefix(_) => true,
+    })
+}
+
+fn errno(err: &std::io::Error) -> Errno {
+    Errno::from_io_error(err).unwrap_or(Errno::IO)
+}
