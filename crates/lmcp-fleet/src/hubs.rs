@@ -5,8 +5,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lmcp_core::{Caller, CallerTransport, Outcome, Payload, Request, Service, admit, bytes::Bytes};
-use lmcp_wire::{Incoming, ProtocolVersion, RpcError, members::Members, meta, method::request};
+use lmcp_core::{Outcome, Payload, Request, Service, own_request};
+use lmcp_wire::{RpcError, members::Members, method::request};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -136,20 +136,17 @@ pub(crate) async fn statuses(host: &Host, wanted: Option<&[String]>) -> Vec<Host
     hosts
 }
 
+/// A request of the fleet's own, without arguments.
+pub(crate) fn own(method: &str) -> Result<Request, RpcError> {
+    own_request("lmcp-hub", env!("CARGO_PKG_VERSION"), method, json!({}))
+}
+
 /// Asks a service something of our own. `None`: the answer cannot be read.
 async fn asked<T: for<'a> Deserialize<'a>>(
     service: &dyn Service,
     method: &str,
 ) -> Result<Option<T>, RpcError> {
-    let answer = service
-        .call(own_request(
-            "lmcp-hub",
-            env!("CARGO_PKG_VERSION"),
-            method,
-            json!({}),
-        )?)
-        .response()
-        .await;
+    let answer = service.call(own(method)?).response().await;
     let outcome = answer.unwrap_or_else(|| Err(RpcError::internal("it gave no answer")))?;
     Ok(match outcome {
         Outcome {

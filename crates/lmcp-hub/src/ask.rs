@@ -1,8 +1,7 @@
 //! What the hub asks servers for itself: what they are, what they offer, and to tell of changes.
 
-use bytes::Bytes;
-use lmcp_core::{Caller, CallerTransport, Endpoint, Request, admit};
-use lmcp_wire::{Incoming, ProtocolVersion, RpcError, meta, method::request};
+use lmcp_core::{Endpoint, Request, own_request};
+use lmcp_wire::{RpcError, method::request};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 use tokio::task::spawn_blocking;
