@@ -4,12 +4,12 @@ use lmcp::{Content, wire::content::base64};
 
 /// One red pixel, as content.
 pub(crate) fn picture() -> Content {
-    Content::image(base64(PNG), "image/png")
+    Content::image(PNG, "image/png")
 }
 
 /// A millisecond of silence, as content.
 pub(crate) fn sound() -> Content {
-    Content::audio(base64(WAV), "audio/wav")
+    Content::audio(WAV, "audio/wav")
 }
 
 /// One red pixel.

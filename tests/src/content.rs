@@ -23,8 +23,8 @@ async fn contents(_: NoArgs, _: Cx) -> Vec<Content> {
     link.mime_type = Some("text/plain".into());
     vec![
         Content::text("für alle\n\"zitiert\" \u{1f600}").annotate(annotations),
-        Content::image("iVBORw0KGgo=", "image/png"),
-        Content::audio("UklGRg==", "audio/wav"),
+        Content::image(b"\x89PNG\r\n\x1a\n", "image/png"),
+        Content::audio(b"RIFF", "audio/wav"),
         Content::resource(ResourceContents::text("note://1", "one").mime("text/plain")),
         Content::resource(ResourceContents::blob("note://2", &[0, 255])),
         Content::link(link),

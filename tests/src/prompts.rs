@@ -29,7 +29,7 @@ async fn plain(_: NoArgs, _: Cx) -> &'static str {
 
 async fn dialogue(_: NoArgs, _: Cx) -> Vec<PromptMessage> {
     vec![
-        PromptMessage::user(Content::image("iVBORw0KGgo=", "image/png")),
+        PromptMessage::user(Content::image(b"\x89PNG\r\n\x1a\n", "image/png")),
         PromptMessage::assistant(Content::text("A picture.")),
         PromptMessage::user(Content::resource(ResourceContents::text("note://1", "one"))),
     ]

@@ -72,7 +72,7 @@ async fn sample_tools(_: NoArgs, cx: Cx) -> ToolResult<String> {
     let mut question = CreateMessageParams::ask("What is the weather?", 20);
     let blocks = vec![
         Content::text("Look here."),
-        Content::audio("UklGRg==", "audio/wav"),
+        Content::audio(b"RIFF", "audio/wav"),
     ];
     let mut message = SamplingMessage::user(Content::text(""));
     message.content = OneOrMany::Many(blocks);

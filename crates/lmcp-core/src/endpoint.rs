@@ -22,6 +22,7 @@ use crate::{
     request::Request,
     service::{Replies, Service},
     session::SessionKey,
+    span,
 };
 
 /// Somewhere a service can be reached.
@@ -76,7 +77,7 @@ impl Endpoint {
     pub fn start(&self, mut request: Request) -> Messages {
         let encoder = Encoder::new(&mut request, &self.premises.budget);
         request.premises = Some(Arc::clone(&self.premises));
-        Messages::new(self.service.call(request), encoder)
+        Messages::new(span::call(&*self.service, request), encoder)
     }
 
     /// Says good-bye to a server elsewhere that the service stands for, and waits for its end.

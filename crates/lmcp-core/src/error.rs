@@ -9,9 +9,10 @@ use lmcp_wire as wire;
 /// What a handler returns.
 pub type ToolResult<T> = Result<T, ToolError>;
 
-/// Why a handler did not give its answer. Any `std::error::Error` becomes one with `?`.
+/// Why a handler failed. Every error becomes one with `?`: those of libraries, `Box<dyn Error>`, `anyhow::Error`, and plain text.
 ///
-/// The text goes to the model, as a result with `isError: true`: say what failed, with what value, and what to try.
+/// The model reads the text, in a result with `isError: true`: say what failed, with which value, and what to try instead. An error
+/// that comes through `?` is told with all its causes.
 ///
 /// ```
 /// use lmcp_core::{ToolError, ToolResult};
@@ -24,7 +25,16 @@ pub type ToolResult<T> = Result<T, ToolError>;
 ///     read("/no/such").unwrap_err().to_string(),
 ///     "cannot read `/no/such`: No such file or directory (os error 2)\nhint: list the folder first",
 /// );
+///
+/// fn first(words: &[&str]) -> ToolResult<u32> {
+///     Ok(words.first().ok_or("there is no word")?.parse()?)
+/// }
+/// assert_eq!(first(&[]).unwrap_err().to_string(), "there is no word");
+/// assert_eq!(first(&["x"]).unwrap_err().to_string(), "invalid digit found in string");
 /// ```
+///
+/// An error that borrows something, or that no other thread may have, does not come through `?`: that of a poisoned lock, say.
+/// Make text of it: `.map_err(|err| ToolError::new(err.to_string()))`.
 // Not `std::error::Error` itself, so that the blanket `From` below is coherent.
 #[derive(Debug)]
 pub struct ToolError(Box<Failure>);
@@ -141,9 +151,10 @@ impl fmt::Display for ToolError {
     }
 }
 
-impl<E: StdError> From<E> for ToolError {
+// Through a box, and not from `E: StdError`: a box of an error is no error itself, and neither is `anyhow::Error`.
+impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for ToolError {
     fn from(err: E) -> Self {
-        Self::new(chain(&err))
+        Self::new(chain(&*err.into()))
     }
 }
 

@@ -9,7 +9,8 @@ use crate::{cx::Cx, error::ToolResult};
     message = "`{Self}` is not a handler",
     label = "not a handler",
     note = "a handler is `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`",
-    note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or `MutexGuard` across an `.await`"
+    note = "its future must be `Send`: hold no `Rc`, `RefCell` borrow or `MutexGuard` across an `.await`",
+    note = "call `lmcp::debug_handler` with the same function, and the compiler says more"
 )]
 pub trait Handler<S, A, R, Shape>: Send + Sync + 'static {
     /// Runs the function.

@@ -1,18 +1,14 @@
 //! [`Logged`]: a service whose calls are told in the log. What the engine of a server runs is told by `call.rs`, in the same line.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::{fmt, pin::Pin};
 
 use lmcp_wire::{RpcError, method::request};
 use tokio::time::Instant;
 
 use crate::{
-    reply::Reply,
+    ended::Ended,
     request::Request,
-    service::{Replies, Service, Source},
+    service::{Replies, Service},
 };
 
 /// A service that writes one line to the log for every call of a tool, prompt or resource: what was called, how it ended, how long
@@ -36,9 +32,12 @@ impl<S: Service> Service for Logged<S> {
         if !is_call || !tracing::enabled!(tracing::Level::INFO) {
             return self.0.call(request);
         }
-        let line = Some(Line::of(&request, Instant::now()));
-        let replies = self.0.call(request);
-        Replies::from_source(Watched { replies, line })
+        let line = Line::of(&request, Instant::now());
+        self.0.call(request).on_end(move |ended| match ended {
+            Ended::Done(outcome) => line.write(outcome),
+            Ended::Failed(error) => line.write(&Failed(error)),
+            Ended::Dropped => line.write(&"cancelled"),
+        })
     }
 
     fn close(&self) {
@@ -55,43 +54,6 @@ impl<S: Service> Service for Logged<S> {
 
     fn is_idle(&self) -> bool {
         self.0.is_idle()
-    }
-}
-
-/// The replies to a call that has no line yet.
-struct Watched {
-    replies: Replies,
-    line: Option<Line>,
-}
-
-impl Source for Watched {
-    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
-        let reply = self.replies.poll_next(cx);
-        if let Poll::Ready(Some(Reply::Done(result))) = &reply
-            && let Some(line) = self.line.take()
-        {
-            match result {
-                Ok(outcome) => line.write(outcome),
-                Err(error) => line.write(&Failed(error)),
-            }
-        }
-        reply
-    }
-
-    fn is_harmless(&self) -> bool {
-        self.replies.is_harmless()
-    }
-
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.replies.poll_deadline(cx)
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        if let Some(line) = self.line.take() {
-            line.write(&"cancelled");
-        }
     }
 }
 

@@ -26,8 +26,8 @@ use crate::{
     reply::{Notice, Reply},
     request::Request,
     seal::{Sealer, Subject},
+    secret::equal,
     service::{Replies, Service, Source},
-    session::equal,
     task::unknown,
 };
 

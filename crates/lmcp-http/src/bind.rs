@@ -126,6 +126,24 @@ impl Http {
         self
     }
 
+    /// Serves only requests with a token, as `Authorization: Bearer TOKEN`; others get 401. Whoever has the token is called `name`:
+    /// tasks, sessions and subscriptions belong to that name, and [`Cx::principal`](lmcp_core::Cx::principal) tells it. Call it
+    /// again for further tokens. An empty token lets nobody in.
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.token("ann", std::env::var("ANNS_TOKEN")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Of `token`, [`identify`](Self::identify) and [`authenticate`](Self::authenticate) the last one that is called decides.
+    #[must_use]
+    pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
+        self.settings.who = self.settings.who.with_token(name.into(), token.into());
+        self
+    }
+
     /// Says who sends a request, by its headers: tasks, sessions and what is carried between two rounds of questions then
     /// belong to that name, and [`Cx::caller`](lmcp_core::Cx::caller) has it. `None` is nobody in particular; an error
     /// refuses the request, with 401 and these words, before anything of it is looked at but its path. A token is found

@@ -116,6 +116,12 @@ impl Mount {
         self
     }
 
+    /// As [`Http::token`](crate::Http::token).
+    pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
+        self.settings.who = self.settings.who.with_token(name.into(), token.into());
+        self
+    }
+
     /// As [`Http::identify`](crate::Http::identify).
     pub fn identify(
         mut self,

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::{
     answer::{Body, close, refuse},
+    bearer::Tokens,
     carried::Carried,
     headers::Fields,
     service::HttpService,
@@ -22,6 +23,8 @@ use crate::{
 pub(crate) enum Who {
     #[default]
     NotAsked,
+    /// By the token of the request.
+    Token(Tokens),
     /// By the headers alone, at once.
     Identify(Identify),
     Authenticate(Authenticator),
@@ -29,6 +32,21 @@ pub(crate) enum Who {
 
 /// A name by the headers, or the words that refuse them.
 pub(crate) type Identify = Box<dyn Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync>;
+
+impl Who {
+    /// The same with one more token; instead of whatever else said who calls.
+    pub(crate) fn with_token(self, name: String, token: String) -> Self {
+        let mut tokens = match self {
+            Self::Token(tokens) => tokens,
+            Self::NotAsked | Self::Identify(_) | Self::Authenticate(_) => Tokens::default(),
+        };
+        tokens.add(name, token);
+        Self::Token(tokens)
+    }
+}
+
+/// The words for a request without a token that is known.
+const NO_TOKEN: &str = "a token is needed: send it as `Authorization: Bearer TOKEN`";
 
 /// The caller, or the answer to somebody who is not let in.
 pub(crate) type Known = Result<Caller, Box<Response<Body>>>;
@@ -54,6 +72,14 @@ impl HttpService {
     pub(crate) fn caller(&self, headers: HeaderMap, extensions: Extensions) -> Asked {
         match &self.shared.gate.who {
             Who::NotAsked => Asked::Now(Ok(self.stranger(headers, extensions))),
+            Who::Token(tokens) => {
+                let holder = tokens.holder(&headers).map(str::to_owned);
+                let caller = self.stranger(headers, extensions);
+                Asked::Now(match holder {
+                    Some(name) => self.claimed(caller.known_as(&name)),
+                    None => Err(Box::new(refusal(&Challenge::new(NO_TOKEN), &caller))),
+                })
+            }
             Who::Identify(identify) => {
                 let found = identify(&headers);
                 let caller = self.stranger(headers, extensions);

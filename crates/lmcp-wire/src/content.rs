@@ -47,13 +47,30 @@ impl Content {
         })
     }
 
-    /// A picture: Base64 data and its MIME type.
-    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
+    /// A picture, as its file has it, and its MIME type.
+    ///
+    /// ```
+    /// # use lmcp_wire::Content;
+    /// let png = b"\x89PNG\r\n\x1a\n";
+    /// let block = Content::image(png, "image/png");
+    /// # assert!(serde_json::to_string(&block).unwrap().contains("iVBORw0KGgo="));
+    /// ```
+    pub fn image(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::image_base64(base64(bytes), mime_type)
+    }
+
+    /// A picture that is Base64 already.
+    pub fn image_base64(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self::Image(MediaContent::new(data, mime_type))
     }
 
-    /// Sound: Base64 data and its MIME type.
-    pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
+    /// A sound, as its file has it, and its MIME type.
+    pub fn audio(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::audio_base64(base64(bytes), mime_type)
+    }
+
+    /// A sound that is Base64 already.
+    pub fn audio_base64(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self::Audio(MediaContent::new(data, mime_type))
     }
 

@@ -135,8 +135,8 @@ fn blocks() -> Vec<Content> {
     link.icons = vec![icon()];
     let blocks = vec![
         Content::text("one"),
-        Content::image("iVBORw0KGgo=", "image/png"),
-        Content::audio("UklGRg==", "audio/wav"),
+        Content::image(b"\x89PNG\r\n\x1a\n", "image/png"),
+        Content::audio(b"RIFF", "audio/wav"),
         Content::resource(with_meta()),
         Content::link(link),
     ];

@@ -21,7 +21,6 @@ use serde_json::value::RawValue;
 
 pub use state::{Ask, SessionState};
 pub(crate) use state::{NoAnswer, Question, Waits};
-pub(crate) use token::equal;
 pub use token::{SessionId, SessionKey};
 
 use crate::{clock, era::versions};

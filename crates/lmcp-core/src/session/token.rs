@@ -11,7 +11,7 @@ use lmcp_wire::ProtocolVersion;
 use ring::hmac;
 
 use super::Agreement;
-use crate::{caller::Caller, random};
+use crate::{caller::Caller, random, secret::equal};
 
 /// Tells a session from all others.
 pub type SessionId = [u8; 16];
@@ -144,16 +144,6 @@ fn number(version: ProtocolVersion) -> u8 {
     place
         .and_then(|place| u8::try_from(place).ok())
         .unwrap_or(u8::MAX)
-}
-
-/// Takes the same time wherever the two differ.
-pub(crate) fn equal(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len()
-        && left
-            .iter()
-            .zip(right)
-            .fold(0, |differs, (left, right)| differs | (left ^ right))
-            == 0
 }
 
 impl std::fmt::Debug for SessionKey {

@@ -1,5 +1,6 @@
 //! Tools: what they are called, what they do to the world, and the function behind them.
 
+mod debug;
 mod habits;
 mod output;
 
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use debug::debug_handler;
 pub(crate) use habits::Habits;
 pub use output::{IntoToolOutput, Json, JsonText};
 

@@ -10,11 +10,11 @@ use crate::{
     schema,
 };
 
-/// Something a tool can return: text, [`Json`], content blocks, a whole result, or a `Result` of these.
+/// A type that a tool can return: text, [`Json`], content blocks, a whole result, `()`, or a `Result` of one of these.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not something a tool can return",
-    note = "return text, `Json<T>`, `Content`, `Vec<Content>`, `CallToolResult`, or a `ToolResult` of one of these"
+    note = "return text, `Json<T>`, `Content`, `Vec<Content>`, `CallToolResult`, `()`, or a `ToolResult` of one of these"
 )]
 pub trait IntoToolOutput: Send {
     /// The schema of `structuredContent`, if there always is some.
@@ -74,6 +74,13 @@ impl<T: Serialize + JsonSchema + Send> IntoToolOutput for JsonText<T> {
         let mut result = CallToolResult::new(vec![Content::text(self.text)]);
         result.structured_content = Some(serde_json::to_value(&self.value)?);
         Ok(result)
+    }
+}
+
+/// The text `done`: a model that is shown nothing may believe that nothing happened.
+impl IntoToolOutput for () {
+    fn into_output(self) -> ToolResult<CallToolResult> {
+        Ok(CallToolResult::new(vec![Content::text("done")]))
     }
 }
 

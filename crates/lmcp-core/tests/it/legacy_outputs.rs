@@ -191,7 +191,7 @@ fn outputs() -> Server {
         count: u8,
     }
     async fn several(_: NoArgs, _: Cx) -> Vec<Content> {
-        vec![Content::text("a"), Content::image("aGk=", "image/png")]
+        vec![Content::text("a"), Content::image(b"hi", "image/png")]
     }
     async fn bad(_: NoArgs, _: Cx) -> CallToolResult {
         CallToolResult::error("said, not thrown")

@@ -30,9 +30,9 @@ async fn every_kind_of_output_becomes_a_result() {
         .tool(tool("json_text", || {
             Json(Sum { sum: 3 }).with_text("three")
         }))
-        .tool(tool("content", || Content::image("aGk=", "image/png")))
+        .tool(tool("content", || Content::image(b"hi", "image/png")))
         .tool(tool("contents", || {
-            vec![Content::text("a"), Content::audio("aGk=", "audio/wav")]
+            vec![Content::text("a"), Content::audio(b"hi", "audio/wav")]
         }))
         .tool(tool("empty", Vec::<Content>::new))
         .tool(tool("result", || CallToolResult::error("bad")))
@@ -52,13 +52,10 @@ async fn every_kind_of_output_becomes_a_result() {
         ("str", of(vec![Content::text("text")])),
         ("json", structured("{\"sum\":3}")),
         ("json_text", structured("three")),
-        ("content", of(vec![Content::image("aGk=", "image/png")])),
+        ("content", of(vec![Content::image(b"hi", "image/png")])),
         (
             "contents",
-            of(vec![
-                Content::text("a"),
-                Content::audio("aGk=", "audio/wav"),
-            ]),
+            of(vec![Content::text("a"), Content::audio(b"hi", "audio/wav")]),
         ),
         ("empty", of(Vec::new())),
         ("result", CallToolResult::error("bad")),

@@ -24,10 +24,7 @@ fn tools() -> Server {
         Json(PAGE).with_text("one page")
     }
     async fn whole(_: NoArgs, _: Cx) -> CallToolResult {
-        let blocks = vec![
-            Content::text(PAGE.text),
-            Content::image("aGk=", "image/png"),
-        ];
+        let blocks = vec![Content::text(PAGE.text), Content::image(b"hi", "image/png")];
         let mut result = CallToolResult::new(blocks);
         result.structured_content = Some(json!({ "text": PAGE.text }));
         result.text_is_whole = true;

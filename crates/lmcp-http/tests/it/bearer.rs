@@ -1,5 +1,6 @@
 //! A server that wants a token: what is told to whoever has none.
 
+use lmcp_core::{Cx, NoArgs, Server, Tool};
 use lmcp_http::{Http, bearer};
 
 use crate::support::{Post, Running, body, call, serve_as, server};
@@ -166,4 +167,24 @@ async fn what_is_longer_than_any_body_ends_the_connection() {
     let answer = running.ask(&body(&"x".repeat(11))).await;
     assert_eq!(answer.head.status, 401);
     assert_eq!(answer.head.get("connection"), Some("close"));
+}
+
+async fn who(_: NoArgs, cx: Cx) -> String {
+    cx.principal().unwrap_or("nobody").to_owned()
+}
+
+#[tokio::test]
+async fn a_token_lets_its_holder_in_and_says_its_name() {
+    let server = Server::new("named", "0").tool(Tool::new("who", who).about("Who.").read_only());
+    let tokens = |http: Http| http.token("ann", "a1").token("bob", "b2").token("all", "");
+    let running = serve_as(server, tokens).await;
+    for (value, name) in [("Bearer a1", "ann"), ("bearer b2", "bob")] {
+        let answer = running.ask(&call("who").with("authorization", value)).await;
+        assert_eq!(answer.json()["result"]["content"][0]["text"], name);
+    }
+    for value in ["Bearer a", "Bearer a11", "Bearer ", "Basic a1", "a1"] {
+        let answer = running.ask(&call("who").with("authorization", value)).await;
+        assert_eq!(answer.head.status, 401, "{value}");
+    }
+    assert_eq!(running.ask(&call("who")).await.head.status, 401);
 }

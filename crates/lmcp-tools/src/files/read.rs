@@ -462,7 +462,7 @@ impl<'a> Reader<'a> {
         read.add_note(&format!("{what}, shown as {width}x{height}"));
         self.image_bytes -= small.png.len() as u64;
         let data = base64::engine::general_purpose::STANDARD.encode(small.png);
-        self.images.push(Content::image(data, "image/png"));
+        self.images.push(Content::image_base64(data, "image/png"));
         Ok(())
     }
 
@@ -494,7 +494,7 @@ impl<'a> Reader<'a> {
         let mime_type = image::check(bytes).map_err(refused)?;
         self.image_bytes -= size;
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-        self.images.push(Content::image(data, mime_type));
+        self.images.push(Content::image_base64(data, mime_type));
         Ok((bytes, mime_type))
     }
 

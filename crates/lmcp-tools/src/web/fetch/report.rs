@@ -115,7 +115,7 @@ fn answer_in(mut room: Room, page: &Page, part: Part) -> (Answer<Fetched>, bool)
     }
     let answer = Answer::new(fetched, text).failed_if(failed);
     let answer = match &page.image {
-        Some(image) => answer.with(Content::image(&image.base64, image.media_type)),
+        Some(image) => answer.with(Content::image_base64(&image.base64, image.media_type)),
         None => answer,
     };
     (answer, is_whole)

@@ -69,12 +69,9 @@ pub(super) fn blocks() -> Vec<(&'static str, wire::Content)> {
         ("TextContent", wire::Content::text("text")),
         (
             "ImageContent",
-            wire::Content::image(wire::content::base64(b"\x89PNG"), "image/png"),
+            wire::Content::image(b"\x89PNG", "image/png"),
         ),
-        (
-            "AudioContent",
-            wire::Content::audio(wire::content::base64(b"RIFF"), "audio/wav"),
-        ),
+        ("AudioContent", wire::Content::audio(b"RIFF", "audio/wav")),
         (
             "EmbeddedResource",
             wire::Content::resource(wire::ResourceContents::text("file:///a", "a")),
