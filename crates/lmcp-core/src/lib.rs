@@ -37,6 +37,7 @@ mod endpoint;
 mod era;
 pub mod error;
 mod extensions;
+mod fit;
 mod folders;
 mod handler;
 mod layer;

@@ -14,6 +14,7 @@ use crate::{
     completion::{Completer, Completions, Unfinished},
     cx::Cx,
     error::{Error, ToolError, ToolResult},
+    fit::{self, Flaw},
     handler::{self, Bound, Handler, Unbound},
     schema, strings,
     tool::check_name,
@@ -42,6 +43,8 @@ use crate::{
 /// ```
 pub struct Prompt<S = ()> {
     spec: wire::Prompt,
+    /// Why it could never be rendered.
+    flaw: Option<Flaw>,
     render: Unbound<S, Arguments, GetPromptResult>,
     completions: Unfinished<S>,
 }
@@ -59,6 +62,8 @@ impl<S: Send + Sync + 'static> Prompt<S> {
     {
         let mut spec = wire::Prompt::new(name);
         spec.arguments = arguments(&schema::input::<A>().0);
+        let names = spec.arguments.iter().map(|argument| &*argument.name);
+        let flaw = fit::flaw::<A>(names);
         let decode = |arguments: Arguments| {
             strings::read(&arguments).map_err(|err| {
                 ToolError::rpc(wire::RpcError::invalid_params(format!(
@@ -69,6 +74,7 @@ impl<S: Send + Sync + 'static> Prompt<S> {
         let render = handler::erase(handler, decode, R::into_prompt);
         Self {
             spec,
+            flaw,
             render,
             completions: Unfinished::default(),
         }
@@ -194,6 +200,7 @@ impl<T: IntoPrompt, E: Into<ToolError> + Send> IntoPrompt for Result<T, E> {
 /// A prompt with its state: what the catalog holds.
 pub(crate) struct AnyPrompt {
     pub(crate) spec: wire::Prompt,
+    flaw: Option<Flaw>,
     render: Bound<Arguments, GetPromptResult>,
     pub(crate) completions: Completions,
 }
@@ -203,6 +210,7 @@ impl AnyPrompt {
         let completions = prompt.completions.bind(state);
         Self {
             spec: prompt.spec,
+            flaw: prompt.flaw,
             render: handler::bind(prompt.render, state),
             completions,
         }
@@ -212,6 +220,12 @@ impl AnyPrompt {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let name = &self.spec.name;
         check_name(name).map_err(|rule| Error::config(format!("prompt `{name}`: {rule}")))?;
+        if let Some(Flaw::Structured(argument)) = &self.flaw {
+            return Err(Error::config(format!(
+                "prompt `{name}`: its argument `{argument}` is a list or a structure, and clients send text; \
+                 make it a `String`, a number, a `bool` or an enum without fields"
+            )));
+        }
         let mut completed = self.completions.names();
         match completed.find(|name| {
             !self

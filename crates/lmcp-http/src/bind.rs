@@ -11,7 +11,8 @@ use crate::{headers::Guard, service::Settings, who::Who};
 /// Listens for HTTP on an address of this machine, at the path `/mcp`.
 ///
 /// # Errors
-/// The address cannot be bound, or others could reach it: see [`Http::allow_remote`].
+/// The address cannot be bound. An address that other machines can reach is refused later, by `serve`, unless
+/// [`Http::allow_remote`] was called.
 pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http, Error> {
     let failed = format!("cannot listen on {address:?}");
     let listener = match TcpListener::bind(address).await {

@@ -12,6 +12,7 @@ use crate::{
     completion::{Completer, Completions, Unfinished},
     cx::Cx,
     error::{Error, ToolError, ToolResult},
+    fit::{self, Flaw},
     handler::{self, Bound, Handler, Unbound},
     strings,
     tool::NoArgs,
@@ -41,6 +42,8 @@ pub struct Resource<S = ()> {
     /// The name and all else a list shows; `uri` holds the template for templates.
     spec: wire::Resource,
     is_template: bool,
+    /// Tells why the variables of these names could never be read.
+    flaw: fn(&[&str]) -> Option<Flaw>,
     read: Unbound<S, Variables, Contents>,
     cache: CacheHint,
     completions: Unfinished<S>,
@@ -84,7 +87,11 @@ impl<S: Send + Sync + 'static> Resource<S> {
         let decode =
             |variables: Variables| strings::read(&variables).map_err(|_| ToolError::not_found());
         let read = handler::erase(handler, decode, R::into_contents);
-        Self::from_parts(wire::Resource::new(uri_template, name), true, read)
+        let resource = wire::Resource::new(uri_template, name);
+        Self {
+            flaw: |names| fit::flaw::<A>(names.iter().copied()),
+            ..Self::from_parts(resource, true, read)
+        }
     }
 
     fn from_parts(
@@ -95,6 +102,7 @@ impl<S: Send + Sync + 'static> Resource<S> {
         Self {
             spec,
             is_template,
+            flaw: |_| None,
             read,
             cache: CacheHint::private(0),
             completions: Unfinished::default(),
@@ -264,6 +272,7 @@ pub(crate) struct AnyResource {
     pub(crate) spec: wire::Resource,
     /// What to match URIs with; absent for plain resources.
     pub(crate) template: Option<Result<Template, String>>,
+    flaw: fn(&[&str]) -> Option<Flaw>,
     read: Bound<Variables, Contents>,
     pub(crate) cache: CacheHint,
     pub(crate) completions: Completions,
@@ -277,6 +286,7 @@ impl AnyResource {
         Self {
             spec: resource.spec,
             template,
+            flaw: resource.flaw,
             read: handler::bind(resource.read, state),
             cache: resource.cache,
             completions: resource.completions.bind(state),
@@ -303,6 +313,18 @@ impl AnyResource {
             Some(Ok(template)) => template.names().collect(),
             None => Vec::new(),
         };
+        let flaw = match (self.flaw)(&names) {
+            Some(Flaw::Missing(field)) => Some(format!(
+                "its handler needs `{field}`, which is no variable of it; make the field an `Option`, or name a variable so"
+            )),
+            Some(Flaw::Structured(field)) => Some(format!(
+                "the variable `{field}` is read as a list or a structure, and a URI has text"
+            )),
+            None => None,
+        };
+        if let Some(words) = flaw {
+            return Err(Error::config(format!("resource template `{uri}`: {words}")));
+        }
         match self.completions.names().find(|name| !names.contains(name)) {
             Some(name) => Err(Error::config(format!(
                 "resource `{uri}`: it has no variable `{name}` to complete"

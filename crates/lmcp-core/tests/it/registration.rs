@@ -38,6 +38,52 @@ fn every_name_at_the_edge_of_the_rule_is_taken() {
     }
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "it is only read")]
+struct Tagged {
+    name: String,
+    tags: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "it is only read")]
+struct Titled {
+    title: String,
+}
+
+async fn tagged(_: Tagged, _: Cx) -> String {
+    String::new()
+}
+
+async fn titled(_: Titled, _: Cx) -> String {
+    String::new()
+}
+
+#[test]
+fn what_could_never_be_read_is_refused() {
+    let error = refusal(server().prompt(Prompt::new("p", tagged)));
+    assert!(
+        error.starts_with("prompt `p`: its argument `tags` is a list or a structure"),
+        "{error}"
+    );
+    let error = refusal(server().resource(Resource::template("x://{name}", "t", titled)));
+    assert!(
+        error.starts_with("resource template `x://{name}`: its handler needs `title`"),
+        "{error}"
+    );
+    let error = refusal(server().resource(Resource::template("x://{name}/{tags}", "t", tagged)));
+    assert!(
+        error.contains("the variable `tags` is read as a list"),
+        "{error}"
+    );
+    assert!(
+        server()
+            .resource(Resource::template("x://{title}", "t", titled))
+            .start()
+            .is_ok()
+    );
+}
+
 #[test]
 fn two_things_of_one_name_are_refused() {
     let tool = || Tool::new("twin", nothing).read_only();
