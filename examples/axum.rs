@@ -1,0 +1,90 @@
+//! A server inside an axum application that has its own login. The tools know who is logged in.
+//! `cargo run -p lmcp --example axum -- 8080`, then connect a client to `http://127.0.0.1:8080/mcp` with the header
+//! `Authorization: Bearer ann-token`.
+
+use std::net::Ipv4Addr;
+
+use axum::{
+    Router,
+    extract::Request,
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use lmcp::{Caller, Challenge, Cx, NoArgs, Principal, Server, Tool, http};
+use tokio::net::TcpListener;
+
+/// The user of a request, as the application's own login found it.
+#[derive(Clone)]
+struct User {
+    name: &'static str,
+    is_admin: bool,
+}
+
+/// The login of the application: every route is behind it, the MCP server among them.
+async fn log_in(mut request: Request, next: Next) -> Response {
+    let user = match http::bearer(request.headers()) {
+        Some("ann-token") => ("ann", true),
+        Some("bob-token") => ("bob", false),
+        _ => return (StatusCode::UNAUTHORIZED, "log in first").into_response(),
+    };
+    let (name, is_admin) = user;
+    request.extensions_mut().insert(User { name, is_admin });
+    next.run(request).await
+}
+
+async fn whoami(_: NoArgs, cx: Cx) -> String {
+    match cx.extension::<User>() {
+        Some(user) => format!("you are {}", user.name),
+        None => "you are nobody".to_owned(),
+    }
+}
+
+async fn erase(_: NoArgs, cx: Cx) -> String {
+    format!("erased for {}", cx.principal().unwrap_or("nobody"))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let port = std::env::args()
+        .nth(1)
+        .map_or(Ok(8080), |port| port.parse())?;
+    let server = Server::new("app", "0.1.0")
+        .tool(
+            Tool::new("whoami", whoami)
+                .about("Tell who is logged in.")
+                .read_only(),
+        )
+        .tool(
+            Tool::new("erase", erase)
+                .about("Erase everything.")
+                .destructive()
+                .only_for(["admin"]),
+        )
+        .start()?;
+
+    // `carry` hands on what the login found. By `authenticate`, sessions and tasks belong to that user, and roles count.
+    let mcp = http::service(server.clone())
+        .carry::<User>()
+        .authenticate(|caller: &Caller| match caller.extension::<User>() {
+            Some(user) if user.is_admin => Ok(Principal::new(user.name).role("admin")),
+            Some(user) => Ok(Principal::new(user.name)),
+            None => Err(Challenge::new("log in first")),
+        })
+        .build();
+    let app = Router::new()
+        .route_service("/mcp", mcp)
+        .route("/", get(async || "the application's own page"))
+        .layer(middleware::from_fn(log_in));
+
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async move {
+            let _ = tokio::signal::ctrl_c().await;
+            // Ends subscriptions, which would keep their connections open for ever.
+            server.close();
+        })
+        .await?;
+    Ok(())
+}
