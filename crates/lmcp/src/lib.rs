@@ -4,6 +4,13 @@
 //! the feature `http`, `lmcp_http` is Streamable HTTP; with the feature `embed`, `lmcp_embed` is a server inside a
 //! program; with the feature `client`, [`Client`] connects to servers elsewhere, by what `lmcp_upstream` has;
 //! with the feature `hub`, `Hub` is many servers behind one endpoint.
+//!
+//! It builds on Linux, macOS and Windows. `unix` and `Unix` are absent on Windows, and `embed` is for Linux alone.
+
+#[cfg(all(feature = "embed", not(target_os = "linux")))]
+compile_error!(
+    "the feature `embed` of `lmcp` needs Linux: it tells child processes apart by `/proc` and process descriptors"
+);
 
 pub use lmcp_core::{
     Authenticate, Budget, Caller, CallerTransport, Challenge, Client, Completing, Cx, Discovery,
@@ -12,9 +19,11 @@ pub use lmcp_core::{
     Page, Payload, Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies,
     Reply, Request, Reservation, Resource, Server, Service, Session, Terms, Tool, ToolError,
     ToolResult, ToolSet, Transport, Workplace, ask, client, error, roots, service, stdio, streams,
-    transport::Unix, unix, workplace,
+    workplace,
 };
-#[cfg(feature = "embed")]
+#[cfg(unix)]
+pub use lmcp_core::{transport::Unix, unix};
+#[cfg(all(feature = "embed", target_os = "linux"))]
 pub use lmcp_embed as embed;
 pub use lmcp_heap as heap;
 #[cfg(feature = "http")]
