@@ -27,6 +27,6 @@ pub fn tcp_socket(_: SocketAddr, _: SocketAddr) -> io::Result<Option<TcpSocket>>
 /// Always, in words that say so.
 pub fn expect_own_server(_: SocketAddr, _: SocketAddr) -> io::Result<()> {
     Err(refused(
-        "nobody can tell whose server it is: this system does not say which user listens on a port; use `https`",
+        "nobody can tell whose server it is: this system does not say which user listens on a port; use `https`, or send secrets all the same with `plain_secrets`",
     ))
 }
