@@ -21,6 +21,14 @@
 //! | `subscribe`, `task` | answers that outlive the request |
 //! | [`limits`], `budget`, [`error`] | every bound; the bytes that callers share; every failure |
 
+#![cfg_attr(
+    windows,
+    expect(
+        dead_code,
+        reason = "some of what unix sockets need is used by nobody else"
+    )
+)]
+
 pub mod ask;
 mod asking;
 mod authenticate;
@@ -73,6 +81,9 @@ mod state;
 mod steps;
 mod strings;
 mod subscribe;
+#[cfg_attr(unix, path = "system/unix.rs")]
+#[cfg_attr(windows, path = "system/windows.rs")]
+mod system;
 mod task;
 mod throttle;
 pub mod tool;
@@ -116,6 +127,8 @@ pub use spawn::Tasks;
 pub use speaking::Say;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool, debug_handler};
-pub use transport::{stdio, streams, unix};
+#[cfg(unix)]
+pub use transport::unix;
+pub use transport::{stdio, streams};
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
-
-use crate::transport::connections::CONNECTION_BYTES;
+use crate::{system::most_open_files, transport::connections::CONNECTION_BYTES};
 
 /// The bounds of one server. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug)]
@@ -126,9 +124,7 @@ impl Limits {
     /// How many connections a listener of this process takes: [`Limits::connections`], but at most a third of the files that
     /// the process may have open. A second listener takes another third; the rest is for what handlers open.
     pub fn connections_here(&self) -> usize {
-        let files = getrlimit(Resource::Nofile).current;
-        let files = files.and_then(|files| usize::try_from(files).ok());
-        let third = files.map_or(usize::MAX, |files| files / 3);
+        let third = most_open_files().map_or(usize::MAX, |files| files / 3);
         self.connections.min(third).max(1)
     }
 

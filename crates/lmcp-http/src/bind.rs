@@ -10,6 +10,8 @@ use crate::{headers::Guard, service::Settings, who::Who};
 
 /// Listens for HTTP on an address of this machine, at the path `/mcp`.
 ///
+/// Without more it serves one user: see [`Http::any_local_user`], also for systems that do not tell users apart.
+///
 /// # Errors
 /// The address cannot be bound. An address that other machines can reach is refused later, by `serve`, unless
 /// [`Http::allow_remote`] was called.
@@ -200,6 +202,9 @@ impl Http {
     /// Serves every user of this machine. Without it, a server on a loopback address that does not
     /// [identify](Self::identify) or [authenticate](Self::authenticate) its callers serves the user it runs as and root alone, as the kernel says who made a
     /// connection; others get 403.
+    ///
+    /// Linux says that. macOS and Windows do not: there such a server is refused when it starts to serve, until the program
+    /// says who is served, by one of these three.
     #[must_use]
     pub fn any_local_user(mut self) -> Self {
         self.any_local_user = true;

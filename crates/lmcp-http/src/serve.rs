@@ -19,7 +19,7 @@ use lmcp_core::{
         connections::{ConnectionPlace, Connections},
     },
 };
-use lmcp_private::{Whose, tcp_socket};
+use lmcp_private::{Whose, tcp_socket, tells_tcp_users};
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
@@ -41,6 +41,7 @@ impl Transport for Http {
         }
         let limits = server.limits().clone();
         let door = Arc::new(Door::of(&self, &server));
+        door.expect_users_told(self.local, tells_tcp_users())?;
         let service = HttpService::new(server.clone(), self.settings);
         let open = Connections::new(limits.connections_here(), server.budget());
         let (close, closing) = watch::channel(());
@@ -209,6 +210,18 @@ impl Door {
         }
     }
 
+    /// Fails where the user who connects matters and the system does not tell it: every user of this machine would be
+    /// served, or nobody.
+    fn expect_users_told(&self, address: SocketAddr, is_told: bool) -> Result<(), Error> {
+        if is_told || !self.asks_for_user {
+            return Ok(());
+        }
+        Err(Error::config(format!(
+            "this system does not tell which user connects to {address}; say who may with `identify` or \
+             `authenticate`, or serve every user of this machine with `any_local_user`"
+        )))
+    }
+
     /// Looks who connected. This has to be done at once: when the peer has closed its end, nobody can tell any more.
     fn look(self: &Arc<Self>, stream: &TcpStream) -> Entry {
         let mut entry = Entry {
@@ -315,7 +328,32 @@ fn is_of_this_machine(mut address: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lmcp_core::{Principal, Server};
+
     use super::*;
+
+    #[tokio::test]
+    async fn where_users_are_not_told_the_program_must_say_who_is_served() {
+        let server = Server::new("test", "1").start().unwrap().endpoint();
+        let served = async |choose: fn(Http) -> Http, is_told: bool| {
+            let http = choose(crate::bind("127.0.0.1:0").await.unwrap());
+            Door::of(&http, &server).expect_users_told(http.local, is_told)
+        };
+        let refused = served(|http| http, false).await.unwrap_err().to_string();
+        for way in ["`identify`", "`authenticate`", "`any_local_user`"] {
+            assert!(refused.contains(way), "{refused}");
+        }
+        served(|http| http, true).await.unwrap();
+        let says_who: [fn(Http) -> Http; 4] = [
+            Http::any_local_user,
+            Http::allow_remote,
+            |http| http.identify(|_| Ok(Some("ann".to_owned()))),
+            |http| http.authenticate(|_: &lmcp_core::Caller| Ok(Principal::new("ann"))),
+        ];
+        for choose in says_who {
+            served(choose, false).await.unwrap();
+        }
+    }
 
     #[test]
     fn a_connection_that_is_not_there_is_nobodys() {

@@ -1,9 +1,12 @@
 //! What servers offer and what was seen of it, kept on disk: a hub that starts serves it at once, and starts no server for it.
 
+#[cfg_attr(unix, path = "store/unix.rs")]
+#[cfg_attr(windows, path = "store/windows.rs")]
+mod system;
+
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -39,7 +42,7 @@ pub(crate) enum Memory {
 }
 
 /// A file as it was when it was last looked at. `None`: there is none.
-pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
+pub(crate) type Stamp = Option<system::Version>;
 
 impl Store {
     /// What was kept of a server that is reached so.
@@ -110,7 +113,7 @@ impl Store {
     /// Tells whether what was seen of a server has been written again.
     pub(crate) fn stamp(&self, name: &str) -> Stamp {
         let found = fs::metadata(self.seen(name)).ok()?;
-        Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+        Some(system::version(&found))
     }
 
     /// Writes a file whole or not at all.
@@ -122,12 +125,8 @@ impl Store {
         }
         let draft = path.with_extension(format!("{}.new", std::process::id()));
         let _ = fs::remove_file(&draft);
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)?;
+        let mut options = system::private_file();
+        let mut file = options.write(true).create_new(true).open(&draft)?;
         let written = file
             .write_all(&text)
             .and_then(|()| fs::rename(&draft, path));
@@ -138,15 +137,14 @@ impl Store {
     }
 
     fn make(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&self.0)
+        system::private_folder().recursive(true).create(&self.0)
     }
 
     /// Held until it is dropped, by everybody only while a small file is read and written.
     fn lock(&self) -> io::Result<File> {
         self.make()?;
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(0o600);
+        let mut options = system::private_file();
+        options.create(true).truncate(false).write(true);
         let file = options.open(self.0.join("lock"))?;
         file.lock()?;
         Ok(file)

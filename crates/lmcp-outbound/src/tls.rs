@@ -1,9 +1,9 @@
 //! Encryption: made ready on first use, so that whoever speaks plain HTTP pays nothing for it.
 //!
 //! The roots are those of the system, read from the one file in which every distribution keeps them. The crate
-//! `rustls-native-certs` would read more (folders of links, other systems' stores), with two crates of 800 lines; lmcp runs on
-//! Linux, and everything there has such a file or has no certificates at all, in which case the roots of Mozilla that are
-//! built in count.
+//! `rustls-native-certs` would read more (folders of links, other systems' stores), with two crates of 800 lines. Every Linux
+//! has such a file or has no certificates at all, in which case the roots of Mozilla that are built in count. macOS has the
+//! file with the roots that Apple ships; those that somebody added to a keychain are not in it. Windows has no such file.
 
 use std::{
     io,
@@ -166,6 +166,6 @@ const BUNDLES: [&str; 5] = [
     "/etc/pki/tls/certs/ca-bundle.crt",
     // openSUSE
     "/etc/ssl/ca-bundle.pem",
-    // Alpine, Void
+    // Alpine, Void, macOS
     "/etc/ssl/cert.pem",
 ];

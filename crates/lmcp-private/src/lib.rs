@@ -2,35 +2,63 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `walk` | is every step of a path out of the hands of other users? |
-//! | `folders` | folders and files that must be private, made or checked |
-//! | `above` | folders of the user that hold those: their modes are put right |
-//! | `users` | whose something is, as far as the numbers of users tell |
-//! | `sockets` | whose socket is at the other end of a TCP connection |
-//! | [`guards`] | whose command a socket may be of, of those that are confined |
-//! | [`processes`] | all processes, and which hold a socket |
-//! | `usual` | where the folders of a user are, whatever the environment says |
+//! | `linux/` | all of it |
+//! | `unix.rs` | what other unixes tell: the owners and modes on the way to a file. macOS |
+//! | `windows.rs` | what is left without numbers of users: nothing |
+//! | `untold.rs` | whose a TCP connection is, on systems that do not tell |
 //!
 //! Everything that is trusted because of where it lies goes through here, so that there is one place to get it right.
+//! What a system does not tell is not trusted there.
 
-mod above;
-#[cfg(test)]
-mod fixtures;
-mod folders;
-pub mod guards;
-pub mod mark;
-pub mod processes;
-mod sockets;
-mod users;
-mod usual;
-mod walk;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(all(unix, any(test, not(target_os = "linux"))))]
+#[cfg_attr(
+    target_os = "linux",
+    expect(dead_code, unreachable_pub, reason = "Linux only runs its tests")
+)]
+mod unix;
+#[cfg(not(target_os = "linux"))]
+mod untold;
+#[cfg(windows)]
+mod windows;
 
-pub use above::mend_way;
-pub use folders::{
-    expect_private, expect_safe, expect_safe_name, expect_secret, expect_trusted, make_or_mend,
-    make_own, make_private, mend, mend_file, open_secret, remove_default_acl, restore,
-    restore_folder_of,
-};
-pub use sockets::{TcpSocket, expect_own_server, tcp_socket};
-pub use users::{Whose, is_ours, is_ours_or_roots, knows_own_user, whose};
-pub use usual::{first_usable, fixed_folders, outer_folders, runtime_folder, spare_folder};
+#[cfg(target_os = "linux")]
+pub use linux::*;
+#[cfg(all(unix, not(target_os = "linux")))]
+pub use unix::{expect_safe_name, is_ours, is_ours_or_roots, restore_folder_of, whose};
+#[cfg(not(target_os = "linux"))]
+pub use untold::{expect_own_server, tcp_socket, tells_tcp_users};
+#[cfg(windows)]
+pub use windows::whose;
+
+/// Whose something is, as seen from this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever asks has to decide about each of them"
+)]
+pub enum Whose {
+    /// This process's user's, which may be root.
+    Ours,
+    /// Root's.
+    Roots,
+    /// Another user's.
+    Others,
+    /// Nobody can tell: the number stands for all users without one in this user namespace, or users have no numbers.
+    Unknown,
+}
+
+/// A socket of some process on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpSocket {
+    /// The user who made it.
+    pub uid: u32,
+    /// Its number, as in `/proc/PID/fd`.
+    pub inode: u64,
+}
+
+fn refused(words: &str) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::PermissionDenied, words.to_owned())
+}

@@ -8,6 +8,7 @@ use std::{
 
 use lmcp_core::{Request, try_later};
 use lmcp_wire::{RpcError, params::Params};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::time::Instant;
 
 use crate::{
@@ -95,7 +96,8 @@ impl HeldCalls {
 /// 128 bits that nobody guesses.
 fn random() -> Result<String, RpcError> {
     let mut bytes = [0_u8; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|err| RpcError::internal(format!("no random numbers: {err}")))?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| RpcError::internal("the system gives no random numbers"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

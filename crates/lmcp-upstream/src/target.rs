@@ -65,6 +65,13 @@ impl UrlTarget {
         self
     }
 
+    /// Sends the token and the headers over plain `http`, too: to other machines, where everybody on the way can read them, and
+    /// to a server on loopback that nobody knows the user of. macOS and Windows never tell that user.
+    pub fn plain_secrets(mut self) -> Self {
+        self.settings.plain_secrets = true;
+        self
+    }
+
     /// Trusts more certificates, as PEM in a file.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.settings.outbound.ca_file = Some(path.into());
@@ -181,4 +188,17 @@ async fn connect(route: Route, settings: &Settings) -> Result<Endpoint, Error> {
     let upstream = Upstream::builder(route).settings(settings).build();
     upstream.ready().await?;
     Ok(Endpoint::new(upstream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_over_plain_http_only_when_the_program_says_so() {
+        let target = || url("http://192.0.2.1/mcp").token("s3cret");
+        let refused = target().route().unwrap_err().to_string();
+        assert!(refused.contains("unprotected"), "{refused}");
+        target().plain_secrets().route().unwrap();
+    }
 }

@@ -201,7 +201,7 @@
 //! |---|---|
 //! | [`stdio()`] | clients that start the server themselves |
 //! | `http::bind` | clients that connect to a URL |
-//! | [`unix`] | programs of the same user on the same machine |
+//! | `unix` | programs of the same user on the same machine |
 //! | [`streams`] | any pair of byte streams |
 //!
 //! [`Server::serve`] serves one transport. [`Server::start`] gives a [`Handle`], which serves several at once and changes the server
@@ -362,6 +362,13 @@
 //! | `client` | servers elsewhere: by URL, socket or command | |
 //! | `hub` | many servers behind one endpoint | |
 //! | `embed` | a server inside a program, with an identity for every child process; Linux only | |
+//!
+//! lmcp builds on Linux, macOS and Windows. `unix` is absent on Windows.
+
+#[cfg(all(feature = "embed", not(target_os = "linux")))]
+compile_error!(
+    "the feature `embed` of `lmcp` needs Linux: it tells child processes apart by `/proc` and process descriptors"
+);
 
 pub use lmcp_core::{
     Authenticate, Budget, Caller, CallerTransport, Challenge, Client, Completing, Cx, Discovery,
@@ -381,7 +388,9 @@ pub use lmcp_core::{
     transport::{Stdio, Streams, Unix},
     unix, workplace,
 };
-#[cfg(feature = "embed")]
+#[cfg(unix)]
+pub use lmcp_core::{transport::Unix, unix};
+#[cfg(all(feature = "embed", target_os = "linux"))]
 pub use lmcp_embed as embed;
 pub use lmcp_heap as heap;
 #[cfg(feature = "http")]

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    leash::Leash,
     lines::{Lines, Output},
+    system::{Leash, signal_of, start_apart},
 };
 use crate::{
     Error, Event,
@@ -104,9 +104,8 @@ impl Command {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(true);
-        let mut process = command.spawn().map_err(refused)?;
+        let mut process = start_apart(&mut command).map_err(refused)?;
         let leash = Leash::new(process.id()).map_err(refused)?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(Error::Refused(format!("`{name}` has no standard input")));
@@ -208,8 +207,7 @@ impl Child {
 }
 
 fn how(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt as _;
-    match (status.code(), status.signal()) {
+    match (status.code(), signal_of(status)) {
         (Some(code), _) => format!("ended with exit status {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),

@@ -2,8 +2,10 @@
 
 mod child;
 mod given;
-mod leash;
 mod lines;
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
 
 use std::{
     fmt, io,
@@ -11,10 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{
-    net::UnixStream,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 pub use child::Command;
 pub use given::Given;
@@ -32,9 +31,10 @@ use lines::{Lines, Output};
 pub enum Route {
     /// By HTTP.
     Url(Endpoint),
-    /// On a unix socket, one message a line.
+    /// On a unix socket, one message a line. Windows has none.
     Socket(PathBuf),
-    /// As a process that is started for this, on its standard input and output.
+    /// As a process that is started for this, on its standard input and output. On unix it ends with this program, and so
+    /// does its process group; on Windows only the process itself does, and not if this program is ended by force.
     Command(Command),
     /// On a connection that the other side has made, one message a line.
     Given(Given),
@@ -49,11 +49,10 @@ impl Route {
         Ok(Channel(match self {
             Self::Url(endpoint) => Way::Http(Box::new(endpoint.open().await?)),
             Self::Socket(path) => {
-                let stream = reach(path).await.map_err(|err| {
+                let (reader, writer) = reach(path).await.map_err(|err| {
                     let words = format!("cannot connect to `{}`: {err}", path.display());
                     Error::Unreachable(words)
                 })?;
-                let (reader, writer) = stream.into_split();
                 let name = path.display().to_string();
                 Way::Socket(Box::new(Lines::new(reader, writer)), name)
             }
@@ -100,10 +99,10 @@ impl fmt::Display for Route {
 }
 
 /// Connects to a socket. One whose queue is full, because of a flood, is tried again for a while.
-async fn reach(path: &Path) -> io::Result<UnixStream> {
+async fn reach(path: &Path) -> io::Result<system::Socket> {
     let until = Instant::now() + FULL_QUEUE_WAIT;
     loop {
-        match UnixStream::connect(path).await {
+        match system::connect(path).await {
             Err(err) if err.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
                 sleep(FULL_QUEUE_PAUSE).await;
             }

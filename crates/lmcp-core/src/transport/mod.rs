@@ -1,22 +1,22 @@
 //! Where requests come from. All but HTTP share one connection loop over lines of JSON.
+//!
+//! Windows has no unix sockets here: the standard library offers none.
 
 mod batch;
 pub mod connections;
-mod gate;
 mod in_flight;
 mod intake;
 mod lines;
 mod outgoing;
-mod socket_file;
 mod stdio;
 mod streams;
+#[cfg(unix)]
 mod unix;
 
-pub use gate::{Admitting, Gate};
-pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
 pub use streams::{Streams, streams};
-pub use unix::{Unix, unix};
+#[cfg(unix)]
+pub use unix::{Admitting, Gate, Unix, is_served, unix};
 
 pub use crate::{
     endpoint::Transport,

@@ -1,4 +1,5 @@
-//! What ends a process that was started here when this program is gone, even if that was killed without a warning.
+//! Processes and sockets on unix, and what ends a process that was started here when this program is gone, even if that was
+//! killed without a warning.
 //!
 //! A shell waits for its standard input to close, which the kernel does with the last who holds the other end: this
 //! program. It then ends the process group. It costs one small process, and needs neither a signal handler nor
@@ -6,10 +7,37 @@
 
 use std::{
     io,
-    process::{Child, Command, Stdio},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    process,
+};
+
+/// The two halves of a connection on a unix socket.
+pub(super) type Socket = (OwnedReadHalf, OwnedWriteHalf);
+
+/// Connects to a unix socket.
+pub(super) async fn connect(path: &Path) -> io::Result<Socket> {
+    Ok(UnixStream::connect(path).await?.into_split())
+}
+
+/// Starts a command as a process group of its own, which a [`Leash`] can end.
+pub(super) fn start_apart(command: &mut process::Command) -> io::Result<process::Child> {
+    command.process_group(0).spawn()
+}
+
+/// The signal that ended a process.
+pub(super) fn signal_of(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}
 
 /// Holds a process group. Dropping it ends the group.
 pub(super) struct Leash {
@@ -20,7 +48,6 @@ pub(super) struct Leash {
 impl Leash {
     /// Takes the group of a process, by its number.
     pub(super) fn new(group: Option<u32>) -> io::Result<Self> {
-        use std::os::unix::process::CommandExt as _;
         let group = group.and_then(|group| Pid::from_raw(i32::try_from(group).ok()?));
         let number = group.map_or(0, |group| group.as_raw_nonzero().get());
         let watcher = Command::new("/bin/sh")

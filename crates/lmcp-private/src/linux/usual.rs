@@ -4,7 +4,7 @@ use std::{env, fs, io, path::PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::{
+use crate::linux::{
     above::{expect_or_mend, named},
     make_or_mend,
 };

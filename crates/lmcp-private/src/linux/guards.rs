@@ -15,10 +15,12 @@ use std::{
 use rustix::process::{Pid, getpid};
 
 use crate::{
-    mark,
-    processes::{self, Process, Search, is_about_the_process, user},
-    sockets::TcpSocket,
-    walk::refused,
+    TcpSocket,
+    linux::{
+        mark,
+        processes::{self, Process, Search, is_about_the_process, user},
+    },
+    refused,
 };
 
 /// How a program is called to guard a command.

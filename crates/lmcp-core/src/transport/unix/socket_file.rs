@@ -3,21 +3,16 @@
 use std::{
     fs::{self, File},
     io,
-    os::{
-        fd::AsRawFd as _,
-        unix::{
-            fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-            net::UnixListener,
-        },
+    os::unix::{
+        fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        net::UnixListener,
     },
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
-};
+use rustix::{io::Errno, net::SocketAddrUnix};
 
+use super::system::{name_socket, short_path, socket_to_knock};
 use crate::random;
 
 /// Which file this is, so that nobody else's is removed.
@@ -48,13 +43,12 @@ pub fn is_served(path: &Path) -> bool {
 
 /// Connects and lets go, without waiting.
 fn knock(path: &Path) -> Result<(), Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = socket_to_knock()?;
     match SocketAddrUnix::new(path) {
         Err(Errno::NAMETOOLONG) => {
             let (folder, name) = split(path);
             let folder = File::open(folder).map_err(|_| Errno::NOENT)?;
-            let short = short_path(&folder).join(name);
+            let short = short_path(&folder).ok_or(Errno::NAMETOOLONG)?.join(name);
             rustix::net::connect(&socket, &SocketAddrUnix::new(short)?)
         }
         address => rustix::net::connect(&socket, &address?),
@@ -110,7 +104,9 @@ fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(&socket) {
         // Too long by our folder's name.
         Err(err) if err.kind() == io::ErrorKind::InvalidInput => {
-            UnixListener::bind(short_path(&File::open(own)?).join("s"))
+            let folder = File::open(own)?;
+            let short = short_path(&folder).ok_or(err)?;
+            UnixListener::bind(short.join("s"))
         }
         bound => bound,
     }?;
@@ -123,8 +119,7 @@ fn bind_in(own: &Path, path: &Path) -> io::Result<UnixListener> {
 /// Gives a socket its name, and takes that from no server that lives.
 fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
     for _ in 0..TRIES {
-        // A second name instead of a new one, because it never replaces anything.
-        match fs::hard_link(socket, path) {
+        match name_socket(socket, path) {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
             linked => return linked,
         }
@@ -138,9 +133,12 @@ fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
         }
         if expect_free(&taken).is_err() {
             // It lives, and gets its name back.
-            let _ = fs::hard_link(&taken, path);
+            let _ = name_socket(&taken, path);
         }
-        fs::remove_file(&taken)?;
+        match fs::remove_file(&taken) {
+            Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
+            _ => {}
+        }
     }
     Err(io::Error::new(
         io::ErrorKind::AddrInUse,
@@ -150,11 +148,6 @@ fn put(own: &Path, socket: &Path, path: &Path) -> io::Result<()> {
 
 /// How often a name is tried that others take and leave at the same time.
 const TRIES: usize = 16;
-
-/// Linux has a short way to say where an open folder is.
-fn short_path(folder: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
-}
 
 /// The folder of a path, and its name there.
 fn split(path: &Path) -> (&Path, &Path) {

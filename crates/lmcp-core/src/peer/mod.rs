@@ -1,13 +1,15 @@
 //! Who is at the other end, as the kernel says: the process behind a unix socket, and whose a TCP connection from this
 //! machine is.
 
-use std::{
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
-    pin::Pin,
-    time::{Duration, Instant},
-};
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
+
+use std::pin::Pin;
 
 use lmcp_wire::RpcError;
+
+pub use system::Peer;
 
 /// The process at the other end of a unix socket, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,39 +25,6 @@ impl Process {
     /// A process of a user.
     pub fn new(uid: u32, pid: Option<i32>) -> Self {
         Self { uid, pid }
-    }
-}
-
-/// Who connected, as the kernel says.
-#[derive(Debug)]
-pub struct Peer {
-    process: Process,
-    socket: OwnedFd,
-    taken: Instant,
-}
-
-impl Peer {
-    pub(crate) fn new(process: Process, socket: OwnedFd) -> Self {
-        Self {
-            process,
-            socket,
-            taken: Instant::now(),
-        }
-    }
-
-    /// How long ago the connection was taken.
-    pub fn age(&self) -> Duration {
-        self.taken.elapsed()
-    }
-
-    /// The process that connected. It may have ended since, and its number be another's.
-    pub fn process(&self) -> Process {
-        self.process
-    }
-
-    /// The connection, to ask the kernel more about it. Nothing is to be read or written there.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

@@ -16,8 +16,11 @@ use rustix::{
 };
 
 use crate::{
-    users::{is_ours, is_ours_or_roots},
-    walk::{PathEnd, by_descriptor, expect_safe_folder, is_open_to_others, refused, walk},
+    linux::{
+        users::{is_ours, is_ours_or_roots},
+        walk::{PathEnd, by_descriptor, expect_safe_folder, is_open_to_others, walk},
+    },
+    refused,
 };
 
 /// Makes a folder that nobody else can enter, or takes one that is there.
@@ -340,7 +343,7 @@ mod tests {
     use rustix::process::{getegid, geteuid};
 
     use super::*;
-    use crate::fixtures::{NOBODY, folder, why};
+    use crate::linux::fixtures::{NOBODY, folder, why};
 
     #[test]
     fn a_folder_is_made_for_this_user_alone_and_found_again() {

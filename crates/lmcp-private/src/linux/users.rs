@@ -11,22 +11,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-/// Whose something is, as seen from this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "whoever asks has to decide about each of them"
-)]
-pub enum Whose {
-    /// This process's user's, which may be root.
-    Ours,
-    /// Root's.
-    Roots,
-    /// Another user's.
-    Others,
-    /// Nobody can tell: the number stands for all users without one in this user namespace.
-    Unknown,
-}
+use crate::Whose;
 
 /// Whose a file, a process or a socket is that has this user.
 pub fn whose(user: u32) -> Whose {

@@ -8,8 +8,11 @@ use std::{
 use rustix::{fs::FileType, io::Errno};
 
 use crate::{
-    folders::{CAN_ENTER, own_folder, remove_default_acl, restore, set_mode},
-    walk::{by_descriptor, refused, walk},
+    linux::{
+        folders::{CAN_ENTER, own_folder, remove_default_acl, restore, set_mode},
+        walk::{by_descriptor, walk},
+    },
+    refused,
 };
 
 /// Puts the folders above a path right, as far as they are ours: their owner may pass through them, and not everybody may
@@ -85,7 +88,7 @@ mod tests {
     use rustix::process::geteuid;
 
     use super::*;
-    use crate::{
+    use crate::linux::{
         expect_private,
         fixtures::{NOBODY, folder, why},
         make_own, make_private,

@@ -1,5 +1,11 @@
 //! A unix socket, for its owner alone, with the same lines as stdio and many connections.
 
+mod gate;
+mod socket_file;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "other.rs")]
+mod system;
+
 use std::{
     collections::VecDeque,
     os::{fd::AsFd as _, unix::net::UnixListener as StdListener},
@@ -13,18 +19,17 @@ use std::{
 };
 
 use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
-use rustix::net::sockopt::socket_acceptconn;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
     task::AbortHandle,
 };
 
+pub use gate::{Admitting, Gate};
+pub use socket_file::is_served;
+
 use super::{
-    Gate,
     connections::{self, Connections},
-    gate::{self, Keeper, Refusals},
-    socket_file::{SocketFile, bind},
     streams,
 };
 use crate::{
@@ -37,6 +42,8 @@ use crate::{
     throttle::Throttle,
     workplace::{Looked, Workplace},
 };
+use gate::{Keeper, Refusals};
+use socket_file::{SocketFile, bind};
 
 /// Listens on a unix socket that only this user can open.
 ///
@@ -80,7 +87,7 @@ impl Unix {
     /// Nobody listens on it, or it cannot be used.
     pub fn from_listener(listener: StdListener) -> Result<Self, Error> {
         let failed = |err| Error::io("cannot use the socket that was passed on", err);
-        if !socket_acceptconn(&listener).map_err(|err| failed(err.into()))? {
+        if !system::takes_connections(&listener).map_err(failed)? {
             return Err(Error::config(
                 "the socket that was passed on takes no connections",
             ));

@@ -17,18 +17,14 @@ use rustix::{
 };
 
 use crate::{
-    guards,
-    users::{Whose, whose},
+    TcpSocket, Whose,
+    linux::{guards, users::whose},
+    refused,
 };
 
-/// A socket of some process on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TcpSocket {
-    /// The user who made it.
-    pub uid: u32,
-    /// Its number, as in `/proc/PID/fd`.
-    pub inode: u64,
+/// Does this system tell which user made a TCP connection on this machine?
+pub const fn tells_tcp_users() -> bool {
+    true
 }
 
 /// The socket with these addresses: its own, and the one that it is connected to. `None`: nobody on this machine has it
@@ -70,16 +66,13 @@ pub fn expect_own_server(local: SocketAddr, server: SocketAddr) -> io::Result<()
 fn expect_own(socket: TcpSocket) -> io::Result<()> {
     match whose(socket.uid) {
         Whose::Ours | Whose::Roots => guards::expect_unconfined(socket),
-        Whose::Others => Err(crate::walk::refused(&format!(
-            "it is the server of user {}",
-            socket.uid
-        ))),
+        Whose::Others => Err(refused(&format!("it is the server of user {}", socket.uid))),
         Whose::Unknown => Err(unknown("its user has no number in this user namespace")),
     }
 }
 
 fn unknown(why: &str) -> io::Error {
-    crate::walk::refused(&format!("nobody can tell whose server it is: {why}"))
+    refused(&format!("nobody can tell whose server it is: {why}"))
 }
 
 /// What a socket that listens is connected to.

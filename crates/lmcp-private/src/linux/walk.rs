@@ -22,7 +22,11 @@ use rustix::{
     process::{getegid, geteuid},
 };
 
-use crate::users::{Whose, is_ours, is_ours_or_roots, is_shared_group, whose};
+use crate::{
+    Whose,
+    linux::users::{is_ours, is_ours_or_roots, is_shared_group, whose},
+    refused,
+};
 
 /// As many as the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -208,10 +212,6 @@ fn expect_safe_step(folder: &PathEnd, found: &PathEnd, name: &OsStr) -> io::Resu
         return Err(refused(&format!("`{shown}` is a link of user {owner}")));
     }
     Ok(())
-}
-
-pub(crate) fn refused(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, words.to_owned())
 }
 
 /// The names of a path, the root and single dots left out.

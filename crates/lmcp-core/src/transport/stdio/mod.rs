@@ -1,26 +1,20 @@
 //! Standard input and output.
 //!
 //! A thread reads, because standard input cannot be waited for otherwise. A second thread writes once an answer does not fit
-//! into the pipe at once. The real descriptors are moved
-//! away first: a stray `println!`, or a child process that reads its input, meets `/dev/null` and stderr instead of
-//! the protocol.
+//! into the pipe at once. What a system has for both is in `unix.rs` and `windows.rs`.
+
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod ends;
 
 use std::{
-    fs::File,
-    io::{self, Write},
-    mem::MaybeUninit,
-    os::fd::{AsFd, OwnedFd},
+    io,
     sync::{Arc, Mutex, PoisonError, Weak},
     thread,
     time::Duration,
 };
 
 use lmcp_wire::framing::Framer;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, fcntl_dupfd_cloexec},
-    stdio as real,
-};
 use tokio::{
     runtime,
     sync::{mpsc, oneshot, watch},
@@ -37,8 +31,13 @@ use crate::{
     endpoint::{Endpoint, Transport},
     error::Error,
 };
+use ends::{Input, Output, take_over};
 
 /// Standard input and output, until the input ends.
+///
+/// Nothing else in the program should use them meanwhile. On unix they are out of its reach: a stray `println!` goes to
+/// stderr, and what is read is empty; child processes get the same. On Windows both stay where they are: whatever the program
+/// or a child of it prints to its stdout gets between the lines of the protocol.
 pub fn stdio() -> Stdio {
     Stdio(())
 }
@@ -57,13 +56,13 @@ impl Transport for Stdio {
         let (written, all_written) = oneshot::channel();
         let limit = limits.line_bytes;
         let watched = input
-            .try_clone()
+            .watch()
             .map_err(|err| Error::io("cannot watch stdin", err))?;
         let account = server.budget().account(&caller.owner());
         let intake = Intake::new(Framer::new(limit), account.clone(), &limits);
         let runtime = runtime::Handle::current();
         start("lmcp-stdin", move || {
-            read(&File::from(input), intake, &runtime, &batches)
+            read(&input, intake, &runtime, &batches)
         })?;
         let out = outgoing(output, limits.outgoing_bytes, account.clone(), written);
         let lines = Batches {
@@ -84,7 +83,7 @@ impl Transport for Stdio {
         let unread = async {
             loop {
                 out.stalled(stall_wait).await;
-                if has_ended(&watched) {
+                if watched.has_ended() {
                     return;
                 }
             }
@@ -100,48 +99,18 @@ impl Transport for Stdio {
     }
 }
 
-/// Has the other end of our input been closed? There may still be something to read.
-fn has_ended(input: &OwnedFd) -> bool {
-    let mut ready = [PollFd::new(input, PollFlags::empty())];
-    poll(&mut ready, Some(&Timespec::default())).is_ok()
-        && ready[0].revents().contains(PollFlags::HUP)
-}
-
-/// Waits for a descriptor that somebody has made non-blocking.
-fn wait_for(file: &File, what: PollFlags) {
-    let _ = poll(&mut [PollFd::new(file, what)], None);
-}
-
-/// Moves the real stdin and stdout to descriptors nobody else knows, and puts harmless ones in their place.
-fn take_over() -> io::Result<(OwnedFd, OwnedFd)> {
-    let input = fcntl_dupfd_cloexec(real::stdin(), 3)?;
-    let output = fcntl_dupfd_cloexec(real::stdout(), 3)?;
-    real::dup2_stdin(File::open("/dev/null")?.as_fd())?;
-    real::dup2_stdout(real::stderr())?;
-    Ok((input, output))
-}
-
 /// What waits for stdout. A short answer is written where it is made, if it fits into the pipe at once; the thread that
 /// waits for a reader that does not read is started when there is something to wait for.
-fn outgoing(output: OwnedFd, enough: usize, account: Account, written: Written) -> Arc<Outgoing> {
+fn outgoing(output: Output, enough: usize, account: Account, written: Written) -> Arc<Outgoing> {
     Arc::new_cyclic(|outgoing: &Weak<Outgoing>| {
-        let (file, outgoing) = (Arc::new(File::from(output)), Weak::clone(outgoing));
-        let direct = Arc::clone(&file);
-        let write_now = move |bytes: &[u8]| {
-            let mut ready = [PollFd::new(&*direct, PollFlags::OUT)];
-            let writable = poll(&mut ready, Some(&Timespec::default())).is_ok()
-                && ready[0].revents() == PollFlags::OUT;
-            if writable {
-                (&*direct).write(bytes).unwrap_or(0)
-            } else {
-                0
-            }
-        };
+        let (output, outgoing) = (Arc::new(output), Weak::clone(outgoing));
+        let direct = Arc::clone(&output);
+        let write_now = move |bytes: &[u8]| direct.write_now(bytes);
         let start_writer = move || {
             let Some(outgoing) = outgoing.upgrade() else {
                 return;
             };
-            let writer = Writer(Arc::new(Mutex::new(Some((written, file, outgoing)))));
+            let writer = Writer(Arc::new(Mutex::new(Some((written, output, outgoing)))));
             if !writer.start() {
                 // As many threads run as this user may have. What is to be written waits until there is room for one more.
                 runtime::Handle::current().spawn(writer.start_later());
@@ -155,7 +124,7 @@ fn outgoing(output: OwnedFd, enough: usize, account: Account, written: Written) 
 struct Writer(Arc<Mutex<Option<Needed>>>);
 
 /// Whom to tell how it ended, where to write, and what.
-type Needed = (Written, Arc<File>, Arc<Outgoing>);
+type Needed = (Written, Arc<Output>, Arc<Outgoing>);
 
 impl Writer {
     /// Whether the thread could be started.
@@ -163,11 +132,11 @@ impl Writer {
         let needed = Arc::clone(&self.0);
         let work = move || {
             let mut needed = needed.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some((written, file, outgoing)) = needed.take() else {
+            let Some((written, output, outgoing)) = needed.take() else {
                 return;
             };
             drop(needed);
-            let _ = written.send(write(&file, &outgoing));
+            let _ = written.send(write(&output, &outgoing));
         };
         start("lmcp-stdout", work).is_ok()
     }
@@ -195,25 +164,13 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 
 /// Reads lines until the input ends or nobody wants them. What one read brings is handed over at once.
 fn read(
-    input: &File,
+    input: &Input,
     mut intake: Intake,
     runtime: &runtime::Handle,
     batches: &mpsc::Sender<Vec<Frame>>,
 ) {
     loop {
-        // Not cleared first: that takes longer than reading a usual message.
-        let mut space = [MaybeUninit::uninit(); MOST_AT_ONCE];
-        let count = loop {
-            match rustix::io::read(input, &mut space) {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => wait_for(input, PollFlags::IN),
-                Err(_) => break 0,
-                Ok((read, _)) => {
-                    intake.buffer().extend_from_slice(read);
-                    break read.len();
-                }
-            }
-        };
+        let count = input.read(intake.buffer());
         let mut batch: Vec<_> = std::iter::from_fn(|| intake.next_frame()).collect();
         if count == 0 {
             batch.extend(intake.last_frame());
@@ -227,7 +184,7 @@ fn read(
 }
 
 /// Writes messages until there are no more, or the reader is gone. One write each, or one for many that wait.
-fn write(mut output: &File, outgoing: &Outgoing) -> io::Result<()> {
+fn write(output: &Output, outgoing: &Outgoing) -> io::Result<()> {
     let mut lines = Vec::new();
     while outgoing.take_blocking(&mut lines) {
         let mut rest = &lines[..];
@@ -236,10 +193,6 @@ fn write(mut output: &File, outgoing: &Outgoing) -> io::Result<()> {
                 Ok(count @ 1..) => {
                     rest = &rest[count..];
                     outgoing.progressed();
-                }
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
-                    wait_for(output, PollFlags::OUT)
                 }
                 failed => {
                     outgoing.abandon();

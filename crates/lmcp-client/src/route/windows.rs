@@ -1,0 +1,45 @@
+//! Processes and sockets on Windows.
+//!
+//! A process that is started here ends with its connection. What that process started itself goes on, and so does the process
+//! if this program is ended by force: to end them all, Windows wants a job object, which only `unsafe` code can make.
+
+use std::{io, path::Path, process::ExitStatus};
+
+use tokio::{
+    io::{Empty, Sink},
+    process,
+};
+
+/// The two halves of a connection on a unix socket. There is none.
+pub(super) type Socket = (Empty, Sink);
+
+/// Connects to no unix socket: there are none here.
+#[expect(clippy::unused_async, reason = "elsewhere it waits")]
+pub(super) async fn connect(_: &Path) -> io::Result<Socket> {
+    let words = "this system has no unix sockets; use a URL or a command";
+    Err(io::Error::new(io::ErrorKind::Unsupported, words))
+}
+
+/// Starts a command.
+pub(super) fn start_apart(command: &mut process::Command) -> io::Result<process::Child> {
+    command.spawn()
+}
+
+/// The signal that ended a process: there are none.
+pub(super) fn signal_of(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// Holds nothing: `kill_on_drop` ends the process itself.
+pub(super) struct Leash;
+
+impl Leash {
+    #[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+    pub(super) fn new(_: Option<u32>) -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// A process without a window cannot be asked to end: it has seen its input close, and is ended next.
+    #[expect(clippy::unused_self, reason = "elsewhere it holds something")]
+    pub(super) fn terminate(&self) {}
+}
