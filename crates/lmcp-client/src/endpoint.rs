@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     audience::Audience, begun::Begun, error::Error, link::Link, mirror::Mirrors, pair::Pair,
-    settings::Settings,
+    second::SecondSessions, settings::Settings,
 };
 
 /// A server behind a URL. It is cheap to clone, and what was learnt about the server outlives any link to it.
@@ -36,6 +36,7 @@ pub(crate) struct Server {
     pub(crate) requests: usize,
     pub(crate) message_bytes: usize,
     pub(crate) begun: Begun,
+    pub(crate) second: SecondSessions,
     mirrors: Mutex<Mirrors>,
     /// It has spoken MCP to us: what does not look like it is a failure, and not its nature.
     is_proven: AtomicBool,
@@ -81,6 +82,7 @@ impl Endpoint {
             requests: settings.requests.max(1),
             message_bytes: settings.message_bytes,
             begun: Begun::default(),
+            second: SecondSessions::default(),
             mirrors: Mutex::default(),
             is_proven: AtomicBool::new(false),
             is_paired: AtomicBool::new(false),

@@ -55,6 +55,7 @@ mod mirror;
 mod pair;
 mod post;
 mod route;
+mod second;
 mod settings;
 mod standing;
 mod stream;

@@ -120,6 +120,10 @@ pub(crate) const STDERR_LINES: usize = 20;
 /// What is kept of one of these lines, in bytes.
 pub(crate) const STDERR_LINE_BYTES: usize = 500;
 
+/// Messages that a client remembers because a server did not know their session. Each goes to one more session; a second 404
+/// is an error. Of one that is forgotten the first counts again.
+pub(crate) const SECOND_SESSIONS: usize = 256;
+
 /// Tools whose arguments are repeated in headers that a client remembers. Calls of others go without such headers.
 pub(crate) const MIRRORED_TOOLS: usize = 1024;
 

@@ -290,6 +290,7 @@ impl Link {
             key,
             server: Arc::clone(&self.server),
             pending: ids.clone(),
+            is_second: self.server.second.take(&message.line),
             message,
             headers,
             inlet: self.inlet.clone(),

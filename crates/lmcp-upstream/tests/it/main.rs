@@ -5,6 +5,7 @@ mod client;
 mod crossing;
 mod headers;
 mod hostile;
+mod not_found;
 mod process;
 mod questions;
 #[path = "../probe/server.rs"]
