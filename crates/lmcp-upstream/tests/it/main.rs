@@ -13,3 +13,4 @@ mod server;
 mod sessions;
 mod starts;
 mod support;
+mod waiting;
