@@ -15,7 +15,10 @@ use std::{
 use lmcp_core::{Owned, OwnerKey, Replies, Request, Service, Tasks};
 use lmcp_upstream::{Health, PerClient, Upstream};
 use lmcp_wire::{Implementation, RpcError};
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::{AbortHandle, spawn_blocking},
+    time::Instant,
+};
 
 use crate::{
     approvals::Approvals,
@@ -212,9 +215,11 @@ impl Hub {
     }
 
     /// Looks whether another process has approved of something in the folder of this hub ([`Approvals`]). To be called now and
-    /// then: it costs one look at a file for each server.
-    pub fn heed_approvals(&self) {
-        self.0.heed_approvals();
+    /// then: it costs one look at a file for each server. The work is done beside the thread of the caller.
+    pub async fn heed_approvals(&self) {
+        let hub = Arc::clone(&self.0);
+        // It fails where the process ends.
+        let _ = spawn_blocking(move || hub.heed_approvals()).await;
     }
 
     /// How all servers are.
@@ -400,6 +405,7 @@ impl Inner {
         if let Memory::Listing(listing) = memory {
             let is_pinned = self.is_pinned(&member);
             let review = Review::of(&self.approvals, name, &listing, is_pinned);
+            let listing = Arc::new(listing);
             let known = Arc::new(Known { listing, review });
             self.catalog().known.insert(Arc::clone(&member.name), known);
         }

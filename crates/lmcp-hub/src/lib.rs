@@ -49,6 +49,7 @@ mod lazy;
 mod limits;
 mod listed;
 mod listen;
+mod listing;
 mod member;
 mod names;
 mod pass;

@@ -8,14 +8,21 @@ use std::{
 use tokio::time::timeout;
 
 use crate::{
-    approvals::Approvals, catalog::Listing, hub::Inner, limits::KEEP_WAIT, member::Member,
-    pins::Change, status::ToolChange, store::Stamp,
+    approvals::Approvals,
+    hub::Inner,
+    limits::{KEEP_WAIT, LONG_ANSWER},
+    listing::Listing,
+    member::Member,
+    pins::Change,
+    status::ToolChange,
+    store::Stamp,
 };
 
 /// What is known of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    pub(crate) listing: Listing,
+    /// Shared with whoever keeps and compares it, beside the thread of callers: it may be long.
+    pub(crate) listing: Arc<Listing>,
     pub(crate) review: Review,
 }
 
@@ -88,21 +95,24 @@ impl Inner {
     pub(crate) fn keep(
         &self,
         member: &Arc<Member>,
-        listing: &Listing,
+        listing: &Arc<Listing>,
     ) -> impl Future<Output = Review> + use<> {
         let is_pinned = self.is_pinned(member);
         let (store, approvals) = (self.store.clone(), Arc::clone(&self.approvals));
-        let (member, listing) = (Arc::clone(member), listing.clone());
+        let (member, listing) = (Arc::clone(member), Arc::clone(listing));
         async move {
             if member.is_mounted {
                 return Review::default();
             }
-            let Some(store) = store else {
+            let is_short = listing.bytes() <= LONG_ANSWER;
+            if store.is_none() && is_short {
                 return Review::of(&approvals, &member.name, &listing, is_pinned);
-            };
+            }
             let work = move || {
-                // Whatever cannot be kept is asked for again.
-                let _ = store.write(&member.name, &member.config(), Some(&listing));
+                if let Some(store) = store {
+                    // Whatever cannot be kept is asked for again.
+                    let _ = store.write(&member.name, &member.config(), Some(&listing));
+                }
                 Review::of(&approvals, &member.name, &listing, is_pinned)
             };
             // A disk that hangs holds up nobody.
@@ -114,7 +124,7 @@ impl Inner {
     }
 
     /// A server has said what it offers.
-    pub(crate) fn learn(&self, member: &Arc<Member>, listing: Listing, review: Review) {
+    pub(crate) fn learn(&self, member: &Arc<Member>, listing: Arc<Listing>, review: Review) {
         let is_its = self
             .member(&member.name)
             .is_some_and(|now| Arc::ptr_eq(&now, member));
@@ -163,24 +173,37 @@ impl Inner {
 
     /// Compares servers with what was first seen of them once more, where that is due.
     pub(crate) fn review_again(&self, is_due: impl Fn((&str, &Review)) -> bool) {
-        let members = self.members();
-        let mut catalog = self.catalog();
         let mut has_changed = false;
-        for member in members.iter().filter(|member| !member.is_mounted) {
-            let Some(known) = catalog.known.get_mut(&member.name) else {
-                continue;
-            };
-            if is_due((&member.name, &known.review)) {
-                let is_pinned = self.is_pinned(member);
-                let known = Arc::make_mut(known);
-                known.review = Review::of(&self.approvals, &member.name, &known.listing, is_pinned);
+        for member in self.members().iter().filter(|member| !member.is_mounted) {
+            let known = self.known(&member.name);
+            if known.is_some_and(|known| is_due((&member.name, &known.review))) {
+                self.review_one(&member.name, self.is_pinned(member));
                 has_changed = true;
             }
         }
-        drop(catalog);
         if has_changed {
             self.look_again();
         }
+    }
+
+    /// Compares one server. The catalogue is not held meanwhile: files are read, others may be waited for, and all callers look at
+    /// the catalogue.
+    fn review_one(&self, server: &str, is_pinned: bool) {
+        while let Some(known) = self.known(server) {
+            let review = Review::of(&self.approvals, server, &known.listing, is_pinned);
+            let mut catalog = self.catalog();
+            let held = catalog.known.get_mut(server);
+            if let Some(held) = held.filter(|held| Arc::ptr_eq(held, &known)) {
+                let listing = Arc::clone(&known.listing);
+                *held = Arc::new(Known { listing, review });
+                return;
+            }
+            // It has listed something else meanwhile.
+        }
+    }
+
+    fn known(&self, server: &str) -> Option<Arc<Known>> {
+        self.catalog().known.get(server).cloned()
     }
 
     /// Approves of a server as it is listed now.
@@ -189,8 +212,7 @@ impl Inner {
         server: &str,
         tools: Option<&[String]>,
     ) -> io::Result<Vec<Change>> {
-        let mut catalog = self.catalog();
-        let Some(known) = catalog.known.get_mut(server) else {
+        let Some(known) = self.known(server) else {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 format!("nothing is known of server `{server}`"),
@@ -198,9 +220,7 @@ impl Inner {
         };
         let approved = self.approvals.approve_as(server, &known.listing, tools)?;
         // What was approved is known now, whether the server is pinned or not.
-        let known = Arc::make_mut(known);
-        known.review = Review::of(&self.approvals, server, &known.listing, true);
-        drop(catalog);
+        self.review_one(server, true);
         self.look_again();
         Ok(approved)
     }
