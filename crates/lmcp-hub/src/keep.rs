@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     ask::{self, Offer},
-    hub::Inner,
+    inner::Inner,
     limits::{HEARING, LIST_WAIT, LONG_ANSWER, PROBE, RELIST, SETTLE},
     listing::Listing,
     member::{Live, Member, Purpose, is_of_transport},
