@@ -21,12 +21,12 @@ use tokio::{
 
 use crate::{
     answer::{self, Said},
-    endpoint::Server,
     error::Error,
     failures,
     limits::{LINGER, STREAM_ATTEMPTS, TURN, WORDS_BYTES},
     message::{Kind, Message},
     pair::Pair,
+    server::Server,
     stream::{Next, Opened, Reader, backoff, is_events},
     verdict::{Case, Verdict},
 };

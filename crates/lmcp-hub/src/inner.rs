@@ -17,6 +17,7 @@ use crate::{
     scope::Scope, store::Store,
 };
 
+/// A hub, shared by its endpoints and the tasks beside its servers.
 pub(crate) struct Inner {
     pub(crate) info: Arc<str>,
     /// Binds tasks and states of servers to their callers: all callers of a server share it.
