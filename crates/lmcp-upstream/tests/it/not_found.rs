@@ -31,8 +31,11 @@ struct Habits {
 
 impl Site {
     async fn new(habits: Habits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let url = format!("http://{address}/mcp");
         let calls = Arc::<Mutex<Vec<String>>>::default();
         let (kept, sessions) = (Arc::clone(&calls), Arc::<Mutex<usize>>::default());
         let mut serving = JoinSet::new();
@@ -58,7 +61,7 @@ impl Site {
     }
 
     fn calls(&self) -> Vec<String> {
-        self.calls.lock().unwrap().clone()
+        self.calls.lock().expect("nobody panics with it").clone()
     }
 }
 
@@ -74,7 +77,7 @@ fn answer(
     };
     let (status, header, body) = match message["method"].as_str() {
         Some("initialize") => {
-            let mut sessions = sessions.lock().unwrap();
+            let mut sessions = sessions.lock().expect("nobody panics with it");
             *sessions += 1;
             let header = match habits.has_sessions {
                 true => format!("Mcp-Session-Id: {sessions}\r\n"),
@@ -85,7 +88,8 @@ fn answer(
             ("200 OK", header, result(hello))
         }
         Some("tools/call") => {
-            calls.lock().unwrap().push(session.to_owned());
+            let mut calls = calls.lock().expect("nobody panics with it");
+            calls.push(session.to_owned());
             let content = json!({ "content": [{ "type": "text", "text": "done" }] });
             match session.parse().unwrap_or(0) >= habits.first_good {
                 true => ("200 OK", String::new(), result(content)),
