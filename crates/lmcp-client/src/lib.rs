@@ -25,13 +25,13 @@
 //! |---|---|
 //! | [`conversation`] | opening, ids, pending calls, questions, what is said again to the next server |
 //! | `route` | sockets and processes; all ways as one |
-//! | `settings`, `endpoint` | where the server is, what every request to it carries |
+//! | `settings`, `server`, `endpoint` | where the server is, what every request to it carries |
 //! | `audience` | who may be at the other end where a secret is not encrypted |
 //! | `link`, `doing` | what is sent when, and what is told |
 //! | `post`, `begun` | one message of the client and what comes back; answers that have not ended |
 //! | `upgrade` | a server that goes on in another protocol |
 //! | `pair` | HTTP+SSE, the transport of 2024-11-05 |
-//! | `verdict` | what an answer that is no answer means |
+//! | `verdict`, `second` | an HTTP response that is no answer; messages whose session was not known |
 //! | `standing`, `stream`, `events` | what the server says by itself; streams of events, and how they go on |
 //! | `message`, `answer`, `mirror` | as much of a message as must be known, and the headers that repeat parts of it |
 //! | `failures` | the errors that stand for an answer that did not come |
@@ -55,6 +55,8 @@ mod mirror;
 mod pair;
 mod post;
 mod route;
+mod second;
+mod server;
 mod settings;
 mod standing;
 mod stream;

@@ -17,7 +17,8 @@ pub(crate) const MOST_LINES: usize = 4096;
 /// The same in bytes, over HTTP.
 pub(crate) const MOST_BYTES: usize = 64 << 20;
 
-/// The same in bytes, on pipes and sockets: a server that leaves so much does not read.
+/// The same in bytes, on pipes and sockets: a server that leaves so much does not read. Requests of at most 64 KiB have as much room
+/// again.
 pub(crate) const UNREAD_BYTES: usize = 16 << 20;
 
 /// Longest line of a server on a pipe or socket, in bytes. A server that sends a longer one is left.
@@ -119,6 +120,10 @@ pub(crate) const STDERR_LINES: usize = 20;
 
 /// What is kept of one of these lines, in bytes.
 pub(crate) const STDERR_LINE_BYTES: usize = 500;
+
+/// Messages that a client remembers because a server did not know their session. Each goes to one more session; a second 404
+/// is an error. The oldest is forgotten for the next one.
+pub(crate) const SECOND_SESSIONS: usize = 256;
 
 /// Tools whose arguments are repeated in headers that a client remembers. Calls of others go without such headers.
 pub(crate) const MIRRORED_TOOLS: usize = 1024;

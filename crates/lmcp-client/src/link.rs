@@ -24,7 +24,6 @@ use tokio::{
 
 use crate::{
     doing::{Doing, Running, Session},
-    endpoint::Server,
     failures,
     limits::{
         CLOSING, ENOUGH_BYTES, ENOUGH_LINES, IDLE_CONNECTIONS, LAST_WAIT, MOST_BYTES, MOST_LINES,
@@ -33,7 +32,8 @@ use crate::{
     message::{Kind, Message},
     pair::Pair,
     post::{Outcome, Post, Signal},
-    standing::Standing,
+    server::Server,
+    standing::{self, Standing},
 };
 
 /// What comes from a [`Link`].
@@ -290,6 +290,7 @@ impl Link {
             key,
             server: Arc::clone(&self.server),
             pending: ids.clone(),
+            is_second: self.server.second.take(&message.line),
             message,
             headers,
             inlet: self.inlet.clone(),
@@ -479,7 +480,7 @@ impl Link {
     fn pair(&mut self, pair: Pair) {
         let key = self.new_key();
         self.inlet = Some(pair.inlet.clone());
-        let reading = pair.run(key, Arc::clone(&self.server), self.signal.clone());
+        let reading = standing::read_pair(pair, key, Arc::clone(&self.server), self.signal.clone());
         self.run_beside(key, Doing::Pair, reading);
     }
 

@@ -3,26 +3,22 @@
 //!
 //! Nothing of it can be resumed: when the stream ends, the session does, and another link must be opened.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, uri::PathAndQuery};
 use lmcp_outbound::{Connection, Incoming};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
-    endpoint::Server,
     error::Error,
-    post::{Outcome, Signal},
-    standing,
-    stream::{Next, Opened, Reader},
+    server::Server,
+    stream::{Opened, Reader},
 };
 
 /// An open stream.
 pub(crate) struct Pair {
     /// Where messages go.
     pub(crate) inlet: PathAndQuery,
-    reader: Reader,
-    body: Incoming,
+    pub(crate) reader: Reader,
+    pub(crate) body: Incoming,
     _connection: Connection,
 }
 
@@ -52,27 +48,5 @@ impl Pair {
             body,
             _connection,
         }))
-    }
-
-    /// Passes on what the server says, until it says nothing more.
-    pub(crate) async fn run(
-        mut self,
-        key: u64,
-        server: Arc<Server>,
-        signals: mpsc::Sender<Signal>,
-    ) {
-        let why = loop {
-            match self.reader.next(&mut self.body).await {
-                Next::Message(message) => standing::pass(&signals, message).await,
-                Next::Ended => break "closed its stream",
-                Next::TooLong => {
-                    let _ = signals.send(Signal::TooLong).await;
-                    break "said more at once than is read";
-                }
-            }
-        };
-        let why = format!("`{}` {why}", server.name());
-        let lost = Outcome::Lost { why, unsent: None };
-        let _ = signals.send(Signal::Done(key, lost)).await;
     }
 }

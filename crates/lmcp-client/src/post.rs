@@ -21,12 +21,12 @@ use tokio::{
 
 use crate::{
     answer::{self, Said},
-    endpoint::Server,
     error::Error,
     failures,
     limits::{LINGER, STREAM_ATTEMPTS, TURN, WORDS_BYTES},
     message::{Kind, Message},
     pair::Pair,
+    server::Server,
     stream::{Next, Opened, Reader, backoff, is_events},
     verdict::{Case, Verdict},
 };
@@ -70,6 +70,8 @@ pub(crate) struct Post {
     pub(crate) key: u64,
     pub(crate) server: Arc<Server>,
     pub(crate) message: Message,
+    /// Another session of the server was not known to it: this is the second that the message goes to.
+    pub(crate) is_second: bool,
     /// Those of this message.
     pub(crate) headers: HeaderMap,
     /// Where it goes, if that is elsewhere: HTTP+SSE, where answers come on another stream.
@@ -285,6 +287,7 @@ impl Post {
             pending: &self.pending,
             wants_answer: self.message.wants_answer(),
             is_handshake: self.message.is_handshake(),
+            is_second: self.is_second,
             has_session: self.headers.contains_key(wire::SESSION_ID) || self.inlet.is_some(),
             is_proven: self.server.is_proven(),
             status: parts.status,
@@ -300,10 +303,12 @@ impl Post {
             Verdict::Fine => return None,
             Verdict::Refused(why) => Outcome::Refused(why),
             Verdict::Gone(why) => Outcome::Lost { why, unsent: None },
-            Verdict::SessionOver(why) => Outcome::Lost {
-                why,
-                unsent: Some(self.message.line.clone()),
-            },
+            Verdict::SessionOver(why) => {
+                let line = self.message.line.clone();
+                self.server.second.expect(&line);
+                let unsent = Some(line);
+                Outcome::Lost { why, unsent }
+            }
             Verdict::Failed(error) => {
                 self.fail(&error).await;
                 Outcome::Over(None)

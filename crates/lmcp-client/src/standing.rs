@@ -1,4 +1,4 @@
-//! The stream for what a server of the older revisions says by itself, opened again whenever it ends.
+//! What a server of the older revisions says by itself: on a stream that is opened again whenever it ends, or on the one of HTTP+SSE.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     answer::{self, Said},
-    endpoint::Server,
     error::Error,
     limits::STANDING_WAIT,
+    pair::Pair,
     post::{Outcome, Signal},
+    server::Server,
     stream::{Next, Opened, Reader},
 };
 
@@ -76,6 +77,28 @@ impl Standing {
             Err(_) => opening.await,
         }
     }
+}
+
+/// HTTP+SSE: passes on what the server says, until it says nothing more.
+pub(crate) async fn read_pair(
+    mut pair: Pair,
+    key: u64,
+    server: Arc<Server>,
+    signals: mpsc::Sender<Signal>,
+) {
+    let why = loop {
+        match pair.reader.next(&mut pair.body).await {
+            Next::Message(message) => pass(&signals, message).await,
+            Next::Ended => break "closed its stream",
+            Next::TooLong => {
+                let _ = signals.send(Signal::TooLong).await;
+                break "said more at once than is read";
+            }
+        }
+    };
+    let why = format!("`{}` {why}", server.name());
+    let lost = Outcome::Lost { why, unsent: None };
+    let _ = signals.send(Signal::Done(key, lost)).await;
 }
 
 /// Passes on what is said on a stream that no request opened. Answers should come where they were asked for, and do not

@@ -11,10 +11,10 @@ use tokio::time::sleep;
 
 use crate::{
     begun::Share,
-    endpoint::Server,
     error::Error,
     events::Events,
     limits::{FIRST_RETRY, LONGEST_RETRY, STREAM_ATTEMPTS},
+    server::Server,
 };
 
 /// Reads the messages of a stream.

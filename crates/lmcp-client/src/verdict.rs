@@ -1,4 +1,4 @@
-//! What an answer that is not simply an answer means, and what people are told about it.
+//! Classifies an HTTP response that is not simply an answer, and puts what went wrong into words.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
@@ -20,6 +20,8 @@ pub(crate) struct Case<'a> {
     pub(crate) is_handshake: bool,
     /// It was sent in a session.
     pub(crate) has_session: bool,
+    /// The server did not know the session that it was sent in before.
+    pub(crate) is_second: bool,
     /// This server has spoken MCP before.
     pub(crate) is_proven: bool,
     pub(crate) status: StatusCode,
@@ -51,17 +53,18 @@ impl Case<'_> {
                 return self.refused("not allowed there; is it the right token?");
             }
             status if status.is_redirection() => return self.redirected(),
-            StatusCode::NOT_FOUND if self.has_session && !self.is_unknown_method() => {
-                return Verdict::SessionOver(self.words("the session is not known any more"));
-            }
-            // What many servers say in its place.
-            StatusCode::BAD_REQUEST if self.has_session && self.complains_of_session() => {
-                return Verdict::SessionOver(self.words("the session is not known any more"));
-            }
             _ => {}
+        }
+        let denies_session = self.denies_session();
+        if denies_session && !self.is_second {
+            return Verdict::SessionOver(self.words("the session is not known any more"));
         }
         if !self.wants_answer || answers {
             return Verdict::Fine;
+        }
+        if denies_session {
+            let how = format!("{}, in two sessions one after the other", self.status);
+            return Verdict::Failed(failures::unanswered(self.server, self.method, &how));
         }
         if self.status.is_success() {
             return self.not_mcp(&self.strange_body());
@@ -96,6 +99,17 @@ impl Case<'_> {
                 Some(Said::Own) | None => false,
             }
         })
+    }
+
+    /// Does the server say that it does not know the session?
+    fn denies_session(&self) -> bool {
+        self.has_session
+            && match self.status {
+                StatusCode::NOT_FOUND => !self.is_unknown_method(),
+                // What many servers say in its place.
+                StatusCode::BAD_REQUEST => self.complains_of_session(),
+                _ => false,
+            }
     }
 
     /// A method that is not known is a 404 as well.
@@ -215,6 +229,7 @@ mod tests {
             wants_answer: true,
             is_handshake: false,
             has_session: false,
+            is_second: false,
             is_proven: false,
             status: StatusCode::from_u16(status).unwrap(),
             headers: &headers,
@@ -311,6 +326,27 @@ mod tests {
                 "{status}"
             );
         }
+    }
+
+    #[test]
+    fn a_second_session_that_is_not_known_is_an_error_and_no_third_one_is_tried() {
+        let (answer, nameless) = (&*answer(), &*nameless());
+        let second = |case: &mut Case<'_>| {
+            (case.is_proven, case.has_session, case.is_second) = (true, true, true);
+        };
+        let found = judge(404, "text/html", HTML, second);
+        assert!(
+            found.starts_with("Failed") && found.contains("http://here/mcp"),
+            "{found}"
+        );
+        // What the server has to say about the request itself is its answer.
+        assert!(judge(404, JSON, answer, second).starts_with("Fine"));
+        assert!(judge(400, JSON, nameless, second).starts_with("Fine"));
+        let telling = |case: &mut Case<'_>| {
+            second(case);
+            (case.pending, case.wants_answer) = (&[], false);
+        };
+        assert!(judge(404, "text/html", HTML, telling).starts_with("Fine"));
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //!
 //! How an outcome is written is `era/`; nothing here knows a revision.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use lmcp_wire::{
-    self as wire, Content, ProtocolVersion, ServerCapabilities, completion::CompleteResult,
-    discover::CacheHint, input::InputRequiredResult, jsonrpc, prompt::GetPromptResult,
-    resource::ReadResourceResult, task::Task, tool::CallToolResult,
+    self as wire, Content, ProtocolVersion, RpcError, ServerCapabilities,
+    completion::CompleteResult, discover::CacheHint, input::InputRequiredResult, jsonrpc,
+    prompt::GetPromptResult, resource::ReadResourceResult, task::Task, tool::CallToolResult,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -70,7 +73,11 @@ pub struct Page {
     pub(crate) next: Option<String>,
     /// The revision whose clients can read it as it is. `None`: the newest, and it is shaped for all others.
     pub(crate) written_for: Option<ProtocolVersion>,
+    /// As it was last shaped, for the next client of that revision: it may be long, and many clients list it.
+    shaped: Shaped,
 }
+
+type Shaped = Arc<Mutex<Option<(ProtocolVersion, Arc<[u8]>)>>>;
 
 impl Outcome {
     /// A result, of nobody in particular.
@@ -151,11 +158,36 @@ impl Page {
         jsonrpc::append(&mut members, member);
         members.push(b':');
         jsonrpc::append(&mut members, items);
+        Self::written(members, next, None)
+    }
+
+    /// Members that are written already, for clients of this revision or for the newest.
+    pub(crate) fn written(
+        members: Vec<u8>,
+        next: Option<String>,
+        written_for: Option<ProtocolVersion>,
+    ) -> Self {
         Self {
             members: members.into(),
             next,
-            written_for: None,
+            written_for,
+            shaped: Shaped::default(),
         }
+    }
+
+    /// The members as clients of another revision read them. They are shaped once for all clients of the revision that listed it last.
+    pub(crate) fn shaped(
+        &self,
+        version: ProtocolVersion,
+        shape: impl FnOnce() -> Result<Vec<u8>, RpcError>,
+    ) -> Result<Arc<[u8]>, RpcError> {
+        let mut shaped = self.shaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, members)) = shaped.as_ref().filter(|(known, _)| *known == version) {
+            return Ok(Arc::clone(members));
+        }
+        let members: Arc<[u8]> = shape()?.into();
+        *shaped = Some((version, Arc::clone(&members)));
+        Ok(members)
     }
 }
 
@@ -255,4 +287,29 @@ pub(crate) fn value_bytes(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
     own + size_of::<Value>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_shaped_once_for_clients_of_one_revision() {
+        let page = Page::new("tools", &["a"], None);
+        let mut made = 0;
+        for (version, expected) in [
+            (ProtocolVersion::V2025_06_18, 1),
+            (ProtocolVersion::V2025_06_18, 1),
+            (ProtocolVersion::V2025_11_25, 2),
+            (ProtocolVersion::V2025_06_18, 3),
+        ] {
+            // Copies of a page share what was made of it.
+            let shaped = page.clone().shaped(version, || {
+                made += 1;
+                Ok(version.as_str().into())
+            });
+            assert_eq!(&*shaped.unwrap(), version.as_str().as_bytes());
+            assert_eq!(made, expected);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    budget::{Account, NoRoom, Reservation},
+    budget::{Account, CALL_BYTES, NoRoom, Reservation},
     caller::Caller,
     extensions::Extensions,
     mirror,
@@ -209,11 +209,11 @@ impl Request {
         value: &(impl Serialize + ?Sized),
     ) -> Result<Self, RpcError> {
         let whole: &RawValue = self.params()?;
-        let whole = whole.to_owned();
         let no_object = |_| RpcError::invalid_params("`params` must be an object");
         let mut params = lmcp_wire::members::Members::read(whole.get()).map_err(no_object)?;
         params.set(member.to_owned(), value);
-        self.with_params(&params)
+        let message = message_with(&params, self.message.len());
+        self.with_message(message)
     }
 
     /// The same request with other parameters: another name of a tool, say. Who asks, in which revision and for what kind of
@@ -221,12 +221,19 @@ impl Request {
     ///
     /// # Errors
     /// They are no object.
-    pub fn with_params(mut self, params: &impl Serialize) -> Result<Self, RpcError> {
-        let mut message = Vec::with_capacity(self.message.len());
-        message.extend_from_slice(b"{\"params\":");
-        jsonrpc::append(&mut message, params);
-        message.push(b'}');
-        self.message = message.into();
+    pub fn with_params(self, params: &impl Serialize) -> Result<Self, RpcError> {
+        let message = message_with(params, self.message.len());
+        self.with_message(message)
+    }
+
+    /// A long message counts as memory of its caller, as the one did that it replaces.
+    fn with_message(mut self, message: Vec<u8>) -> Result<Self, RpcError> {
+        self.message = Bytes::new();
+        let account = self.account().filter(|_| message.len() > CALL_BYTES);
+        self.message = match account {
+            Some(account) => account.take(message.len()).hold(message),
+            None => message.into(),
+        };
         let members = Members::cut(&self.message, &self.method, &self.params()?);
         self.members = members;
         Ok(self)
@@ -420,4 +427,13 @@ pub(crate) fn string(json: &[u8]) -> Option<Cow<'_, str>> {
         return std::str::from_utf8(plain).ok().map(Cow::Borrowed);
     }
     decode(json).ok().map(Cow::Owned)
+}
+
+/// A message with these parameters and nothing else, of about so many bytes.
+fn message_with(params: &impl Serialize, bytes: usize) -> Vec<u8> {
+    let mut message = Vec::with_capacity(bytes);
+    message.extend_from_slice(b"{\"params\":");
+    jsonrpc::append(&mut message, params);
+    message.push(b'}');
+    message
 }

@@ -76,8 +76,29 @@ impl Source for Speaking {
         }
         match self.said.poll_recv(cx) {
             Poll::Ready(Some(reply)) => Poll::Ready(Some(reply)),
+            // Who let go of the way to speak still has an answer to give.
+            Poll::Ready(None) if self.work.is_some() => Poll::Pending,
             Poll::Ready(None) => Poll::Ready(self.end.take().map(Reply::Done)),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::outcome::Payload;
+
+    #[tokio::test]
+    async fn who_says_nothing_on_its_way_is_waited_for() {
+        let mut replies = Replies::speaking(async |say: Say| {
+            drop(say);
+            yield_now().await;
+            Ok(Payload::Acknowledged.into())
+        });
+        assert!(matches!(replies.next().await, Some(Reply::Done(Ok(_)))));
+        assert!(replies.next().await.is_none());
     }
 }

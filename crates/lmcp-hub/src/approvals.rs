@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    catalog::Listing,
+    listing::Listing,
     pins::{Change, Pins},
     store::{Stamp, Store},
 };

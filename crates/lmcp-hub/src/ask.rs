@@ -7,9 +7,9 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::task::spawn_blocking;
 
 use crate::{
-    catalog::{Listing, text},
-    items::Taking,
+    items::{Taking, text},
     limits::{ITEM_BYTES, LIST_PAGES, LONG_ANSWER},
+    listing::Listing,
 };
 
 /// A request of the hub's own.

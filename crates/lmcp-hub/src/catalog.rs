@@ -1,4 +1,4 @@
-//! What every server offers, kept as JSON, and what clients see of all of it together. No I/O.
+//! What clients see of all that servers offer. No I/O.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -7,70 +7,18 @@ use std::{
 
 use lmcp_core::Page;
 use lmcp_wire::members::Members;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     config::ServerConfig,
-    items::sifted,
+    items::text,
     lazy::Sought,
     limits::{INSTRUCTIONS, NOTES},
+    listing::Listing,
     names::{AllNames, Prefixes, fnv, marked},
     review::Review,
 };
-
-/// What one server offers, as it said it. What is compared with what was seen before is what clients get: an item that not all
-/// read the same is not in it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, from = "Said")]
-pub(crate) struct Listing {
-    pub(crate) instructions: Option<String>,
-    pub(crate) tools: Vec<Box<RawValue>>,
-    pub(crate) prompts: Vec<Box<RawValue>>,
-    pub(crate) resources: Vec<Box<RawValue>>,
-    pub(crate) templates: Vec<Box<RawValue>>,
-    /// What is not in it, in words.
-    pub(crate) left_out: Vec<String>,
-}
-
-impl Listing {
-    /// How long its lists are together.
-    pub(crate) fn bytes(&self) -> usize {
-        let lists = [&self.tools, &self.prompts, &self.resources, &self.templates];
-        lists
-            .into_iter()
-            .flatten()
-            .map(|item| item.get().len())
-            .sum()
-    }
-}
-
-/// A listing as it stands in a file, which an earlier release may have written.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Said {
-    instructions: Option<String>,
-    tools: Vec<Box<RawValue>>,
-    prompts: Vec<Box<RawValue>>,
-    resources: Vec<Box<RawValue>>,
-    templates: Vec<Box<RawValue>>,
-    left_out: Vec<String>,
-}
-
-impl From<Said> for Listing {
-    fn from(said: Said) -> Self {
-        let mut left_out = said.left_out;
-        let mut taken = |items| sifted(items, &mut left_out);
-        Self {
-            instructions: said.instructions,
-            tools: taken(said.tools),
-            prompts: taken(said.prompts),
-            resources: taken(said.resources),
-            templates: taken(said.templates),
-            left_out,
-        }
-    }
-}
 
 /// One server, as far as its lists are concerned.
 #[derive(Clone, Copy)]
@@ -309,10 +257,6 @@ fn named(item: &RawValue) -> Option<(String, Members<'_>)> {
     let members = Members::read(item.get()).ok()?;
     let name = text(members.get("name")).filter(|name| !name.is_empty())?;
     Some((name, members))
-}
-
-pub(crate) fn text(raw: Option<&RawValue>) -> Option<String> {
-    serde_json::from_str(raw?.get()).ok()
 }
 
 enum Mended {

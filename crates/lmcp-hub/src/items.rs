@@ -149,6 +149,11 @@ fn name(item: &RawValue) -> String {
     named.map_or_else(|| "an item".to_owned(), |name| format!("`{name}`"))
 }
 
+/// The text of a member; `None`: it is absent, or no text.
+pub(crate) fn text(raw: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
 /// A name, borrowed where it has no escapes.
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::{
     ask::{self, Offer},
-    catalog::Listing,
-    hub::Inner,
+    inner::Inner,
     limits::{HEARING, LIST_WAIT, LONG_ANSWER, PROBE, RELIST, SETTLE},
+    listing::Listing,
     member::{Live, Member, Purpose, is_of_transport},
 };
 
@@ -88,6 +88,7 @@ async fn learn(member: &Arc<Member>, live: &Live, hub: &Weak<Inner>) {
     });
     match listed {
         Ok(listing) => {
+            let listing = Arc::new(listing);
             let Some(kept) = hub.upgrade().map(|hub| hub.keep(member, &listing)) else {
                 return;
             };

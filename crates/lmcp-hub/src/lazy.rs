@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    catalog::text,
+    items::text,
     limits::{FOUND, FOUND_USUALLY, SEARCHED, WORDS, WORDS_BYTES},
 };
 

@@ -14,24 +14,28 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `hub` | the service, its servers and what is known of them |
-//! | `scope` | what one endpoint shows: all servers, or those of a group |
+//! | `hub` | the service |
+//! | `inner` | its servers, what is known of them, and what clients see of that |
+//! | `servers` | which servers and groups there are, and how each is made |
+//! | `scope`, `desk` | what one endpoint shows: all servers, or those of a group; where names lead there |
 //! | `route` | lists come from the catalogue, all else goes to the server it is for |
 //! | `config` | what our configuration says of servers |
 //! | `foreign`, `jsonc` | what those of clients say. No I/O |
 //! | `import` | the same out of the files of clients, and written as ours. No I/O |
 //! | `names` | what tools and prompts are called; how URIs lead back. No I/O |
-//! | `catalog` | what every server offers, and what clients see of it. No I/O |
+//! | `listing`, `items` | what one server offers. No I/O |
+//! | `catalog` | what clients see of what all servers offer. No I/O |
 //! | `rewrite` | names, URIs and ids on their way there and back. No I/O |
 //! | `member` | one server: started, given up, stopped |
 //! | `pass` | one request on its way through a server |
 //! | `keep`, `ask` | the task beside every server; what the hub asks servers for itself |
-//! | `listed` | whether the lists of a server were read since it was last started |
+//! | `start`, `listed` | whether the lists of a server were read since it was last started |
 //! | `lazy` | three tools in the place of hundreds. No I/O |
 //! | `listen` | what clients are told outside of any call |
 //! | `store` | what servers offer and what was seen of it, kept on disk |
 //! | `pins` | how a server differs from what was first seen of it. No I/O |
-//! | `approvals`, `review` | who has seen what; what a server offers on its way into the catalogue |
+//! | `approvals`, `review` | who has seen what; how a server differs from that |
+//! | `learn` | what a server offers on its way into the catalogue |
 //! | `status` | how servers are |
 //! | `limits` | every bound, and what happens at it |
 
@@ -39,16 +43,20 @@ mod approvals;
 mod ask;
 mod catalog;
 mod config;
+mod desk;
 mod foreign;
 mod hub;
 mod import;
+mod inner;
 mod items;
 pub mod jsonc;
 mod keep;
 mod lazy;
+mod learn;
 mod limits;
 mod listed;
 mod listen;
+mod listing;
 mod member;
 mod names;
 mod pass;
@@ -57,6 +65,8 @@ mod review;
 mod rewrite;
 mod route;
 mod scope;
+mod servers;
+mod start;
 mod status;
 mod store;
 mod uris;

@@ -10,17 +10,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     ask,
     config::Isolate,
-    member::{Live, Member, Purpose, Start},
+    member::{Live, Member, Purpose},
+    start::{Listed, Start},
 };
-
-/// How the lists of a server were last asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    /// The start of the server that was asked. `None`: nobody has asked yet.
-    start: Option<Start>,
-    /// Why they could not be read.
-    error: Option<RpcError>,
-}
 
 impl Member {
     /// The lists were read as this start of the server has them, and are in the catalogue; or they could not be read.

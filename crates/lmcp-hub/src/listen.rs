@@ -17,10 +17,11 @@ use tokio::{
 
 use crate::{
     ask,
+    desk::Desk,
     limits::{LISTEN_RETRY, LISTENER, WATCHED},
     member::{Lease, Member, Purpose},
     rewrite,
-    scope::{Desk, Versions},
+    scope::Versions,
 };
 
 /// The memory that a watched URI takes: here, in the stream to its server and in the request that opens it.

@@ -22,8 +22,8 @@ use crate::{
     ask::{self, Offer},
     config::ServerConfig,
     limits::{FIRST_PAUSE, HANG_UP, LONGEST_PAUSE},
-    listed::Listed,
     names::{head, slug},
+    start::{Listed, Start},
     status::{History, ServerState, ServerStatus},
 };
 
@@ -115,13 +115,6 @@ impl Live {
             times_opened: self.times_opened(),
         }
     }
-}
-
-/// One start of a server, apart from all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
-    pub(crate) generation: u64,
-    pub(crate) times_opened: u64,
 }
 
 impl State {

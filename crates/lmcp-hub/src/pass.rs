@@ -18,8 +18,9 @@ use tokio::{
 
 use crate::{
     config::Isolate,
-    member::{Lease, Member, Purpose, Start},
+    member::{Lease, Member, Purpose},
     rewrite,
+    start::Start,
 };
 
 /// Has a server answer a request.

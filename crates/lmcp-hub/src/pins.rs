@@ -9,7 +9,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use crate::catalog::{Listing, text};
+use crate::{items::text, listing::Listing};
 
 /// The definitions of one server that somebody saw first, or approved since.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

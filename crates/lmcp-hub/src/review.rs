@@ -1,31 +1,26 @@
-//! What a server says that it offers, on its way into the catalogue: kept on disk, and compared with what was first seen of it.
+//! What is known of a server: what it offers, and how that differs from what was first seen of it.
 
-use std::{
-    io,
-    sync::{Arc, atomic::Ordering},
-};
-
-use tokio::time::timeout;
+use std::{io, sync::Arc};
 
 use crate::{
-    approvals::Approvals, catalog::Listing, hub::Inner, limits::KEEP_WAIT, member::Member,
-    pins::Change, status::ToolChange, store::Stamp,
+    approvals::Approvals, listing::Listing, pins::Change, status::ToolChange, store::Stamp,
 };
 
 /// What is known of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    pub(crate) listing: Listing,
+    /// Shared with whoever keeps and compares it, beside the thread of callers: it may be long.
+    pub(crate) listing: Arc<Listing>,
     pub(crate) review: Review,
 }
 
 /// How a server differs from what was first seen of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Review {
-    changes: Vec<ToolChange>,
+    pub(crate) changes: Vec<ToolChange>,
     /// Why nobody can tell. Then nothing of a server that is pinned is shown.
     pub(crate) trouble: Option<String>,
-    stamp: Stamp,
+    pub(crate) stamp: Stamp,
 }
 
 impl Review {
@@ -47,7 +42,7 @@ impl Review {
         }
     }
 
-    fn failed(err: &io::Error) -> Self {
+    pub(crate) fn failed(err: &io::Error) -> Self {
         Self {
             trouble: Some(format!("what was approved cannot be read or kept: {err}")),
             ..Self::default()
@@ -79,151 +74,5 @@ fn named(change: Change) -> ToolChange {
         tool: change.tool,
         parts: change.parts.into_iter().map(|part| part.part).collect(),
         held: false,
-    }
-}
-
-impl Inner {
-    /// Keeps what a server offers for the next run, and compares it with what was first seen. It comes before anybody is told, so
-    /// that all that a client saw is kept.
-    pub(crate) fn keep(
-        &self,
-        member: &Arc<Member>,
-        listing: &Listing,
-    ) -> impl Future<Output = Review> + use<> {
-        let is_pinned = self.is_pinned(member);
-        let (store, approvals) = (self.store.clone(), Arc::clone(&self.approvals));
-        let (member, listing) = (Arc::clone(member), listing.clone());
-        async move {
-            if member.is_mounted {
-                return Review::default();
-            }
-            let Some(store) = store else {
-                return Review::of(&approvals, &member.name, &listing, is_pinned);
-            };
-            let work = move || {
-                // Whatever cannot be kept is asked for again.
-                let _ = store.write(&member.name, &member.config(), Some(&listing));
-                Review::of(&approvals, &member.name, &listing, is_pinned)
-            };
-            // A disk that hangs holds up nobody.
-            match timeout(KEEP_WAIT, tokio::task::spawn_blocking(work)).await {
-                Ok(Ok(review)) => review,
-                Ok(Err(_)) | Err(_) => Review::failed(&io::ErrorKind::TimedOut.into()),
-            }
-        }
-    }
-
-    /// A server has said what it offers.
-    pub(crate) fn learn(&self, member: &Arc<Member>, listing: Listing, review: Review) {
-        let is_its = self
-            .member(&member.name)
-            .is_some_and(|now| Arc::ptr_eq(&now, member));
-        if !is_its {
-            return;
-        }
-        let name = Arc::clone(&member.name);
-        let known = Known { listing, review };
-        self.catalog().known.insert(name, Arc::new(known));
-        self.look_again();
-    }
-
-    /// How long all lists are together that are known.
-    pub(crate) fn listed_bytes(&self) -> usize {
-        let catalog = self.catalog();
-        let known = catalog.known.values();
-        known.map(|known| known.listing.bytes()).sum()
-    }
-
-    pub(crate) fn knows(&self, name: &str) -> bool {
-        self.catalog().known.contains_key(name)
-    }
-
-    /// It is known what a server offers, or that it cannot be asked: nobody waits for it from now on, nor after the next start.
-    pub(crate) fn was_tried(&self, member: &Arc<Member>) {
-        let was_tried = member.is_tried.swap(true, Ordering::AcqRel);
-        self.nudge();
-        if was_tried || member.is_mounted || self.knows(&member.name) {
-            return;
-        }
-        if let Some(store) = self.store.clone() {
-            let member = Arc::clone(member);
-            let write = move || store.write(&member.name, &member.config(), None);
-            self.keepers.spawn(async move {
-                let _ = tokio::task::spawn_blocking(write).await;
-            });
-        }
-    }
-
-    /// Looks whether somebody has approved of something.
-    pub(crate) fn heed_approvals(&self) {
-        self.review_again(|(name, review)| {
-            review.trouble.is_some() || self.approvals.stamp(name) != review.stamp
-        });
-    }
-
-    /// Compares servers with what was first seen of them once more, where that is due.
-    pub(crate) fn review_again(&self, is_due: impl Fn((&str, &Review)) -> bool) {
-        let members = self.members();
-        let mut catalog = self.catalog();
-        let mut has_changed = false;
-        for member in members.iter().filter(|member| !member.is_mounted) {
-            let Some(known) = catalog.known.get_mut(&member.name) else {
-                continue;
-            };
-            if is_due((&member.name, &known.review)) {
-                let is_pinned = self.is_pinned(member);
-                let known = Arc::make_mut(known);
-                known.review = Review::of(&self.approvals, &member.name, &known.listing, is_pinned);
-                has_changed = true;
-            }
-        }
-        drop(catalog);
-        if has_changed {
-            self.look_again();
-        }
-    }
-
-    /// Approves of a server as it is listed now.
-    pub(crate) fn approve(
-        &self,
-        server: &str,
-        tools: Option<&[String]>,
-    ) -> io::Result<Vec<Change>> {
-        let mut catalog = self.catalog();
-        let Some(known) = catalog.known.get_mut(server) else {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!("nothing is known of server `{server}`"),
-            ));
-        };
-        let approved = self.approvals.approve_as(server, &known.listing, tools)?;
-        // What was approved is known now, whether the server is pinned or not.
-        let known = Arc::make_mut(known);
-        known.review = Review::of(&self.approvals, server, &known.listing, true);
-        drop(catalog);
-        self.look_again();
-        Ok(approved)
-    }
-
-    /// How a server differs from what was first seen of it.
-    pub(crate) fn changes_of(&self, member: &Arc<Member>) -> Vec<ToolChange> {
-        let is_pinned = self.is_pinned(member);
-        let catalog = self.catalog();
-        let changes = catalog
-            .known
-            .get(&member.name)
-            .map(|known| &known.review.changes);
-        let changes = changes.into_iter().flatten().cloned();
-        let held = changes.map(|change| ToolChange {
-            held: is_pinned,
-            ..change
-        });
-        held.collect()
-    }
-
-    /// Is only shown what somebody has seen?
-    pub(crate) fn is_pinned(&self, member: &Member) -> bool {
-        let said = member.config().pin;
-        !member.is_mounted && said.unwrap_or_else(|| self.pins_all.load(Ordering::Acquire))
     }
 }

@@ -11,7 +11,8 @@ use lmcp_wire::{
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{Place, View, text},
+    catalog::{Place, View},
+    items::text,
     limits::LONG_ANSWER,
     names::{marked, unmarked},
     uris::marked_in,

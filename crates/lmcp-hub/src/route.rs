@@ -16,13 +16,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     catalog::{List, View},
+    desk::Desk,
     lazy,
     limits::FIRST_LIST,
     listen::listen,
     member::Member,
     pass::pass,
     rewrite::{no_resource, out},
-    scope::Desk,
     status::STATUS,
 };
 

@@ -13,8 +13,8 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    catalog::Listing,
     config::ServerConfig,
+    listing::Listing,
     names::{fnv, slug},
     pins::Pins,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_client::conversation;
-use lmcp_core::{Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
+use lmcp_core::{CALL_BYTES, NoRoom, Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
 use lmcp_wire::{
     RpcError, error,
     input::InputRequest,
@@ -100,7 +100,16 @@ impl Turn {
         let (shared, request) = (&self.shared, &self.request);
         let id = shared.ids.next();
         let params = cross::params(request, peer, &shared.profile, id, answers)?;
-        let call = conversation::Call::new(id, request.method(), &params, peer);
+        // What waits for the server is memory of its caller, until it is written.
+        let is_long = params.len() > CALL_BYTES;
+        let counted = match request.account().filter(|_| is_long) {
+            Some(account) => Some(account.try_reserve(params.len()).map_err(no_room)?),
+            None => None,
+        };
+        let mut call = conversation::Call::new(id, request.method(), &params, peer);
+        if let Some(counted) = counted {
+            call.line = counted.hold(call.line);
+        }
         let may_ask = matches!(
             request.method(),
             request::TOOLS_CALL | request::PROMPTS_GET | request::RESOURCES_READ
@@ -353,6 +362,15 @@ fn hold(
     result.set("requestState", &state);
     let result = to_raw_value(&result).map_err(|err| RpcError::internal(err.to_string()))?;
     Ok(result.into())
+}
+
+/// A request has no room beside what its caller holds already.
+fn no_room(no_room: NoRoom) -> RpcError {
+    let mut error = RpcError::from(no_room);
+    if let Some(data) = error.data.as_mut() {
+        data["began"] = json!(false);
+    }
+    error
 }
 
 /// The client did not answer a question in time.

@@ -34,6 +34,10 @@ pub(crate) const TOOL_PAGES: usize = 100;
 /// Resources, and tasks, that one listener may watch. It is told nothing about others.
 pub(crate) const WATCHED: usize = 1024;
 
+/// Watched resources of a session that are remembered because they changed while no stream of the session was open. The next stream
+/// is told of them; more are not remembered.
+pub(crate) const MISSED: usize = 32;
+
 /// How long a server may take to confirm what it will tell of. Then the listener goes on without.
 pub(crate) const GRANT_WAIT: Duration = Duration::from_secs(5);
 

@@ -10,9 +10,12 @@ use lmcp_client::conversation::{ListWishes, Watched, Wishes};
 use lmcp_core::session::SessionState;
 use lmcp_wire::{method::notification, resource::covers};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 
-use crate::slot::Slot;
+use crate::{limits::MISSED, slot::Slot};
 
 /// What one listener wants to hear of.
 pub(crate) struct Wanted {
@@ -44,6 +47,8 @@ struct Watching {
     number: u64,
     live: Weak<SessionState>,
     watched: BTreeSet<String>,
+    /// Resources that changed while nobody listened for the session: its next stream is told first.
+    missed: BTreeSet<String>,
 }
 
 impl Listeners {
@@ -57,6 +62,9 @@ impl Listeners {
     ) -> u64 {
         // It may have watched something before this server was reached for it.
         let session = session.map(|live| self.heed(live, wishes));
+        if let Some(session) = session {
+            self.tell_missed(session, &slot);
+        }
         self.last += 1;
         let number = self.last;
         self.uris.add(number, &wanted.watched, &mut wishes.watched);
@@ -92,6 +100,7 @@ impl Listeners {
                 number: self.last,
                 live: Weak::clone(live),
                 watched: BTreeSet::new(),
+                missed: BTreeSet::new(),
             });
             self.sessions.len() - 1
         });
@@ -124,7 +133,7 @@ impl Listeners {
     }
 
     /// Tells those that want to hear of it. `false`: it is no change of that kind.
-    pub(crate) fn hear(&self, method: &str, params: &RawValue) -> bool {
+    pub(crate) fn hear(&mut self, method: &str, params: &RawValue) -> bool {
         match method {
             notification::TOOLS_CHANGED => self.tell(method, params, |one| one.tools),
             notification::PROMPTS_CHANGED => self.tell(method, params, |one| one.prompts),
@@ -153,8 +162,8 @@ impl Listeners {
         }
     }
 
-    fn tell_of_resource(&self, uri: &str, params: &RawValue) {
-        let watchers = self.uris.covering(uri);
+    fn tell_of_resource(&mut self, uri: &str, params: &RawValue) {
+        let mut watchers = self.uris.covering(uri);
         if watchers.is_empty() {
             return;
         }
@@ -163,6 +172,32 @@ impl Listeners {
             if watchers.contains(number) || in_session.is_some_and(|it| self.watches(it, uri)) {
                 let method = notification::RESOURCE_UPDATED;
                 listener.slot.notice(method.into(), params.to_owned());
+            }
+        }
+        for session in self.all.values().filter_map(|listener| listener.session) {
+            watchers.remove(&session);
+        }
+        let unheard = self.sessions.iter_mut();
+        for session in unheard.filter(|one| watchers.contains(&one.number)) {
+            if session.missed.len() < MISSED {
+                session.missed.insert(uri.to_owned());
+            }
+        }
+    }
+
+    /// Tells what changed while nobody listened for the session.
+    fn tell_missed(&mut self, session: u64, slot: &Slot) {
+        let mut sessions = self.sessions.iter_mut();
+        let Some(session) = sessions.find(|one| one.number == session) else {
+            return;
+        };
+        let live = session.live.upgrade();
+        for uri in std::mem::take(&mut session.missed) {
+            let is_watched = live.as_ref().is_some_and(|live| live.watches(&uri));
+            if let Ok(params) = to_raw_value(&json!({ "uri": uri }))
+                && is_watched
+            {
+                slot.notice(notification::RESOURCE_UPDATED.into(), params);
             }
         }
     }

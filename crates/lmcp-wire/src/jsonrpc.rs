@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 pub use crate::{batch::batch, depth::is_deeper};
 use crate::{
     error::RpcError,
-    limits::{LONGEST_ID, LONGEST_NAME},
+    limits::{LONGEST_ERROR, LONGEST_ID, LONGEST_NAME},
     name::Beginning,
     params::Params,
     shape::{Text, Unescaped, object, object_or_null, present},
@@ -297,24 +297,28 @@ fn is_version_two(raw: &RawValue) -> bool {
         || serde_json::from_str(raw.get()).is_ok_and(|Text(version)| version == "2.0")
 }
 
-/// The error of a response. The `data` of a long one is left out: a few bytes of JSON become many values.
+/// The error of a response. Of a long one the words are cut and the `data` is left out: a few bytes of JSON become many values.
 fn read_error(json: &str) -> RpcError {
     #[derive(Deserialize)]
     struct Short {
         code: i64,
         message: String,
     }
-    let error = if json.len() <= MOST_ERROR {
+    let error = if json.len() <= LONGEST_ERROR {
         serde_json::from_str(json).ok()
     } else {
         let short = serde_json::from_str(json).ok();
-        short.map(|Short { code, message }| RpcError::new(code, message))
+        short.map(|Short { code, mut message }| {
+            if message.len() > LONGEST_ERROR {
+                message.truncate(message.floor_char_boundary(LONGEST_ERROR));
+                message.push('…');
+                message.shrink_to_fit();
+            }
+            RpcError::new(code, message)
+        })
     };
     error.unwrap_or_else(|| RpcError::internal("the peer sent a malformed error"))
 }
-
-/// An error of more bytes than this is a long one.
-const MOST_ERROR: usize = 16 << 10;
 
 fn long_method(method: &str) -> RpcError {
     let (bytes, shown) = (method.len(), Beginning(method));
@@ -533,6 +537,20 @@ mod tests {
             Incoming::parse(message.as_bytes()),
             Ok(Incoming::Request { .. })
         ));
+    }
+
+    #[test]
+    fn a_long_error_is_cut_between_two_letters() {
+        let words = format!("x{}", "ä".repeat(LONGEST_ERROR));
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":7,"message":"{words}","data":[1]}}}}"#
+        );
+        let Ok(Incoming::Response { outcome, .. }) = Incoming::parse(text.as_bytes()) else {
+            panic!("it is a response");
+        };
+        let error = outcome.unwrap_err();
+        assert_eq!((error.code, &error.data), (7, &None));
+        assert!(error.message.ends_with("ä…") && error.message.len() <= LONGEST_ERROR + 3);
     }
 
     #[test]

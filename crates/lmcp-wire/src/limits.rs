@@ -11,3 +11,7 @@ pub const LONGEST_NAME: usize = 8 << 10;
 
 /// Of what a peer said, an error repeats so many bytes. 512: enough to find it again.
 pub const SHOWN_BYTES: usize = 512;
+
+/// Longest error of a response that is kept as it is, in bytes. 16 KiB: an error is a sentence. Of a longer one the `data` is left
+/// out, and the message is cut at as many bytes.
+pub const LONGEST_ERROR: usize = 16 << 10;

@@ -385,8 +385,8 @@ pub use lmcp_core::{
     service::Source,
     stdio, streams,
     tool::IntoToolOutput,
-    transport::{Stdio, Streams, Unix},
-    unix, workplace,
+    transport::{Stdio, Streams},
+    workplace,
 };
 #[cfg(unix)]
 pub use lmcp_core::{transport::Unix, unix};

@@ -17,7 +17,7 @@ use lmcp_fleet::{HostState, HostStatus};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{FAILED, Output, no_answer};
+use super::{FAILED, Output, no_answer, unhidden::unhidden};
 use crate::report::Failure;
 
 /// The answer of a hub about its servers, and about its hosts if it has some.
@@ -139,7 +139,7 @@ fn host_lines(hosts: &[HostStatus], now: u64) -> String {
         let _ = writeln!(text, "{line}");
         let host = place.checked_sub(1).and_then(|place| hosts.get(place));
         if let Some(reason) = host.and_then(|host| host.reason.as_ref()) {
-            let _ = writeln!(text, "  {reason}");
+            let _ = writeln!(text, "  {}", unhidden(reason));
         }
     }
     text
@@ -194,13 +194,13 @@ fn lines(servers: &[ServerStatus], now: u64) -> String {
         };
         if let (Some(error), Some(at)) = (&server.last_error, server.last_error_at) {
             let when = ago(now.saturating_sub(at));
-            let _ = writeln!(text, "  last error, {when} ago: {error}");
+            let _ = writeln!(text, "  last error, {when} ago: {}", unhidden(error));
         }
         for note in &server.notes {
-            let _ = writeln!(text, "  {note}");
+            let _ = writeln!(text, "  {}", unhidden(note));
         }
         if !server.changed.is_empty() {
-            let _ = writeln!(text, "  {}", changed(server));
+            let _ = writeln!(text, "  {}", unhidden(&changed(server)));
         }
     }
     text
@@ -266,6 +266,24 @@ web   down   10 s    -    -
   http: refused
 ";
         assert_eq!(host_lines(&hosts, 2000), expected);
+    }
+
+    #[test]
+    fn words_of_servers_stay_on_their_line_and_hide_nothing() {
+        let servers = serde_json::from_value(json!([
+            { "name": "db", "state": "failed", "since": 0, "calls": 0, "running": 0, "restarts": 0, "tools": 0,
+              "lastError": "a\nok  ready\u{202e}", "lastErrorAt": 0, "notes": ["`x\u{200b}` is left out"],
+              "changed": [{ "tool": "read\x1b[2J", "parts": [], "held": false }] },
+        ]));
+        let servers: Vec<ServerStatus> = servers.unwrap();
+        let text = lines(&servers, 0);
+        let below: Vec<_> = text.lines().skip(2).collect();
+        let expected = [
+            r"  last error, 0 s ago: a\u{a}ok  ready\u{202e}",
+            r"  `x\u{200b}` is left out",
+            r"  changed since it was first seen: read\u{1b}[2J (new); `lmcp hub approve db` approves",
+        ];
+        assert_eq!(below, expected);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod options;
 mod progress;
 mod show;
 mod target;
+mod unhidden;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
@@ -40,8 +41,8 @@ pub(crate) use options::{
     ReadOptions, ToolsOptions,
 };
 use show::Output;
-pub(crate) use show::visible;
 pub(crate) use target::Target;
+pub(crate) use unhidden::unhidden;
 
 /// The exit code where no answer came from the server.
 const UNREACHABLE: u8 = 3;

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use lmcp::hub::{Approvals, Change};
 
-use crate::{client::visible, options::Options as Serving, report::Failure, state};
+use crate::{client::unhidden, options::Options as Serving, report::Failure, state};
 
 /// The options of `lmcp hub approve`.
 #[derive(Debug, Args)]
@@ -100,7 +100,8 @@ fn meant<'a>(name: &'a str, servers: &[String]) -> Result<(&'a str, Option<&'a s
     })
 }
 
-/// Says what has changed, with what it was and what it is.
+/// Says what has changed, with what it was and what it is. A server wrote that: a terminal must not obey it, and nothing of it may be
+/// hidden from who reads it.
 fn show(all: &[(String, Vec<Change>)], none: &str, verb: &str) -> Result<(), Failure> {
     let mut text = String::new();
     for (server, changes) in all {
@@ -109,6 +110,7 @@ fn show(all: &[(String, Vec<Change>)], none: &str, verb: &str) -> Result<(), Fai
                 Some(tool) => format!("{server}/{tool}"),
                 None => server.clone(),
             };
+            let name = unhidden(&name);
             let new = if change.is_new() { " (new)" } else { "" };
             let _ = writeln!(text, "{verb}{name}{new}");
             for part in &change.parts {
@@ -116,7 +118,7 @@ fn show(all: &[(String, Vec<Change>)], none: &str, verb: &str) -> Result<(), Fai
                 for (sign, value) in [('-', &part.before), ('+', &part.now)] {
                     let lines = value.iter().flat_map(|value| value.lines());
                     for line in lines {
-                        let _ = writeln!(text, "    {sign} {line}");
+                        let _ = writeln!(text, "    {sign} {}", unhidden(line));
                     }
                 }
             }
@@ -125,27 +127,8 @@ fn show(all: &[(String, Vec<Change>)], none: &str, verb: &str) -> Result<(), Fai
     if text.is_empty() {
         let _ = writeln!(text, "{none}");
     }
-    // A server wrote this: a terminal must not obey it, and nothing of it may be hidden from who reads it.
-    let written = stdout().write_all(visible(&unhidden(&text)).as_bytes());
+    let written = stdout().write_all(text.as_bytes());
     written.map_err(|err| Failure::new("cannot write what has changed", err))
-}
-
-/// Characters that are not to be seen, and that models read all the same, as their numbers.
-fn unhidden(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '\u{ad}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{e0000}'..='\u{e01ef}' => shown.extend(char.escape_unicode()),
-            _ => shown.push(char),
-        }
-    }
-    shown
 }
 
 #[cfg(test)]
@@ -161,14 +144,5 @@ mod tests {
         assert_eq!(meant("a/b"), Some(("a/b", None)));
         assert_eq!(meant("a/b/c"), Some(("a/b", Some("c"))));
         assert_eq!(meant("a/c"), None);
-    }
-
-    #[test]
-    fn what_is_hidden_in_a_description_is_shown() {
-        let text = "a\u{200b}b\u{e0041}\u{202e}c\nd";
-        assert_eq!(
-            unhidden(text),
-            r"a\u{200b}b\u{e0041}\u{202e}c".to_owned() + "\nd"
-        );
     }
 }

@@ -380,7 +380,7 @@ async fn watch(
         let Some(hub) = hub.get() else {
             continue;
         };
-        hub.heed_approvals();
+        hub.heed_approvals().await;
         let Some(path) = files.changed() else {
             continue;
         };

@@ -23,7 +23,9 @@ use std::{
 use bytes::Bytes;
 use lmcp_wire::{
     ClientCapabilities, Envelope, Implementation, ProtocolVersion, RequestId, RpcError,
-    ServerCapabilities, jsonrpc,
+    ServerCapabilities,
+    framing::join_lines,
+    jsonrpc,
     method::{notification, request},
     progress::{CancelledParams, ProgressParams},
 };
@@ -92,7 +94,7 @@ impl Ids {
 pub struct Call {
     /// From [`Ids`]. It is the progress token, too.
     pub id: i64,
-    /// The whole request.
+    /// The whole request, without line breaks. It is let go of once it is sent, unless it may be sent again.
     pub line: Bytes,
     /// What is wanted.
     pub method: Box<str>,
@@ -103,9 +105,11 @@ pub struct Call {
 impl Call {
     /// A request with these parameters, an object.
     pub fn new(id: i64, method: &str, params: &[u8], peer: &Peer) -> Self {
+        let mut line = jsonrpc::request_with(&id.into(), method, params);
+        join_lines(&mut line);
         Self {
             id,
-            line: jsonrpc::request_with(&id.into(), method, params).into(),
+            line: line.into(),
             method: method.into(),
             has_session: peer.version.has_handshake(),
         }
@@ -231,7 +235,12 @@ impl Conversation {
                 return self.fail(pending.call.id, failures::changed(&pending.call.method));
             }
             pending.is_sent = true;
-            self.out.push_back(Output::Send(pending.call.line.clone()));
+            let line = match request::only_reads(&pending.call.method) {
+                true => pending.call.line.clone(),
+                // It may be long. Where the server does not look at it, it comes back.
+                false => std::mem::take(&mut pending.call.line),
+            };
+            self.out.push_back(Output::Send(line));
         }
         self.pending.insert(pending.call.id, pending);
     }
@@ -267,7 +276,7 @@ impl Conversation {
     }
 
     /// A line that the server has not looked at.
-    pub fn unsent(&mut self, line: &[u8]) {
+    pub fn unsent(&mut self, line: &Bytes) {
         if let Envelope::Request {
             id: RequestId::Number(id),
             ..
@@ -275,6 +284,7 @@ impl Conversation {
             && let Some(pending) = self.pending.get_mut(&id)
         {
             pending.is_sent = false;
+            pending.call.line = line.clone();
         }
     }
 

@@ -161,7 +161,7 @@ fn a_lost_call_fails_where_it_may_have_begun_and_waits_where_it_changes_nothing(
     assert_eq!(client.sent()["id"], list);
     let unsent = client.call("tools/call");
     let line = client.sent();
-    client.conversation.unsent(line.to_string().as_bytes());
+    client.conversation.unsent(&line.to_string().into());
     client.conversation.lost("it was killed");
     let (id, result) = client.done();
     assert_eq!(id, tool);

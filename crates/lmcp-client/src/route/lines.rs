@@ -14,6 +14,7 @@ use lmcp_wire::{
     framing::{Framer, join_lines},
     jsonrpc,
 };
+use memchr::memchr2;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     task::consume_budget,
@@ -38,14 +39,60 @@ pub(super) struct Lines {
     input: Framer,
     /// Read since the last line, in bytes.
     lineless: usize,
-    /// To be written, each with its end; of the first some may be written.
-    queue: VecDeque<Bytes>,
+    /// To be written; of the first some may be written.
+    queue: VecDeque<Unwritten>,
     queue_bytes: usize,
     written: usize,
     was_full: bool,
     /// Answers to requests that are not sent, because the server does not read.
     refusals: VecDeque<Bytes>,
     ended: Option<String>,
+}
+
+/// A line that waits to be written.
+struct Unwritten {
+    text: Bytes,
+    /// The text ends with the end of the line. That of a long line is written behind it: nobody copies the line for one byte,
+    /// and whoever counts its memory counts it until it is written.
+    has_end: bool,
+}
+
+impl Unwritten {
+    fn new(line: Bytes) -> Self {
+        if line.len() > SHORT && memchr2(b'\n', b'\r', &line).is_none() {
+            return Self {
+                text: line,
+                has_end: false,
+            };
+        }
+        let mut whole = BytesMut::with_capacity(line.len() + 1);
+        whole.extend_from_slice(&line);
+        join_lines(&mut whole);
+        whole.extend_from_slice(b"\n");
+        Self {
+            text: whole.freeze(),
+            has_end: true,
+        }
+    }
+
+    /// How many bytes are to be written.
+    fn len(&self) -> usize {
+        self.text.len() + usize::from(!self.has_end)
+    }
+
+    /// What comes after so many bytes.
+    fn after(&self, written: usize) -> &[u8] {
+        match self.text.get(written..) {
+            Some(rest) if !rest.is_empty() => rest,
+            _ => b"\n",
+        }
+    }
+
+    fn into_line(mut self) -> Bytes {
+        self.text
+            .truncate(self.text.len() - usize::from(self.has_end));
+        self.text
+    }
 }
 
 /// What comes of them.
@@ -77,14 +124,16 @@ impl Lines {
     }
 
     /// Has a line wait to be written. While too much waits, a request is answered here, and has never been sent; what wants no
-    /// answer has as much room again, so that a server that reads late still hears what was cancelled.
-    pub(super) fn send(&mut self, line: &[u8]) {
-        let is_past = |share: usize| {
-            self.queue.len() >= share * MOST_LINES || self.queue_bytes >= share * UNREAD_BYTES
+    /// answer has as much room again, so that a server that reads late still hears what was cancelled. A short request has that
+    /// room, too: long ones of others do not keep it out.
+    pub(super) fn send(&mut self, line: Bytes) {
+        let (lines, bytes) = (self.queue.len(), self.queue_bytes);
+        let is_past = |share: usize| lines >= share * MOST_LINES || bytes >= share * UNREAD_BYTES;
+        let is_crowded = match line.len() > SHORT {
+            true => is_past(1),
+            false => lines >= MOST_LINES || is_past(2),
         };
-        if is_past(1)
-            && let Envelope::Request { id, method, .. } = Envelope::read(line)
-        {
+        if is_crowded && let Envelope::Request { id, method, .. } = Envelope::read(&line) {
             let error = failures::unread(&method, self.queue.len());
             let refusal = jsonrpc::error(Some(&id), &error);
             return self.refusals.push_back(refusal.into());
@@ -92,12 +141,9 @@ impl Lines {
         if is_past(2) {
             return;
         }
-        let mut whole = BytesMut::with_capacity(line.len() + 1);
-        whole.extend_from_slice(line);
-        join_lines(&mut whole);
-        whole.extend_from_slice(b"\n");
-        self.queue_bytes += whole.len();
-        self.queue.push_back(whole.freeze());
+        let line = Unwritten::new(line);
+        self.queue_bytes += line.len();
+        self.queue.push_back(line);
         self.was_full |= !self.has_room();
     }
 
@@ -186,10 +232,9 @@ impl Lines {
     fn last_words(&mut self) -> Output {
         self.written = 0;
         match self.queue.pop_front() {
-            Some(mut line) => {
+            Some(line) => {
                 self.queue_bytes -= line.len();
-                line.truncate(line.len() - 1);
-                Output::Unsent(line)
+                Output::Unsent(line.into_line())
             }
             None => Output::Ended(self.ended.clone().unwrap_or_default()),
         }
@@ -197,8 +242,7 @@ impl Lines {
 
     fn poll_write(&mut self, cx: &mut Context<'_>) {
         while let (Some(writer), Some(line)) = (&mut self.writer, self.queue.front()) {
-            let rest = line.get(self.written..).unwrap_or_default();
-            match writer.as_mut().poll_write(cx, rest) {
+            match writer.as_mut().poll_write(cx, line.after(self.written)) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.written += count;
@@ -217,6 +261,9 @@ impl Lines {
         }
     }
 }
+
+/// A line of at most so many bytes is a short one.
+const SHORT: usize = 64 << 10;
 
 /// What is read at once.
 const READ: usize = 16 << 10;
@@ -296,17 +343,17 @@ mod tests {
         for (line, most) in [(&request, UNREAD_BYTES), (&news, 2 * UNREAD_BYTES)] {
             let mut lines = Lines::new(tokio::io::empty(), Deaf);
             for _ in 0..100 {
-                lines.send(line.as_bytes());
+                lines.send(line.clone().into());
             }
             assert!(lines.queue_bytes < most + line.len() + 1);
         }
         let mut lines = Lines::new(tokio::io::empty(), Deaf);
         let pong = br#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
         for _ in 0..3 * MOST_LINES {
-            lines.send(pong);
+            lines.send(Bytes::from_static(pong));
         }
         assert_eq!(lines.queue.len(), 2 * MOST_LINES);
-        lines.send(request.as_bytes());
+        lines.send(request.into());
         let Output::Line(refused) = lines.next().await else {
             panic!("the request is answered");
         };
@@ -315,6 +362,42 @@ mod tests {
         assert_eq!(refused["error"]["data"]["retriable"], true);
         let words = refused["error"]["message"].as_str().unwrap();
         assert!(words.contains("does not read"), "{words}");
+    }
+
+    #[tokio::test]
+    async fn long_lines_of_others_keep_no_short_request_out() {
+        let mut lines = Lines::new(tokio::io::empty(), Deaf);
+        let long = format!(
+            r#"{{"id":1,"method":"m","params":["{}"]}}"#,
+            "x".repeat(8 << 20)
+        );
+        for _ in 0..3 {
+            lines.send(long.clone().into());
+        }
+        assert_eq!((lines.queue.len(), lines.refusals.len()), (2, 1));
+        lines.send(Bytes::from_static(
+            br#"{"jsonrpc":"2.0","id":2,"method":"m"}"#,
+        ));
+        assert_eq!((lines.queue.len(), lines.refusals.len()), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn lines_of_every_length_are_written_one_below_the_other() {
+        let (here, mut there) = tokio::io::duplex(1000);
+        let mut lines = Lines::new(tokio::io::empty(), here);
+        let (short, long) = ("a\rb".to_owned(), "x".repeat(3 * SHORT));
+        for line in [&short, &long, &short] {
+            lines.send(line.clone().into());
+        }
+        let mut read = String::new();
+        let reading = tokio::io::AsyncReadExt::read_to_string(&mut there, &mut read);
+        let writing = async {
+            lines.flush().await;
+            lines.hang_up();
+        };
+        let (read_all, ()) = tokio::join!(reading, writing);
+        read_all.unwrap();
+        assert_eq!(read, format!("a b\n{long}\na b\n"));
     }
 
     #[tokio::test]

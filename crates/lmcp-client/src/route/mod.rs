@@ -126,8 +126,8 @@ impl Channel {
         let line = line.into();
         match &mut self.0 {
             Way::Http(link) => link.send(line),
-            Way::Socket(lines, _) => lines.send(&line),
-            Way::Child(child) => child.lines.send(&line),
+            Way::Socket(lines, _) => lines.send(line),
+            Way::Child(child) => child.lines.send(line),
         }
     }
 

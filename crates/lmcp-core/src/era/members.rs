@@ -2,7 +2,7 @@
 
 use lmcp_wire::{discover::CacheHint, jsonrpc, members::splice, method::request};
 
-use crate::outcome::Payload;
+use crate::outcome::{Page, Payload};
 
 /// The results that say how long they may be reused.
 pub(super) const CACHED: [&str; 6] = [
@@ -23,15 +23,18 @@ pub(super) fn write(out: &mut Vec<u8>, payload: &Payload) {
         Payload::Complete(result) => splice(out, result),
         Payload::InputRequired(result) => splice(out, result),
         Payload::TaskCreated(task) | Payload::Task(task) => splice(out, &**task),
-        Payload::List(page, _) => {
-            out.push(b',');
-            out.extend_from_slice(&page.members);
-            if let Some(next) = &page.next {
-                out.extend_from_slice(b",\"nextCursor\":");
-                jsonrpc::append(out, next);
-            }
-        }
+        Payload::List(page, _) => write_page(out, page),
         Payload::Acknowledged | Payload::Discover(..) | Payload::Raw(_) => {}
+    }
+}
+
+/// The same of a page of a list.
+pub(super) fn write_page(out: &mut Vec<u8>, page: &Page) {
+    out.push(b',');
+    out.extend_from_slice(&page.members);
+    if let Some(next) = &page.next {
+        out.extend_from_slice(b",\"nextCursor\":");
+        jsonrpc::append(out, next);
     }
 }
 

@@ -428,11 +428,7 @@ impl<T> List<T> {
             let next = last
                 .filter(|_| items.peek().is_some())
                 .map(|key| paging::encode(list, key));
-            Page {
-                members: out.into(),
-                next,
-                written_for: Some(wanted.version),
-            }
+            Page::written(out, next, Some(wanted.version))
         };
         let kept = &self.first_pages.get(wanted.version.index());
         let kept = kept.map(|pages| &pages[usize::from(wanted.structured)]);

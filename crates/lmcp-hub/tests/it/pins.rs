@@ -169,7 +169,7 @@ async fn a_pinned_tool_that_changed_is_not_there_before_somebody_approves() {
         Some("Says good-bye.")
     );
     approvals.approve("one", Some(&["say".to_owned()])).unwrap();
-    hub.heed_approvals();
+    hub.heed_approvals().await;
     assert_eq!(names(&client).await, ["one__say"]);
     assert_eq!(changed(&hub), []);
     client.call_tool("one__say", json!({})).await.unwrap();
@@ -179,6 +179,24 @@ async fn a_pinned_tool_that_changed_is_not_there_before_somebody_approves() {
     // And what it was at first is as good as ever.
     place.change("Says good-bye.");
     until(&client, &mut changes, &["one__say"]).await;
+}
+
+#[tokio::test]
+async fn looking_for_approvals_holds_up_no_caller() {
+    let place = Place::new();
+    let (hub, client, _changes) = place.hub(false).await;
+    hub.heed_approvals().await;
+    // Somebody else is about to write what was seen of the server, and takes its time.
+    let lock = fs::File::open(place.kept().join("lock")).unwrap();
+    lock.lock().unwrap();
+    fs::remove_file(place.kept().join("one.seen")).unwrap();
+    let called = async {
+        client.call_tool("one__say", json!({})).await.unwrap();
+        assert_eq!(changed(&hub), []);
+        drop(lock);
+    };
+    tokio::join!(hub.heed_approvals(), called);
+    assert!(place.kept().join("one.seen").exists());
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wa
         .unwrap();
     let text = "x".repeat(1 << 20);
     let mut calls = tokio::task::JoinSet::new();
-    for _ in 0..40 {
+    for _ in 0..24 {
         let (client, arguments) = (client.clone(), json!({ "text": text }));
         calls.spawn(async move { client.call_tool("any", arguments).await });
     }

@@ -5,6 +5,7 @@ mod client;
 mod crossing;
 mod headers;
 mod hostile;
+mod not_found;
 mod process;
 mod questions;
 #[path = "../probe/server.rs"]
@@ -12,3 +13,4 @@ mod server;
 mod sessions;
 mod starts;
 mod support;
+mod waiting;

@@ -109,6 +109,25 @@ async fn a_client_that_comes_back_still_hears_of_what_it_watches() {
 }
 
 #[tokio::test]
+async fn a_client_that_comes_back_hears_of_what_changed_meanwhile() {
+    let (server, far, near) = places().await;
+    let session = soon(initialize(&near)).await;
+    let uri = json!({ "uri": "probe://text" });
+    let (_, watched) = soon(post(&near, &session, "resources/subscribe", uri)).await;
+    assert!(watched.contains("\"result\""), "{watched}");
+    // One that listens at the same server hears of it: then the upstream has, too.
+    let upstream = Upstream::new(socket(far.path()).route());
+    let other = Endpoint::new(upstream).client();
+    let mut changes = soon(other.subscribe(["probe://text"])).await.unwrap();
+    server.resource_updated("probe://text");
+    soon(changes.next()).await.unwrap();
+    let (_, answer) = soon(post(&near, &session, "ping", json!({}))).await;
+    assert!(answer.contains("\"result\""), "{answer}");
+    let (_, mut stream) = soon(open(&near, "GET", &session, "")).await;
+    soon(until(&mut stream, "notifications/resources/updated")).await;
+}
+
+#[tokio::test]
 async fn a_progress_token_that_is_none_is_refused_as_by_any_server() {
     let (_server, _far, near) = places().await;
     let session = soon(initialize(&near)).await;

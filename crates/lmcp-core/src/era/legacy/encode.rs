@@ -38,9 +38,13 @@ pub(in crate::era) fn result(
             result.write(&mut out);
         }
         Payload::List(page, _) if page.written_for != Some(version) => {
-            let mut text = Vec::new();
-            members::write(&mut text, &outcome.payload);
-            raw::shaped(version, method, &as_object(text), None, None)?.write(&mut out);
+            let shaped = page.shaped(version, || {
+                let (mut text, mut shaped) = (Vec::new(), Vec::new());
+                members::write_page(&mut text, page);
+                raw::shaped(version, method, &as_object(text), None, None)?.write(&mut shaped);
+                Ok(shaped)
+            })?;
+            out.extend_from_slice(&shaped);
         }
         Payload::Discover(discovery, _) => {
             let info = outcome.server_info.as_deref();
