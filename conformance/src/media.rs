@@ -1,6 +1,6 @@
 //! The smallest picture and the shortest sound that are what they say.
 
-use lmcp::{Content, wire::content::base64};
+use lmcp::Content;
 
 /// One red pixel, as content.
 pub(crate) fn picture() -> Content {
