@@ -110,6 +110,6 @@ pub use spawn::Tasks;
 pub use speaking::Say;
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool};
-pub use transport::{stdio, streams, unix};
+pub use transport::{exchange, stdio, streams, unix};
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

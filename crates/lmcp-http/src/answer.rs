@@ -376,7 +376,7 @@ impl Feed {
                 .map(|event| event.map(|event| (event, false))),
             Self::Lines(lines) => lines
                 .poll(cx)
-                .map(|event| event.map(|event| (Event::Whole(event), false))),
+                .map(|event| event.map(|event| (event, false))),
             Self::Standing(both) => {
                 let Standing { reader, news, .. } = &mut **both;
                 loop {

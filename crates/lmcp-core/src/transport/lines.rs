@@ -484,14 +484,21 @@ impl Answers {
     }
 }
 
+/// What an answer takes besides its bytes while it waits to be written: the task that holds it.
+const WAITING_BYTES: usize = 1024;
+
 /// Drives one request, and puts what it says into the buffer.
 async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: RequestPlace) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {
-            // Before the peer can know of the answer, so that the id is free for it.
-            place = None;
+            // Before the peer can know of the answer, so that the id is free for it. While it waits to be written, its
+            // memory stays counted, and this task with it.
+            let waits = place
+                .take()
+                .and_then(|place| place.leave(reply.json().len() + WAITING_BYTES));
             answers.send(reply, &out).await;
+            drop(waits);
         } else {
             replies.hold(out.send(reply)).await;
             // A handler that never stops talking must not take everybody's turn.

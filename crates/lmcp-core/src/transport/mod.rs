@@ -2,6 +2,7 @@
 
 mod batch;
 pub mod connections;
+mod exchange;
 mod gate;
 mod in_flight;
 mod intake;
@@ -12,6 +13,7 @@ mod stdio;
 mod streams;
 mod unix;
 
+pub use exchange::{Ended, Inlet, Outlet, exchange};
 pub use gate::{Admitting, Gate};
 pub use socket_file::is_served;
 pub use stdio::{Stdio, stdio};
