@@ -89,7 +89,7 @@ pub use era::{admit, handshake, is_handshake, own_request};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::{Layered, Next};
-pub use limits::Limits;
+pub use limits::{Limits, is_long};
 pub use logged::Logged;
 pub use message::{Message, MessageKind};
 pub use outcome::{Discovery, Outcome, Page, Payload};

@@ -13,7 +13,8 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use lmcp_core::{
-    Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, session::SessionId,
+    Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, is_long,
+    session::SessionId,
 };
 use lmcp_wire::{
     Incoming, RequestId, RpcError, jsonrpc,
@@ -101,29 +102,59 @@ fn opened(reply: Message, session: &str) -> Response<Body> {
     response
 }
 
-/// A request of a session, or of a client that has none, after its first turn.
+/// A request of a session, or of a client that has none, that has begun.
+pub(crate) struct Called {
+    member: Member,
+    id: RequestId,
+    replies: Messages,
+    /// Its stream begins with a name.
+    priming: bool,
+}
+
+/// Begins such a request. What needs no waiting is answered.
+pub(crate) fn begin(
+    shared: &Shared,
+    member: Member,
+    message: Received<'_>,
+    caller: &Caller,
+    accept: Accept,
+) -> Result<Called, Answer> {
+    let session = session(shared, &member, accept);
+    let id = message.id.clone();
+    let request = request_of(message, caller.clone(), &session);
+    let request = request.map_err(|error| refuse(&id, &error))?;
+    let mut replies = shared.endpoint.start(request);
+    if let Some(reply) = replies.take_ready() {
+        return Err(Answer::Now(json(StatusCode::OK, reply)));
+    }
+    Ok(Called {
+        member,
+        id,
+        replies,
+        priming: session.has_priming(),
+    })
+}
+
+fn refuse(id: &RequestId, error: &RpcError) -> Answer {
+    let error = Message::error(Some(id), error);
+    Answer::Now(json(StatusCode::OK, error))
+}
+
+/// The answer to such a request, after its first turn.
 pub(crate) fn call(
     shared: &Arc<Shared>,
-    member: &Member,
-    message: Received<'_>,
+    called: Called,
     caller: &Caller,
     accept: Accept,
     cx: &mut Context<'_>,
 ) -> Answer {
-    let session = session(shared, member, accept);
-    let id = message.id.clone();
-    let refused = |error: &RpcError| {
-        let error = Message::error(Some(&id), error);
-        Answer::Now(json(StatusCode::OK, error))
-    };
-    let request = match request_of(message, caller.clone(), &session) {
-        Ok(request) => request,
-        Err(error) => return refused(&error),
-    };
-    let mut replies = shared.endpoint.start(request);
-    if let Some(reply) = replies.take_ready() {
-        return Answer::Now(json(StatusCode::OK, reply));
-    }
+    let Called {
+        member,
+        id,
+        mut replies,
+        priming,
+    } = called;
+    let refused = |error: &RpcError| refuse(&id, error);
     let Member::Of(held) = member else {
         // Nobody could ever come back for it, nor cancel it: it ends with its connection.
         let answer = first_turn(replies, accept, shared.limits.keep_alive, cx);
@@ -158,7 +189,7 @@ pub(crate) fn call(
         replies,
         room,
     };
-    let (calls, priming) = (vec![started], session.has_priming());
+    let calls = vec![started];
     match shared.sessions.run(held.id, priming, accept.events, calls) {
         Ok(reader) => {
             let answer = answer(Arc::clone(shared), held.id, reader, accept, Form::One);
@@ -185,29 +216,17 @@ async fn try_batch(
     caller: &Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
-    let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
-    let invalid = |words: String| refusal(RpcError::invalid_request(words));
-    let of = |member: Member| (session(shared, &member, accept), member);
-    let member = member(shared, caller)?.map(of);
-    let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
-        let words = "a message is one object; only 2025-03-26 has batches";
-        return Err(invalid(words.into()));
+    let begun = if is_long(bytes) {
+        let (reader, bytes, caller) = (Arc::clone(shared), bytes.clone(), caller.clone());
+        let reading = shared
+            .endpoint
+            .read_long(move || begin_batch(&reader, &bytes, &caller, accept));
+        let read = reading.await;
+        read.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error)))
+    } else {
+        begin_batch(shared, bytes, caller, accept)
     };
-    let most = shared.limits.requests_in_flight;
-    let messages = jsonrpc::batch(bytes, most)
-        .unwrap_or(Ok(Vec::new()))
-        .map_err(refusal)?;
-    if messages.is_empty() || messages.len() > most {
-        return Err(invalid(format!("a batch has 1 to {most} messages")));
-    }
-    let frames: Vec<_> = messages
-        .iter()
-        .map(|message| bytes.slice_ref(message.get().as_bytes()))
-        .collect();
-    let mut batch = Batch::default();
-    for frame in &frames {
-        batch.add(shared, frame, caller, &session, &member);
-    }
+    let (member, batch) = begun?;
     let Batch {
         calls,
         mut answers,
@@ -227,8 +246,8 @@ async fn try_batch(
         reader.map(|reader| (held, reader))
     });
     // Now that they run, these can stop and answer them.
-    for other in &others {
-        tell(shared, &member, other);
+    for other in others {
+        tell_one(shared, &member, other).await;
     }
     match reader {
         Some(Ok((held, reader))) => {
@@ -241,6 +260,53 @@ async fn try_batch(
         Some(Err(error)) => Err((StatusCode::OK, error)),
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
         None => Ok(json(StatusCode::OK, Message::batch(&answers))),
+    }
+}
+
+/// Begins what is in a batch.
+fn begin_batch(
+    shared: &Shared,
+    bytes: &Bytes,
+    caller: &Caller,
+    accept: Accept,
+) -> Result<(Member, Batch), Refusal> {
+    let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
+    let invalid = |words: String| refusal(RpcError::invalid_request(words));
+    let of = |member: Member| (session(shared, &member, accept), member);
+    let member = member(shared, caller)?.map(of);
+    let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
+        let words = "a message is one object; only 2025-03-26 has batches";
+        return Err(invalid(words.into()));
+    };
+    let most = shared.limits.requests_in_flight;
+    let messages = jsonrpc::batch(bytes, most)
+        .unwrap_or(Ok(Vec::new()))
+        .map_err(refusal)?;
+    if messages.is_empty() || messages.len() > most {
+        return Err(invalid(format!("a batch has 1 to {most} messages")));
+    }
+    let mut batch = Batch::default();
+    for message in messages {
+        let frame = bytes.slice_ref(message.get().as_bytes());
+        batch.add(shared, frame, caller, &session, &member);
+    }
+    Ok((member, batch))
+}
+
+/// A notification or an answer of a batch.
+async fn tell_one(shared: &Arc<Shared>, member: &Member, message: Bytes) {
+    let (hears, member) = (Arc::clone(shared), member.clone());
+    let long = is_long(&message);
+    let telling = move || {
+        if let Ok(message) = Incoming::parse(&message) {
+            tell(&hears, &member, &message);
+        }
+    };
+    if long {
+        // Whatever it said is lost with a server that closes.
+        let _ = shared.endpoint.read_long(telling).await;
+    } else {
+        telling();
     }
 }
 
@@ -274,33 +340,33 @@ async fn all(calls: Vec<Started>) -> Vec<Message> {
 
 /// What is in a batch.
 #[derive(Default)]
-struct Batch<'a> {
+struct Batch {
     calls: Vec<Started>,
     /// What is answered already.
     answers: Vec<Message>,
     /// What wants no answer.
-    others: Vec<Incoming<'a>>,
+    others: Vec<Bytes>,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
     fn add(
         &mut self,
         shared: &Shared,
-        frame: &'a Bytes,
+        frame: Bytes,
         caller: &Caller,
         session: &Session,
         member: &Member,
     ) {
-        let (id, method, params) = match Incoming::parse(frame) {
+        let (id, method, params) = match Incoming::parse(&frame) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
-            Ok(other) => return self.others.push(other),
+            Ok(_) => return self.others.push(frame),
             Err(rejected) => {
                 let reply = Message::error(rejected.id.as_ref(), &rejected.error);
                 return self.answers.push(reply);
             }
         };
         let message = Received {
-            bytes: frame,
+            bytes: &frame,
             id: id.clone(),
             method: &method,
             params,

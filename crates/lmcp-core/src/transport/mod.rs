@@ -8,6 +8,7 @@ mod in_flight;
 mod intake;
 mod lines;
 mod outgoing;
+mod said;
 mod socket_file;
 mod stdio;
 mod streams;

@@ -416,3 +416,40 @@ async fn a_peer_that_reads_no_answers_to_batches_is_not_read_from() {
     let taken = tokio::time::timeout(std::time::Duration::from_secs(60), flood).await;
     assert!(taken.is_err(), "1,000 batches were taken in");
 }
+
+/// Where one thread runs everything, and its one thread for what blocks is taken.
+fn with_the_thread_beside_taken(test: impl AsyncFnOnce(std::sync::mpsc::Sender<()>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (free, taken) = std::sync::mpsc::channel();
+    runtime.block_on(async {
+        tokio::task::spawn_blocking(move || taken.recv());
+        test(free).await;
+    });
+}
+
+// Eight megabytes took up to 90 ms of the thread that all callers share.
+#[test]
+fn a_long_message_is_read_beside_the_thread_that_all_callers_share() {
+    with_the_thread_beside_taken(async |free| {
+        let server = with_tools().start().expect("it is right");
+        let (mut long, _one) = connect_as(1, &server);
+        let (mut short, _other) = connect_as(2, &server);
+        long.request(1, "tools/call", load("take", 1 << 20)).await;
+        for id in 2..20 {
+            short.request(id, "tools/call", load("take", 10)).await;
+            assert_eq!(short.receive().await["id"], id);
+        }
+        let mut answer = std::pin::pin!(long.receive());
+        tokio::select! {
+            biased;
+            early = answer.as_mut() => panic!("it was read by the thread of all: {early}"),
+            () = tokio::task::yield_now() => {}
+        }
+        free.send(()).unwrap();
+        assert_eq!(answer.await["id"], 1);
+    });
+}

@@ -47,6 +47,7 @@ pub(crate) struct Held {
 }
 
 /// Who sent a request, in a revision that has sessions.
+#[derive(Clone)]
 pub(crate) enum Member {
     /// Of a session.
     Of(Held),

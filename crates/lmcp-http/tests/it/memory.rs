@@ -238,3 +238,42 @@ async fn a_session_whose_stream_said_nothing_leaves_nothing_when_it_closes() {
         given_back_to(&running, 0).await;
     }
 }
+
+// Eight megabytes took up to 90 ms of the thread that all callers share.
+#[test]
+fn a_long_body_is_read_beside_the_thread_that_all_callers_share() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (free, taken) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        tokio::task::spawn_blocking(move || taken.recv());
+        let running = serve(with_tools(|limits| limits.memory_bytes = 64 << 20)).await;
+        let visitor = Visitor::of(&running, "2025-03-26").await;
+        let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": { "x": "y".repeat(1 << 20) } });
+        let messages = [ping.clone(), json!([ping])];
+        let mut long = Vec::new();
+        for message in &messages {
+            let mut connection = running.connect().await;
+            connection.send(&visitor.send(message)).await;
+            long.push(connection);
+        }
+        for _ in 0..20 {
+            let short = running.ask(&visitor.call(1, "large")).await;
+            assert_eq!(short.head.status, 200);
+        }
+        for connection in &mut long {
+            tokio::select! {
+                biased;
+                () = connection.readable() => panic!("it was read by the thread of all"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        free.send(()).unwrap();
+        for mut connection in long {
+            assert_eq!(connection.head().await.status, 200);
+        }
+    });
+}
