@@ -196,6 +196,43 @@ def leave_answers_to_batches(server, crowd, batches):
         pass  # It reads no further, which is right.
 
 
+@case("D46", "answers to batches over HTTP that nobody reads must not add up")
+def unread_answers_to_batches_over_http_stay_in_the_budget(cx):
+    names = ("bob", "cleo", "dan", "eve")
+    server, crowd = serve(cx, tokens=("ann", *names)), cx.keep(Sockets())
+    requests = json.dumps([{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(150)]).encode()
+    for name in 10 * names:
+        # Without a session a request is of 2025-03-26, which has batches.
+        leave_an_answer_unread(server, crowd, requests, http.base_headers(token_of(name)))
+    judge(cx, server, "40 answers to 150 lists each that nobody reads")
+
+
+@case("D46", "answers to clients that take nothing but events must not add up")
+def unread_events_stay_in_the_budget(cx):
+    names = ("bob", "cleo", "dan", "eve")
+    server, crowd = serve(cx, tokens=("ann", *names)), cx.keep(Sockets())
+    (cx.root / "large").write_text("words and more words\n" * 40_000)
+    params = {"name": "read_file", "arguments": {"path": str(cx.root / "large")}}
+    body = wire.encode(wire.request(1, "tools/call", params, wire.MODERN))
+    for name in 250 * names:
+        headers = server.caller(token_of(name)).headers("tools/call", params) | {"Accept": "text/event-stream"}
+        leave_an_answer_unread(server, crowd, body, headers)
+    judge(cx, server, "1,000 answers that nobody reads")
+
+
+def leave_an_answer_unread(server, crowd, body, headers):
+    """Sends a request, and waits until an answer begins."""
+    connection = crowd.add(socket.socket())
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.settimeout(5)
+    try:
+        connection.connect((http.LOOPBACK, server.port))
+        connection.sendall(http.head("POST", "/mcp", headers, len(body), server.port) + body)
+        connection.recv(1)
+    except OSError:
+        pass  # It takes no more, which is right.
+
+
 @case("D5", "stdin of commands over HTTP must not add up without end")
 def stdin_of_commands_stays_in_the_budget(cx):
     server, crowd = serve(cx), cx.keep(Sockets())
