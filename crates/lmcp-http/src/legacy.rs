@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use lmcp_core::{
-    Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, is_long,
+    Account, Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, is_long,
     session::SessionId,
 };
 use lmcp_wire::{
@@ -188,6 +188,7 @@ pub(crate) fn call(
         id: id.clone(),
         replies,
         room,
+        answer_room: None,
     };
     let calls = vec![started];
     match shared.sessions.run(held.id, priming, accept.events, calls) {
@@ -227,6 +228,7 @@ async fn try_batch(
         begin_batch(shared, bytes, caller, accept)
     };
     let (member, batch) = begun?;
+    let account = shared.endpoint.budget().account(&caller.owner());
     let Batch {
         calls,
         mut answers,
@@ -255,11 +257,15 @@ async fn try_batch(
                 .into_iter()
                 .for_each(|reply| reader.stream().push_now(reply));
             let shared = Arc::clone(shared);
-            Ok(answer(shared, held.id, reader, accept, Form::Many).await)
+            let form = Form::Many(account);
+            Ok(answer(shared, held.id, reader, accept, form).await)
         }
         Some(Err(error)) => Err((StatusCode::OK, error)),
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
-        None => Ok(json(StatusCode::OK, Message::batch(&answers))),
+        None => {
+            let answers: Vec<_> = answers.into_iter().map(Message::into_json).collect();
+            Ok(whole_json(array(&account, &answers)))
+        }
     }
 }
 
@@ -312,16 +318,19 @@ async fn tell_one(shared: &Arc<Shared>, member: &Member, message: Bytes) {
 
 /// The responses to all, which run side by side.
 async fn all(calls: Vec<Started>) -> Vec<Message> {
-    let mut running: Vec<_> = calls.into_iter().map(|call| call.replies).collect();
+    let mut running = calls;
     let mut answers = Vec::with_capacity(running.len());
     poll_fn(|cx| {
-        running.retain_mut(|replies| {
+        running.retain_mut(|call| {
             loop {
-                match replies.poll_next(cx) {
+                match call.replies.poll_next(cx) {
                     Poll::Pending => return true,
                     Poll::Ready(None) => return false,
                     Poll::Ready(Some(reply)) if reply.is_response() => {
-                        answers.push(reply);
+                        answers.push(match call.answer_room.take() {
+                            Some(counted) => reply.held(counted),
+                            None => reply,
+                        });
                         return false;
                     }
                     Poll::Ready(Some(_)) => {}
@@ -393,6 +402,9 @@ impl Batch {
             let words = format!("the id `{id}` belongs to another request of this batch");
             return Err(RpcError::invalid_request(words));
         }
+        // Its answer waits for the others: it is counted however short it is, and none is added to more than the caller's share.
+        let account = shared.endpoint.budget().account(&caller.owner());
+        let answer_room = Some(account.try_reserve(ANSWER_BYTES)?);
         let request = request_of(message, caller.clone(), session)?;
         let mut replies = shared.endpoint.start(request);
         let ready = replies.take_ready();
@@ -408,7 +420,12 @@ impl Batch {
         if let Some(reply) = ready {
             replies = Messages::ready(reply);
         }
-        Ok(Started { id, replies, room })
+        Ok(Started {
+            id,
+            replies,
+            room,
+            answer_room,
+        })
     }
 }
 
@@ -462,11 +479,26 @@ fn request_of(
     admit(bytes, id, method, params, caller, Some(session))
 }
 
-/// One answer, or an array of them.
-#[derive(Clone, Copy)]
+/// The memory for an answer that nobody else counts, because it is short.
+const ANSWER_BYTES: usize = 4096 + 256;
+
+/// One answer, or an array of them, which is memory of this caller.
 enum Form {
     One,
-    Many,
+    Many(Account),
+}
+
+/// Answers as one message (2025-03-26), counted until it is written.
+fn array(account: &Account, answers: &[Bytes]) -> Bytes {
+    let length = answers.iter().map(|answer| answer.len() + 1).sum::<usize>() + 1;
+    let counted = account.take(length);
+    let mut array = Vec::with_capacity(length);
+    for answer in answers {
+        array.push(if array.is_empty() { b'[' } else { b',' });
+        array.extend_from_slice(answer);
+    }
+    array.push(b']');
+    counted.hold(array)
 }
 
 /// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
@@ -495,12 +527,7 @@ async fn answer(
         // Cancelled: it gets no answer.
         (_, []) => return empty(StatusCode::ACCEPTED),
         (Form::One, [answer, ..]) => answer.clone(),
-        (Form::Many, answers) => {
-            let mut array = vec![b'['];
-            array.extend_from_slice(&answers.join(&b','));
-            array.push(b']');
-            array.into()
-        }
+        (Form::Many(account), answers) => array(&account, answers),
     };
     whole_json(whole)
 }

@@ -182,6 +182,36 @@ async fn answers_that_nobody_reads_are_counted_until_they_are_gone() {
     given_back_to(&running, 0).await;
 }
 
+// D46: both were copied, and the copy was nobody's.
+#[tokio::test]
+async fn answers_to_a_batch_and_single_events_are_counted_until_they_are_gone() {
+    const HUGE: usize = 24 << 20;
+    let huge = Tool::new("huge", |_: NoArgs, _: Cx| async { "x".repeat(HUGE) });
+    let room = with_tools(|limits| limits.memory_bytes = 256 << 20).tool(huge.read_only());
+    let running = serve(room).await;
+    let visitor = Visitor::of(&running, "2025-03-26").await;
+    let message =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "huge" } });
+    let batch = visitor.send(&json!([message]));
+    for (post, takes) in [
+        (batch, "application/json"),
+        (call("huge"), "text/event-stream"),
+    ] {
+        let mut unread = running.connect().await;
+        unread
+            .send(&post.without("accept").with("accept", takes))
+            .await;
+        unread.readable().await;
+        for _ in 0..20 {
+            assert_eq!(running.ask(&call("large")).await.head.status, 200);
+        }
+        let used = running.budget.used();
+        assert!(used >= HUGE, "{takes}: {used}");
+        drop(unread);
+        given_back_to(&running, 0).await;
+    }
+}
+
 // D4
 #[tokio::test]
 async fn questions_that_wait_refuse_nobody_else_a_call() {
