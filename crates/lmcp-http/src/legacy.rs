@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use crate::{
     answer::{Answer, Body, Refusal, SESSION_ID, empty, events, first_turn, json, whole_json},
     headers::Accept,
-    post::refused,
+    post::{Taken, refused},
     service::Shared,
     session::{Member, Started, Stranger},
     stream::{Opening, Reader},
@@ -118,16 +118,18 @@ pub(crate) fn begin(
     message: Received<'_>,
     caller: &Caller,
     accept: Accept,
-) -> Result<Called, Answer> {
+) -> Taken {
     let session = session(shared, &member, accept);
     let id = message.id.clone();
-    let request = request_of(message, caller.clone(), &session);
-    let request = request.map_err(|error| refuse(&id, &error))?;
+    let request = match request_of(message, caller.clone(), &session) {
+        Ok(request) => request,
+        Err(error) => return Taken::Answered(refuse(&id, &error)),
+    };
     let mut replies = shared.endpoint.start(request);
     if let Some(reply) = replies.take_ready() {
-        return Err(Answer::Now(json(StatusCode::OK, reply)));
+        return Taken::Answered(Answer::Now(json(StatusCode::OK, reply)));
     }
-    Ok(Called {
+    Taken::Called(Called {
         member,
         id,
         replies,

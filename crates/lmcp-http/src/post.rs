@@ -292,11 +292,7 @@ where
 }
 
 /// A message that was taken in.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most have begun, and a box would be one more allocation for each"
-)]
-enum Taken {
+pub(crate) enum Taken {
     Answered(Answer),
     /// A request that stands alone.
     Begun(Messages),
@@ -373,8 +369,7 @@ fn take(
         match legacy::member(shared, caller) {
             Ok(None) => {}
             Ok(Some(member)) => {
-                let begun = legacy::begin(shared, member, message, caller, accept);
-                return Ok(begun.map_or_else(Taken::Answered, Taken::Called));
+                return Ok(legacy::begin(shared, member, message, caller, accept));
             }
             Err((status, error)) => return now(status, Message::error(Some(&id), &error)),
         }

@@ -13,10 +13,6 @@ use serde_json::value::RawValue;
 use crate::{caller::Caller, era, message::Message, request::Request, session::Session};
 
 /// What a message says.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are requests, and a box would be one more allocation for each"
-)]
 pub(super) enum Said {
     /// A request that can be started.
     Request(Request),
