@@ -423,7 +423,7 @@ fn with_the_thread_beside_taken(test: impl AsyncFnOnce(std::sync::mpsc::Sender<(
         .max_blocking_threads(1)
         .enable_all()
         .build()
-        .unwrap();
+        .expect("a runtime can be made");
     let (free, taken) = std::sync::mpsc::channel();
     runtime.block_on(async {
         tokio::task::spawn_blocking(move || taken.recv());
