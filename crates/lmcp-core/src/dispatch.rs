@@ -19,7 +19,9 @@ use crate::{
     completion::Completing,
     cx::Cx,
     error::{ToolError, no_resource},
-    layer, mirror,
+    layer,
+    limits::is_long,
+    mirror,
     outcome::{Discovery, Outcome, Payload},
     request::{Request, decode},
     server::{Engine, Handle, catalog::Wanted},
@@ -43,14 +45,36 @@ impl Engine {
     /// Reserves the memory that a large message takes once it is read, then answers it.
     fn dispatch_heavy(self: &Arc<Self>, mut request: Request) -> Replies {
         let engine = Arc::clone(self);
+        let long = request
+            .premises
+            .clone()
+            .filter(|_| is_long(&request.message));
         Replies::later(async move {
             let account = engine.budget.account(&request.caller.owner());
-            let weight = weight::weigh(&request.message);
-            match account.reserve(weight, engine.limits.admission_wait).await {
+            let weight = match &long {
+                Some(premises) => {
+                    let message = request.message.clone();
+                    premises.read_long(move || weight::weigh(&message)).await
+                }
+                None => Ok(weight::weigh(&request.message)),
+            };
+            let wait = engine.limits.admission_wait;
+            let reserved = match weight {
+                Ok(weight) => account.reserve(weight, wait).await.map_err(RpcError::from),
+                Err(error) => Err(error),
+            };
+            match reserved {
                 Ok(reserved) => request.weight = Some(Arc::new(reserved)),
-                Err(no_room) => return Replies::error(no_room.into()),
+                Err(error) => return Replies::error(error),
             }
-            engine.route(request).unwrap_or_else(Replies::error)
+            let route = move || engine.route(request).unwrap_or_else(Replies::error);
+            match long {
+                Some(premises) => premises
+                    .read_long(route)
+                    .await
+                    .unwrap_or_else(Replies::error),
+                None => route(),
+            }
         })
     }
 
@@ -162,8 +186,13 @@ impl Engine {
         if arguments.is_some_and(|text| !text.starts_with(b"{")) {
             return Err(RpcError::invalid_params("`arguments` must be an object"));
         }
-        let arguments = tool.read_arguments(arguments);
+        let mut arguments = tool.read_arguments(arguments);
         check_call(&request, &tool, arguments.as_ref().ok())?;
+        // What takes long is done here, where nobody else waits for it.
+        let checked = is_long(&request.message);
+        if checked {
+            arguments = arguments.and_then(|arguments| tool.check_arguments(arguments));
+        }
         if tool.task == TaskUse::Required && request.has_tasks() {
             self.tasks.expect_room(&request.caller, &self.limits)?;
         }
@@ -173,7 +202,10 @@ impl Engine {
         let call = Call::new(request, Arc::clone(self), asking);
         let cx = Cx(Arc::clone(&call));
         let work: Work = Box::pin(async move {
-            let arguments = tool.check_arguments(arguments?)?;
+            let arguments = match arguments? {
+                arguments if checked => arguments,
+                arguments => tool.check_arguments(arguments)?,
+            };
             if tool.task != TaskUse::Never {
                 cx.detach().await;
             }

@@ -80,6 +80,18 @@ impl Endpoint {
         Messages::new(span::call(&*self.service, request), encoder)
     }
 
+    /// Reads a long message ([`is_long`](crate::is_long)) beside the thread that all callers share. A few are read at once; the
+    /// others wait their turn.
+    ///
+    /// # Errors
+    /// Reading it panicked, or everything closes.
+    pub async fn read_long<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        self.premises.read_long(read).await
+    }
+
     /// Says good-bye to a server elsewhere that the service stands for, and waits for its end.
     pub async fn hang_up(&self) {
         self.service.hang_up().await;

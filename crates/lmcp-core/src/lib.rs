@@ -105,7 +105,7 @@ pub use era::{admit, handshake, is_handshake, own_request};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use layer::{Layered, Next};
-pub use limits::Limits;
+pub use limits::{Limits, is_long};
 pub use logged::Logged;
 pub use message::{Message, MessageKind};
 pub use outcome::{Discovery, Outcome, Page, Payload};
@@ -129,6 +129,6 @@ pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool, debug_handler};
 #[cfg(unix)]
 pub use transport::unix;
-pub use transport::{stdio, streams};
+pub use transport::{exchange, stdio, streams};
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

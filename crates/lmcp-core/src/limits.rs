@@ -6,6 +6,17 @@ use std::time::Duration;
 
 use crate::{system::most_open_files, transport::connections::CONNECTION_BYTES};
 
+/// A message of more bytes than this is read beside the thread that all callers share. 256 KiB take about a millisecond.
+pub(crate) const LONG_MESSAGE: usize = 256 << 10;
+
+/// Long messages that are read at once; others wait their turn. 2: reading them must not take every processor.
+pub(crate) const LONG_AT_ONCE: usize = 2;
+
+/// Does it take long to read a message of this size? Then [`Endpoint::read_long`](crate::Endpoint::read_long) is the place for it.
+pub fn is_long(message: &[u8]) -> bool {
+    message.len() > LONG_MESSAGE
+}
+
 /// The bounds of one server. Start from [`Limits::default`] and change what you must.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -7,10 +7,16 @@ use lmcp_wire::{
     self as wire, RequestId, RpcError, jsonrpc, method::notification, progress::CancelledParams,
 };
 
-use crate::{budget::Budget, caller::Caller};
+use crate::{
+    budget::{Budget, Reservation},
+    caller::Caller,
+};
 
 /// Up to this size an answer is not counted as memory of its caller.
 pub(crate) const SMALL: usize = 4096;
+
+/// What a message takes besides its bytes while it waits.
+const BESIDES: usize = 256;
 
 /// What is left of the words of an error that is not small, in bytes.
 const WORDS: usize = 500;
@@ -82,15 +88,12 @@ impl Message {
         Self::new(Vec::new(), MessageKind::Pause(time))
     }
 
-    /// Responses as one message (2025-03-26).
-    pub fn batch(messages: &[Self]) -> Self {
-        let mut json = Vec::with_capacity(messages.iter().map(|one| one.json.len() + 1).sum());
-        for message in messages {
-            json.push(if json.is_empty() { b'[' } else { b',' });
-            json.extend_from_slice(&message.json);
-        }
-        json.push(b']');
-        Self::result(json)
+    /// The same message, which holds this memory until it is written. What is more than it takes is given back.
+    #[must_use]
+    pub fn held(mut self, mut counted: Reservation) -> Self {
+        counted.shrink_to(self.json.len() + BESIDES);
+        self.json = counted.hold(std::mem::take(&mut self.json));
+        self
     }
 
     fn new(json: Vec<u8>, kind: MessageKind) -> Self {

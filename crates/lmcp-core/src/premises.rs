@@ -1,12 +1,16 @@
 //! What a service is served with: its bounds, the memory that its callers share, the key of its sessions, and who may connect.
 
-use std::{fmt, sync::atomic::AtomicUsize};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+};
 
 use lmcp_wire::RpcError;
+use tokio::sync::Semaphore;
 
 use crate::{
     budget::Budget,
-    limits::Limits,
+    limits::{LONG_AT_ONCE, Limits},
     peer::{CheckingLocalPeer, LocalPeer, Peer},
     random,
     session::SessionKey,
@@ -71,6 +75,8 @@ pub(crate) struct Premises {
     pub(crate) budget: Budget,
     /// Places for questions that wait.
     pub(crate) questions: Budget,
+    /// Places for long messages that are being read.
+    long_messages: Arc<Semaphore>,
     pub(crate) session_key: SessionKey,
     peer_checks: Vec<PeerCheck>,
     local_peer_checks: Vec<LocalPeerCheck>,
@@ -84,12 +90,31 @@ impl Premises {
         Self {
             budget: Budget::of_memory(terms.limits.memory_bytes),
             questions: Budget::new(terms.limits.questions),
+            long_messages: Arc::new(Semaphore::new(LONG_AT_ONCE)),
             session_key: SessionKey::derive(&key),
             limits: terms.limits,
             peer_checks: terms.peer_checks,
             local_peer_checks: terms.local_peer_checks,
             serving: AtomicUsize::new(0),
         }
+    }
+
+    /// Reads a long message beside the thread that all callers share, when its turn comes.
+    ///
+    /// # Errors
+    /// Reading it panicked, or everything closes.
+    pub(crate) async fn read_long<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let place = Arc::clone(&self.long_messages).acquire_owned().await;
+        let reading = tokio::task::spawn_blocking(move || {
+            let read = read();
+            drop(place);
+            read
+        });
+        let read = reading.await;
+        read.map_err(|_| RpcError::internal("the message could not be read"))
     }
 
     /// May this process connect?

@@ -188,6 +188,8 @@ pub struct Body(Inner);
 
 enum Inner {
     Whole(Bytes),
+    /// Of a large answer as the only event of a stream: it is not copied, and its memory stays counted.
+    Pieces(VecDeque<Bytes>),
     /// In a box: an answer of one buffer, which nearly all are, is moved around without the room for it.
     Events(Box<Events>),
 }
@@ -249,8 +251,13 @@ impl Body {
     /// The same answer for a client that takes nothing but events.
     pub(crate) fn into_events(self) -> Self {
         match self.0 {
-            Inner::Whole(json) => Self::whole([b"data: ", &*json, b"\n\n"].concat()),
-            Inner::Events(_) => self,
+            Inner::Whole(json) => {
+                let mut pieces = VecDeque::new();
+                let first = Event::new(b"data: ", json).first(&mut pieces);
+                pieces.push_front(first);
+                Self(Inner::Pieces(pieces))
+            }
+            Inner::Pieces(_) | Inner::Events(_) => self,
         }
     }
 
@@ -304,6 +311,7 @@ impl http_body::Body for Body {
         match &mut self.0 {
             Inner::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Inner::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Inner::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(Frame::data).map(Ok)),
             Inner::Events(events) => events
                 .poll(cx)
                 .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
@@ -313,6 +321,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Inner::Whole(bytes) => bytes.is_empty(),
+            Inner::Pieces(pieces) => pieces.is_empty(),
             Inner::Events(events) => events.ended && events.rest.is_empty(),
         }
     }
@@ -320,6 +329,9 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Inner::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Inner::Pieces(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
+            }
             Inner::Events(_) => SizeHint::default(),
         }
     }
@@ -376,7 +388,7 @@ impl Feed {
                 .map(|event| event.map(|event| (event, false))),
             Self::Lines(lines) => lines
                 .poll(cx)
-                .map(|event| event.map(|event| (Event::Whole(event), false))),
+                .map(|event| event.map(|event| (event, false))),
             Self::Standing(both) => {
                 let Standing { reader, news, .. } = &mut **both;
                 loop {
@@ -434,6 +446,7 @@ impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             Inner::Whole(_) => "Body::Whole",
+            Inner::Pieces(_) => "Body::Pieces",
             Inner::Events(_) => "Body::Events",
         })
     }

@@ -13,7 +13,8 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use lmcp_core::{
-    Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, session::SessionId,
+    Account, Caller, Message, MessageKind, Messages, Request, Session, admit, handshake, is_long,
+    session::SessionId,
 };
 use lmcp_wire::{
     Incoming, RequestId, RpcError, jsonrpc,
@@ -27,7 +28,7 @@ use tokio::time::timeout;
 use crate::{
     answer::{Answer, Body, Refusal, SESSION_ID, empty, events, first_turn, json, whole_json},
     headers::Accept,
-    post::refused,
+    post::{Taken, refused},
     service::Shared,
     session::{Member, Started, Stranger},
     stream::{Opening, Reader},
@@ -101,29 +102,61 @@ fn opened(reply: Message, session: &str) -> Response<Body> {
     response
 }
 
-/// A request of a session, or of a client that has none, after its first turn.
+/// A request of a session, or of a client that has none, that has begun.
+pub(crate) struct Called {
+    member: Member,
+    id: RequestId,
+    replies: Messages,
+    /// Its stream begins with a name.
+    priming: bool,
+}
+
+/// Begins such a request. What needs no waiting is answered.
+pub(crate) fn begin(
+    shared: &Shared,
+    member: Member,
+    message: Received<'_>,
+    caller: &Caller,
+    accept: Accept,
+) -> Taken {
+    let session = session(shared, &member, accept);
+    let id = message.id.clone();
+    let request = match request_of(message, caller.clone(), &session) {
+        Ok(request) => request,
+        Err(error) => return Taken::Answered(refuse(&id, &error)),
+    };
+    let mut replies = shared.endpoint.start(request);
+    if let Some(reply) = replies.take_ready() {
+        return Taken::Answered(Answer::Now(json(StatusCode::OK, reply)));
+    }
+    Taken::Called(Called {
+        member,
+        id,
+        replies,
+        priming: session.has_priming(),
+    })
+}
+
+fn refuse(id: &RequestId, error: &RpcError) -> Answer {
+    let error = Message::error(Some(id), error);
+    Answer::Now(json(StatusCode::OK, error))
+}
+
+/// The answer to such a request, after its first turn.
 pub(crate) fn call(
     shared: &Arc<Shared>,
-    member: &Member,
-    message: Received<'_>,
+    called: Called,
     caller: &Caller,
     accept: Accept,
     cx: &mut Context<'_>,
 ) -> Answer {
-    let session = session(shared, member, accept);
-    let id = message.id.clone();
-    let refused = |error: &RpcError| {
-        let error = Message::error(Some(&id), error);
-        Answer::Now(json(StatusCode::OK, error))
-    };
-    let request = match request_of(message, caller.clone(), &session) {
-        Ok(request) => request,
-        Err(error) => return refused(&error),
-    };
-    let mut replies = shared.endpoint.start(request);
-    if let Some(reply) = replies.take_ready() {
-        return Answer::Now(json(StatusCode::OK, reply));
-    }
+    let Called {
+        member,
+        id,
+        mut replies,
+        priming,
+    } = called;
+    let refused = |error: &RpcError| refuse(&id, error);
     let Member::Of(held) = member else {
         // Nobody could ever come back for it, nor cancel it: it ends with its connection.
         let answer = first_turn(replies, accept, shared.limits.keep_alive, cx);
@@ -157,8 +190,9 @@ pub(crate) fn call(
         id: id.clone(),
         replies,
         room,
+        answer_room: None,
     };
-    let (calls, priming) = (vec![started], session.has_priming());
+    let calls = vec![started];
     match shared.sessions.run(held.id, priming, accept.events, calls) {
         Ok(reader) => {
             let answer = answer(Arc::clone(shared), held.id, reader, accept, Form::One);
@@ -185,29 +219,18 @@ async fn try_batch(
     caller: &Caller,
     accept: Accept,
 ) -> Result<Response<Body>, Refusal> {
-    let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
-    let invalid = |words: String| refusal(RpcError::invalid_request(words));
-    let of = |member: Member| (session(shared, &member, accept), member);
-    let member = member(shared, caller)?.map(of);
-    let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
-        let words = "a message is one object; only 2025-03-26 has batches";
-        return Err(invalid(words.into()));
+    let begun = if is_long(bytes) {
+        let (reader, bytes, caller) = (Arc::clone(shared), bytes.clone(), caller.clone());
+        let reading = shared
+            .endpoint
+            .read_long(move || begin_batch(&reader, &bytes, &caller, accept));
+        let read = reading.await;
+        read.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error)))
+    } else {
+        begin_batch(shared, bytes, caller, accept)
     };
-    let most = shared.limits.requests_in_flight;
-    let messages = jsonrpc::batch(bytes, most)
-        .unwrap_or(Ok(Vec::new()))
-        .map_err(refusal)?;
-    if messages.is_empty() || messages.len() > most {
-        return Err(invalid(format!("a batch has 1 to {most} messages")));
-    }
-    let frames: Vec<_> = messages
-        .iter()
-        .map(|message| bytes.slice_ref(message.get().as_bytes()))
-        .collect();
-    let mut batch = Batch::default();
-    for frame in &frames {
-        batch.add(shared, frame, caller, &session, &member);
-    }
+    let (member, batch) = begun?;
+    let account = shared.endpoint.budget().account(&caller.owner());
     let Batch {
         calls,
         mut answers,
@@ -227,8 +250,8 @@ async fn try_batch(
         reader.map(|reader| (held, reader))
     });
     // Now that they run, these can stop and answer them.
-    for other in &others {
-        tell(shared, &member, other);
+    for other in others {
+        tell_one(shared, &member, other).await;
     }
     match reader {
         Some(Ok((held, reader))) => {
@@ -236,26 +259,80 @@ async fn try_batch(
                 .into_iter()
                 .for_each(|reply| reader.stream().push_now(reply));
             let shared = Arc::clone(shared);
-            Ok(answer(shared, held.id, reader, accept, Form::Many).await)
+            let form = Form::Many(account);
+            Ok(answer(shared, held.id, reader, accept, form).await)
         }
         Some(Err(error)) => Err((StatusCode::OK, error)),
         None if answers.is_empty() => Ok(empty(StatusCode::ACCEPTED)),
-        None => Ok(json(StatusCode::OK, Message::batch(&answers))),
+        None => {
+            let answers: Vec<_> = answers.into_iter().map(Message::into_json).collect();
+            Ok(whole_json(array(&account, &answers)))
+        }
+    }
+}
+
+/// Begins what is in a batch.
+fn begin_batch(
+    shared: &Shared,
+    bytes: &Bytes,
+    caller: &Caller,
+    accept: Accept,
+) -> Result<(Member, Batch), Refusal> {
+    let refusal = |error: RpcError| (StatusCode::BAD_REQUEST, error);
+    let invalid = |words: String| refusal(RpcError::invalid_request(words));
+    let of = |member: Member| (session(shared, &member, accept), member);
+    let member = member(shared, caller)?.map(of);
+    let Some((session, member)) = member.filter(|(session, _)| session.has_batches()) else {
+        let words = "a message is one object; only 2025-03-26 has batches";
+        return Err(invalid(words.into()));
+    };
+    let most = shared.limits.requests_in_flight;
+    let messages = jsonrpc::batch(bytes, most)
+        .unwrap_or(Ok(Vec::new()))
+        .map_err(refusal)?;
+    if messages.is_empty() || messages.len() > most {
+        return Err(invalid(format!("a batch has 1 to {most} messages")));
+    }
+    let mut batch = Batch::default();
+    for message in messages {
+        let frame = bytes.slice_ref(message.get().as_bytes());
+        batch.add(shared, frame, caller, &session, &member);
+    }
+    Ok((member, batch))
+}
+
+/// A notification or an answer of a batch.
+async fn tell_one(shared: &Arc<Shared>, member: &Member, message: Bytes) {
+    let (hears, member) = (Arc::clone(shared), member.clone());
+    let long = is_long(&message);
+    let telling = move || {
+        if let Ok(message) = Incoming::parse(&message) {
+            tell(&hears, &member, &message);
+        }
+    };
+    if long {
+        // Whatever it said is lost with a server that closes.
+        let _ = shared.endpoint.read_long(telling).await;
+    } else {
+        telling();
     }
 }
 
 /// The responses to all, which run side by side.
 async fn all(calls: Vec<Started>) -> Vec<Message> {
-    let mut running: Vec<_> = calls.into_iter().map(|call| call.replies).collect();
+    let mut running = calls;
     let mut answers = Vec::with_capacity(running.len());
     poll_fn(|cx| {
-        running.retain_mut(|replies| {
+        running.retain_mut(|call| {
             loop {
-                match replies.poll_next(cx) {
+                match call.replies.poll_next(cx) {
                     Poll::Pending => return true,
                     Poll::Ready(None) => return false,
                     Poll::Ready(Some(reply)) if reply.is_response() => {
-                        answers.push(reply);
+                        answers.push(match call.answer_room.take() {
+                            Some(counted) => reply.held(counted),
+                            None => reply,
+                        });
                         return false;
                     }
                     Poll::Ready(Some(_)) => {}
@@ -274,33 +351,33 @@ async fn all(calls: Vec<Started>) -> Vec<Message> {
 
 /// What is in a batch.
 #[derive(Default)]
-struct Batch<'a> {
+struct Batch {
     calls: Vec<Started>,
     /// What is answered already.
     answers: Vec<Message>,
     /// What wants no answer.
-    others: Vec<Incoming<'a>>,
+    others: Vec<Bytes>,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
     fn add(
         &mut self,
         shared: &Shared,
-        frame: &'a Bytes,
+        frame: Bytes,
         caller: &Caller,
         session: &Session,
         member: &Member,
     ) {
-        let (id, method, params) = match Incoming::parse(frame) {
+        let (id, method, params) = match Incoming::parse(&frame) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
-            Ok(other) => return self.others.push(other),
+            Ok(_) => return self.others.push(frame),
             Err(rejected) => {
                 let reply = Message::error(rejected.id.as_ref(), &rejected.error);
                 return self.answers.push(reply);
             }
         };
         let message = Received {
-            bytes: frame,
+            bytes: &frame,
             id: id.clone(),
             method: &method,
             params,
@@ -327,6 +404,9 @@ impl<'a> Batch<'a> {
             let words = format!("the id `{id}` belongs to another request of this batch");
             return Err(RpcError::invalid_request(words));
         }
+        // Its answer waits for the others: it is counted however short it is, and none is added to more than the caller's share.
+        let account = shared.endpoint.budget().account(&caller.owner());
+        let answer_room = Some(account.try_reserve(ANSWER_BYTES)?);
         let request = request_of(message, caller.clone(), session)?;
         let mut replies = shared.endpoint.start(request);
         let ready = replies.take_ready();
@@ -342,7 +422,12 @@ impl<'a> Batch<'a> {
         if let Some(reply) = ready {
             replies = Messages::ready(reply);
         }
-        Ok(Started { id, replies, room })
+        Ok(Started {
+            id,
+            replies,
+            room,
+            answer_room,
+        })
     }
 }
 
@@ -396,11 +481,26 @@ fn request_of(
     admit(bytes, id, method, params, caller, Some(session))
 }
 
-/// One answer, or an array of them.
-#[derive(Clone, Copy)]
+/// The memory for an answer that nobody else counts, because it is short.
+const ANSWER_BYTES: usize = 4096 + 256;
+
+/// One answer, or an array of them, which is memory of this caller.
 enum Form {
     One,
-    Many,
+    Many(Account),
+}
+
+/// Answers as one message (2025-03-26), counted until it is written.
+fn array(account: &Account, answers: &[Bytes]) -> Bytes {
+    let length = answers.iter().map(|answer| answer.len() + 1).sum::<usize>() + 1;
+    let counted = account.take(length);
+    let mut array = Vec::with_capacity(length);
+    for answer in answers {
+        array.push(if array.is_empty() { b'[' } else { b',' });
+        array.extend_from_slice(answer);
+    }
+    array.push(b']');
+    counted.hold(array)
 }
 
 /// Plain JSON if there is nothing but responses; else a stream of events, which a client can come back to.
@@ -429,12 +529,7 @@ async fn answer(
         // Cancelled: it gets no answer.
         (_, []) => return empty(StatusCode::ACCEPTED),
         (Form::One, [answer, ..]) => answer.clone(),
-        (Form::Many, answers) => {
-            let mut array = vec![b'['];
-            array.extend_from_slice(&answers.join(&b','));
-            array.push(b']');
-            array.into()
-        }
+        (Form::Many(account), answers) => array(&account, answers),
     };
     whole_json(whole)
 }

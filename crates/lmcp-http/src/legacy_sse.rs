@@ -1,31 +1,27 @@
 //! HTTP+SSE, the transport of 2024-11-05: a stream that a GET opens, and another endpoint for what the client says.
 //!
 //! Deprecated since 2025-03-26, and off unless asked for. To the engine it is a connection that speaks in lines: each
-//! POST is a line in, each line out is an event. When the stream closes, the session is over.
+//! POST is a line in, each line out is an event. When the stream closes, the session is over. What waits for a reader
+//! counts as memory of the caller until it is written.
 
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use lmcp_core::{
-    Endpoint, Tasks, Transport,
+    Endpoint, Tasks,
     session::{Agreement, SessionKey},
+    transport::{Inlet, Outlet},
 };
 use lmcp_wire::RpcError;
-use tokio::{
-    io::{AsyncRead, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex},
-    sync::{Mutex as AsyncMutex, oneshot},
-    task::AbortHandle,
-    time::timeout,
-};
+use tokio::{task::AbortHandle, time::timeout};
 
 use crate::{
-    answer::{Body, Refusal, empty, events, not_allowed, refuse},
+    answer::{Body, Event, Refusal, empty, events, not_allowed, refuse},
     headers::check_type,
     post::{read, turn_away},
     service::HttpService,
@@ -62,8 +58,8 @@ where
 /// An open stream.
 #[derive(Clone)]
 struct Open {
-    /// Where the client's messages are written; one at a time.
-    inlet: Arc<AsyncMutex<DuplexStream>>,
+    /// Where the client's messages go.
+    inlet: Inlet,
     /// Ends it.
     connection: AbortHandle,
 }
@@ -103,22 +99,14 @@ impl LegacySse {
         };
         let key = &self.key;
         let (_, secret) = key.issue(&Agreement::none(), &caller);
-        // One pipe for each direction: each ends when its own end is dropped.
-        let (inlet, reader) = duplex(shared.limits.outgoing_bytes);
-        let (writer, outlet) = duplex(shared.limits.outgoing_bytes);
-        let connection = lmcp_core::streams(reader, writer, caller);
-        let server = self.server.clone();
-        let connection = self.connections.spawn(async move {
-            // It ends when the stream does, and cannot fail.
-            let _ = connection.serve(server).await;
-        });
+        let (inlet, outlet, work) = lmcp_core::exchange(self.server.clone(), caller);
+        let connection = self.connections.spawn(work);
         let first = format!("event: endpoint\ndata: {MESSAGES}?session={secret}\n\n");
-        let inlet = Arc::new(AsyncMutex::new(inlet));
         lock(&self.open).insert(secret.clone(), Open { inlet, connection });
         let lines = Lines {
             first: Some(first.into()),
             outlet,
-            buffer: BytesMut::new(),
+            taken: Bytes::new(),
             _entry: Entry {
                 secret,
                 open: Arc::clone(&self.open),
@@ -177,20 +165,10 @@ impl LegacySse {
         let secret = secret.filter(|secret| key.open(secret, &caller).is_some());
         let open = secret.and_then(|secret| lock(&self.open).get(secret).cloned());
         let Open { inlet, connection } = open.ok_or_else(gone)?;
-        let line = read(&mut body, shared, &caller).await?;
-        let writing = async {
-            let mut inlet = inlet.lock_owned().await;
-            let (done, written) = oneshot::channel();
-            // On its own: a client that hangs up in the middle must not leave half a line. One at a time, by the lock.
-            self.connections.spawn(async move {
-                let written = write_line(&mut inlet, &line).await;
-                let _ = done.send(written);
-            });
-            written.await
-        };
-        match timeout(shared.limits.body_wait, writing).await {
-            Ok(Ok(Ok(()))) => Ok(empty(StatusCode::ACCEPTED)),
-            Ok(_) => Err(gone()),
+        let message = read(&mut body, shared, &caller).await?;
+        match timeout(shared.limits.body_wait, inlet.send(message)).await {
+            Ok(Ok(())) => Ok(empty(StatusCode::ACCEPTED)),
+            Ok(Err(_)) => Err(gone()),
             Err(_) => {
                 // Its client sends and does not read: nothing of it is kept any longer.
                 connection.abort();
@@ -199,20 +177,6 @@ impl LegacySse {
             }
         }
     }
-}
-
-/// Writes one message as one line. Between its tokens a line break is a space like any other.
-async fn write_line(inlet: &mut DuplexStream, message: &[u8]) -> std::io::Result<()> {
-    for (at, piece) in message
-        .split(|byte| matches!(byte, b'\n' | b'\r'))
-        .enumerate()
-    {
-        if at > 0 {
-            inlet.write_all(b" ").await?;
-        }
-        inlet.write_all(piece).await?;
-    }
-    inlet.write_all(b"\n").await
 }
 
 fn lock(open: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
@@ -234,35 +198,28 @@ impl Drop for Entry {
 /// The lines of a connection, as events.
 pub(crate) struct Lines {
     first: Option<Bytes>,
-    outlet: DuplexStream,
-    buffer: BytesMut,
+    outlet: Outlet,
+    /// Lines that are no events yet.
+    taken: Bytes,
     _entry: Entry,
 }
 
 impl Lines {
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
+            return Poll::Ready(Some(Event::Whole(first)));
         }
-        let mut searched = 0;
-        loop {
-            let end = self.buffer[searched..]
-                .iter()
-                .position(|byte| *byte == b'\n');
-            if let Some(end) = end {
-                let line = self.buffer.split_to(searched + end + 1);
-                let text = [b"event: message\ndata: ", &*line, b"\n"].concat();
-                return Poll::Ready(Some(text.into()));
+        if self.taken.is_empty() {
+            match ready!(self.outlet.poll_next(cx)) {
+                Some(lines) => self.taken = lines,
+                None => return Poll::Ready(None),
             }
-            searched = self.buffer.len();
-            let mut piece = [0; 4096];
-            let mut piece = ReadBuf::new(&mut piece);
-            if ready!(Pin::new(&mut self.outlet).poll_read(cx, &mut piece)).is_err()
-                || piece.filled().is_empty()
-            {
-                return Poll::Ready(None);
-            }
-            self.buffer.extend_from_slice(piece.filled());
         }
+        let end = self.taken.iter().position(|byte| *byte == b'\n');
+        let end = end.unwrap_or(self.taken.len() - 1);
+        // With its end: of the last line nothing stays here that would hold its memory.
+        let mut line = self.taken.split_to(end + 1);
+        line.truncate(end);
+        Poll::Ready(Some(Event::new(b"event: message\ndata: ", line)))
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use lmcp_core::{Caller, Message, NoRoom, Reservation, is_handshake};
+use lmcp_core::{Caller, Message, Messages, NoRoom, Reservation, is_handshake, is_long};
 use lmcp_wire::{Incoming, RpcError, method};
 use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -22,7 +22,7 @@ use crate::{
         Answer, Body, Refusal, after, as_events, close, empty, first_turn, json, refuse, status,
     },
     headers::{Accept, Form},
-    legacy::{self, Received},
+    legacy::{self, Called, Received},
     service::Shared,
     session::Member,
 };
@@ -55,11 +55,23 @@ where
             Ok(bytes) => bytes,
             Err(refusal) => return refused(&refusal),
         };
-        let taking = poll_fn(|cx| Poll::Ready(take(shared, &bytes, &self.caller, accept, cx)));
-        let answered = match taking.await {
-            Ok(Answer::Now(answered)) => answered,
-            Ok(Answer::Later(later)) => later.await,
+        let taken = if is_long(&bytes) {
+            Box::pin(take_long(shared, bytes, &self.caller, accept)).await
+        } else {
+            take(shared, &bytes, &self.caller, accept)
+        };
+        let taken = match taken {
+            Ok(taken) => taken,
             Err(refusal) => return refused(&refusal),
+        };
+        let mut taken = Some(taken);
+        let first_turn = poll_fn(|cx| {
+            let taken = taken.take().expect("it is polled once");
+            Poll::Ready(taken.turn(shared, &self.caller, accept, cx))
+        });
+        let answered = match first_turn.await {
+            Answer::Now(answered) => answered,
+            Answer::Later(later) => later.await,
         };
         if accept.json || answered.status() != StatusCode::OK {
             answered
@@ -279,25 +291,69 @@ where
     matches!(skipped, Ok(Some(())))
 }
 
-/// One message, or several: what it says is done, as far as the first turn gets.
+/// A message that was taken in.
+pub(crate) enum Taken {
+    Answered(Answer),
+    /// A request that stands alone.
+    Begun(Messages),
+    /// A request of an older revision.
+    Called(Called),
+}
+
+impl Taken {
+    /// Its answer, as far as the first turn gets.
+    fn turn(
+        self,
+        shared: &Arc<Shared>,
+        caller: &Caller,
+        accept: Accept,
+        cx: &mut Context<'_>,
+    ) -> Answer {
+        match self {
+            Self::Answered(answer) => answer,
+            Self::Begun(messages) => first_turn(messages, accept, shared.limits.keep_alive, cx),
+            Self::Called(called) => legacy::call(shared, called, caller, accept, cx),
+        }
+    }
+}
+
+/// The same of a message that takes long to be read: beside the thread that all callers share.
+async fn take_long(
+    shared: &Arc<Shared>,
+    bytes: Bytes,
+    caller: &Caller,
+    accept: Accept,
+) -> Result<Taken, Refusal> {
+    let (reader, caller) = (Arc::clone(shared), caller.clone());
+    let taking = shared
+        .endpoint
+        .read_long(move || take(&reader, &bytes, &caller, accept));
+    let taken = taking.await;
+    taken.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error)))
+}
+
+/// One message, or several, up to where its work begins.
 fn take(
     shared: &Arc<Shared>,
     bytes: &Bytes,
     caller: &Caller,
     accept: Accept,
-    cx: &mut Context<'_>,
-) -> Result<Answer, Refusal> {
+) -> Result<Taken, Refusal> {
+    let answered = |answer: Answer| Ok(Taken::Answered(answer));
+    let now = |status: StatusCode, message: Message| {
+        Ok(Taken::Answered(Answer::Now(json(status, message))))
+    };
     let (id, method, params) = match Incoming::parse(bytes) {
         Ok(Incoming::Request { id, method, params }) => (id, method, params),
-        Ok(other) => return told(shared, &other, caller).map(Answer::Now),
+        Ok(other) => return answered(Answer::Now(told(shared, &other, caller)?)),
         Err(rejected) => {
             if bytes.trim_ascii_start().starts_with(b"[") {
                 let (shared, bytes, caller) = (Arc::clone(shared), bytes.clone(), caller.clone());
                 let batch = legacy::batch(shared, bytes, caller, accept);
-                return Ok(Answer::Later(Box::pin(batch)));
+                return answered(Answer::Later(Box::pin(batch)));
             }
             let error = Message::error(rejected.id.as_ref(), &rejected.error);
-            return Ok(Answer::Now(json(StatusCode::BAD_REQUEST, error)));
+            return now(StatusCode::BAD_REQUEST, error);
         }
     };
     if !params.meta.is_some_and(|meta| meta.is_modern()) {
@@ -308,38 +364,29 @@ fn take(
             params,
         };
         if is_handshake(&method, &params) {
-            return Ok(legacy::open(shared, message, caller));
+            return answered(legacy::open(shared, message, caller));
         }
         match legacy::member(shared, caller) {
             Ok(None) => {}
             Ok(Some(member)) => {
-                return Ok(legacy::call(shared, &member, message, caller, accept, cx));
+                return Ok(legacy::begin(shared, member, message, caller, accept));
             }
-            Err((status, error)) => {
-                let error = Message::error(Some(&id), &error);
-                return Ok(Answer::Now(json(status, error)));
-            }
+            Err((status, error)) => return now(status, Message::error(Some(&id), &error)),
         }
     }
     if method == method::request::LISTEN && !accept.events {
         let error = RpcError::invalid_request(format!(
             "`{method}` is answered with `text/event-stream` only"
         ));
-        let error = Message::error(Some(&id), &error);
-        return Ok(Answer::Now(json(StatusCode::NOT_ACCEPTABLE, error)));
+        return now(
+            StatusCode::NOT_ACCEPTABLE,
+            Message::error(Some(&id), &error),
+        );
     }
-    Ok(
-        match lmcp_core::admit(bytes, id.clone(), &method, params, caller.clone(), None) {
-            Ok(request) => {
-                let messages = shared.endpoint.start(request);
-                first_turn(messages, accept, shared.limits.keep_alive, cx)
-            }
-            Err(error) => {
-                let status = status(error.code);
-                Answer::Now(json(status, Message::error(Some(&id), &error)))
-            }
-        },
-    )
+    match lmcp_core::admit(bytes, id.clone(), &method, params, caller.clone(), None) {
+        Ok(request) => Ok(Taken::Begun(shared.endpoint.start(request))),
+        Err(error) => now(status(error.code), Message::error(Some(&id), &error)),
+    }
 }
 
 /// What wants no answer. Only a session can make anything of it.

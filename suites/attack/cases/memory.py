@@ -8,7 +8,7 @@ import time
 from driver import wire
 from harness import http, machine
 from harness.bystander import Bystander
-from harness.case import case, check
+from harness.case import Failed, case, check
 from harness.limits import room_for_files
 from harness.load import Load
 from harness.website import Website
@@ -34,11 +34,11 @@ def code_of_a_debug_build(pid):
     return max(0, machine.file_bytes(pid) - CODE)
 
 
-def judge(cx, server, what):
+def judge(cx, server, what, budget=BUDGET):
     check(server.is_alive(), f"the server has died: {server.log()[-300:]}")
     peak = machine.peak_bytes(server.pid) - code_of_a_debug_build(server.pid)
-    cx.note(f"peak {machine.mib(peak)}, {peak / BUDGET:.2f} of the budget")
-    check(peak <= BUDGET + BESIDES, f"{what} took {machine.mib(peak)} of a budget of {machine.mib(BUDGET)}")
+    cx.note(f"peak {machine.mib(peak)}, {peak / budget:.2f} of the budget")
+    check(peak <= budget + BESIDES, f"{what} took {machine.mib(peak)} of a budget of {machine.mib(budget)}")
     answer = server.caller(token_of("ann") if server.has_tokens else None).call("list_dir", path=str(cx.root))
     check(not answer.refused, f"afterwards the server answers: {answer.text[:150]}")
 
@@ -147,21 +147,79 @@ def unread_answers_on_sockets_stay_in_the_budget(cx):
     judge(cx, server, "300 calls each on 1,000 sockets that nobody reads")
 
 
-@case("D43", "answers to batches that nobody reads must not add up")
-def unread_answers_to_batches_stay_in_the_budget(cx):
-    server = serve(cx, unix=True)
-    params = wire.initialize_params() | {"protocolVersion": "2025-03-26"}
-    requests = [{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(200)]
-    with socket.socket(socket.AF_UNIX) as connection:
+@case("D45", "short answers on many sockets that nobody reads must not add up", form="long")
+def unread_short_answers_on_sockets_stay_in_the_budget(cx):
+    room_for_files(600)
+    server, crowd = serve(cx, unix=True), cx.keep(Sockets())
+    (cx.root / "short").write_text("words and more words\n" * 150)
+    call = {"name": "read_file", "arguments": {"path": str(cx.root / "short")}}
+    calls = b"".join(wire.encode(wire.request(number, "tools/call", call, wire.MODERN)) for number in range(400))
+    for _ in range(600):
+        connection = crowd.add(socket.socket(socket.AF_UNIX))
         connection.connect(server.socket)
-        connection.settimeout(2)
-        connection.sendall(wire.encode({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}))
+        connection.setblocking(False)
         try:
-            for _ in range(60):
-                connection.sendall(json.dumps(requests).encode() + b"\n")
+            connection.sendall(calls)
         except OSError:
             pass  # It reads no further, which is right.
-        judge(cx, server, "batches of 200 lists each that nobody reads")
+    time.sleep(15)
+    judge(cx, server, "400 calls each on 600 sockets that nobody reads")
+
+
+@case("D43", "answers to batches that nobody reads must not add up")
+def unread_answers_to_batches_stay_in_the_budget(cx):
+    server, crowd = serve(cx, unix=True), cx.keep(Sockets())
+    leave_answers_to_batches(server, crowd, 60)
+    judge(cx, server, "batches of 200 lists each that nobody reads")
+
+
+@case("D43", "nor may they where the budget is larger")
+def unread_answers_to_batches_stay_in_a_larger_budget(cx):
+    server, crowd = cx.serve("--memory", "256M", unix=True), cx.keep(Sockets())
+    for _ in range(12):
+        leave_answers_to_batches(server, crowd, 20)
+    judge(cx, server, "batches of 200 lists each on 12 connections that nobody reads", 4 * BUDGET)
+
+
+def leave_answers_to_batches(server, crowd, batches):
+    """A connection that asks for as many batches of lists, as long as it is read from, and reads nothing."""
+    params = wire.initialize_params() | {"protocolVersion": "2025-03-26"}
+    requests = [{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(200)]
+    connection = crowd.add(socket.socket(socket.AF_UNIX))
+    connection.connect(server.socket)
+    connection.settimeout(2)
+    connection.sendall(wire.encode({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}))
+    try:
+        for _ in range(batches):
+            connection.sendall(json.dumps(requests).encode() + b"\n")
+    except OSError:
+        pass  # It reads no further, which is right.
+
+
+@case("D46", "answers to batches over HTTP that nobody reads must not add up")
+def unread_answers_to_batches_over_http_stay_in_the_budget(cx):
+    names = ("bob", "cleo", "dan", "eve")
+    server, crowd = serve(cx, tokens=("ann", *names)), cx.keep(Sockets())
+    params = wire.initialize_params() | {"protocolVersion": "2025-03-26"}
+    hello = wire.encode({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+    requests = json.dumps([{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(250)]).encode()
+    for name, takes in [(name, takes) for takes in ("application/json", "text/event-stream") for name in 10 * names]:
+        caller = server.caller(token_of(name))
+        opened = caller.post(hello, http.base_headers(caller.token))
+        caller.close()
+        if opened.result is None:
+            continue  # It gets no more sessions, which is right.
+        headers = http.base_headers(caller.token) | {"Accept": takes, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
+        connection = crowd.add(http.connect(server.port, seconds=2))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        try:
+            # The socket takes in the first answer; the next one waits for it.
+            connection.sendall(4 * (http.head("POST", "/mcp", headers, len(requests), server.port) + requests))
+            connection.recv(1)
+        except OSError:
+            pass  # It takes no more, which is right.
+    time.sleep(1)
+    judge(cx, server, "answers to four batches each on 80 connections that nobody reads")
 
 
 @case("D5", "stdin of commands over HTTP must not add up without end")
@@ -208,7 +266,7 @@ def a_stuck_legacy_stream_stays_in_the_budget(cx):
     judge(cx, server, "24 posts of 8.2 MB to a stream that nobody reads")
 
 
-def open_legacy(server, crowd, token=None):
+def open_legacy(server, crowd, token=None, version="2024-11-05"):
     """A stream of HTTP+SSE with a reader that is stuck from the start. The path to post to."""
     stream = crowd.add(http.connect(server.port))
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -220,11 +278,32 @@ def open_legacy(server, crowd, token=None):
         check(part, f"the stream ends: {seen[:200]}")
         seen += part
     endpoint = next(line[5:].strip() for line in seen.decode().splitlines() if line.startswith("data:"))
-    params = wire.initialize_params() | {"protocolVersion": "2024-11-05"}
+    params = wire.initialize_params() | {"protocolVersion": version}
     initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     for message in (initialize, wire.notification("notifications/initialized", {})):
         http.send(server.port, "POST", wire.encode(message), http.base_headers(token), path=endpoint).close()
     return endpoint
+
+
+@case("D44", "answers on many legacy streams that nobody reads must not add up")
+def unread_answers_on_legacy_streams_stay_in_the_budget(cx):
+    names = ("bob", "cleo", "dan", "eve")
+    server, crowd = serve(cx, "--legacy-sse", tokens=("ann", *names)), cx.keep(Sockets())
+    requests = [{"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(150)]
+    for name in 10 * names:
+        token = token_of(name)
+        try:
+            # Whoever names a later revision has batches, and with them answers of megabytes.
+            endpoint = open_legacy(server, crowd, token, "2025-03-26")
+        except Failed:
+            continue  # It gets no more streams, which is right.
+        post = http.send(server.port, "POST", json.dumps(requests).encode(), http.base_headers(token), path=endpoint)
+        crowd.add(post).settimeout(5)
+        try:
+            post.recv(100)
+        except OSError:
+            pass  # It waits until somebody reads, which is right.
+    judge(cx, server, "150 lists each on 40 streams that nobody reads")
 
 
 @case("D5", "subscriptions of many sessions must not add up")

@@ -39,7 +39,18 @@ pub(super) struct RequestPlace {
     number: u64,
     among: Arc<InFlight>,
     /// Its memory.
-    _counted: Reservation,
+    counted: Option<Reservation>,
+}
+
+impl RequestPlace {
+    /// Frees the place, and keeps so many bytes of its memory for what waits to be written.
+    pub(super) fn leave(mut self, bytes: usize) -> Option<Reservation> {
+        let mut counted = self.counted.take();
+        if let Some(counted) = &mut counted {
+            counted.shrink_to(bytes);
+        }
+        counted
+    }
 }
 
 impl InFlight {
@@ -71,7 +82,7 @@ impl InFlight {
             id,
             number,
             among: Arc::clone(self),
-            _counted: counted,
+            counted: Some(counted),
         }
     }
 

@@ -11,13 +11,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use lmcp_wire::{
-    Incoming, RequestId, RpcError, jsonrpc,
-    legacy::CancelledParams,
-    method::{notification, request},
-    params::Params,
-};
-use serde_json::{json, value::RawValue};
+use lmcp_wire::{RpcError, method::request};
+use serde_json::json;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::watch,
@@ -30,13 +25,13 @@ use super::{
     in_flight::{InFlight, RequestPlace},
     intake::Frame,
     outgoing::Outgoing,
+    said::{self, Notification, Place, Said},
 };
 use crate::{
     budget::{Account, CALL_BYTES, try_later},
     caller::Caller,
     endpoint::{Endpoint, Messages},
-    era,
-    limits::Limits,
+    limits::{Limits, is_long},
     message::{Message, MessageKind},
     request::Request,
     session::Session,
@@ -155,47 +150,35 @@ impl Connection {
         }
         self.short = false;
         let batches = self.session.as_ref().is_some_and(Session::has_batches);
-        if let Some(messages) = batches
-            .then(|| jsonrpc::batch(line, self.limits.requests_in_flight))
-            .flatten()
-        {
-            return match messages {
-                Ok(messages) => self.on_batch(line, &messages).await,
-                Err(error) => self.out.send(Message::error(None, &error)).await,
-            };
+        if batches && line.trim_ascii_start().starts_with(b"[") {
+            return self.on_batch(line).await;
         }
-        match Incoming::parse(line) {
-            Ok(Incoming::Request { id, method, params }) => {
-                if era::is_handshake(&method, &params) {
-                    return self.on_handshake(line, id, params).await;
-                }
-                self.on_request(line, id, &method, params, &Answers::Lines)
-                    .await;
-            }
-            Ok(message) => self.on_other(message).await,
-            Err(rejected) => {
-                let reply = Message::error(rejected.id.as_ref(), &rejected.error);
-                self.out.send(reply).await;
-            }
-        }
+        let said = self.read(line, Place::Alone).await;
+        self.on_said(said, &Answers::Lines).await;
     }
 
-    /// What wants no answer.
-    async fn on_other(&mut self, message: Incoming<'_>) {
-        match message {
-            Incoming::Notification { method, params } => {
-                self.on_notification(&method, params).await;
-            }
-            Incoming::Response { id, outcome } => {
-                let live = self
-                    .session
-                    .as_ref()
-                    .and_then(|session| session.live().ok());
-                if !live.is_some_and(|live| live.answer(id.as_ref(), outcome)) {
-                    tracing::debug!("a response nobody waits for");
-                }
-            }
-            _ => {}
+    /// Reads a message; a long one beside the thread that all callers share.
+    async fn read(&self, message: &Bytes, place: Place) -> Said {
+        let session = self.session.as_ref();
+        if !is_long(message) {
+            return Said::read(message, &self.caller, session, place);
+        }
+        let (message, caller) = (message.clone(), self.caller.clone());
+        let session = session.cloned();
+        let reading = self
+            .endpoint
+            .read_long(move || Said::read(&message, &caller, session.as_ref(), place));
+        let said = Box::pin(reading).await;
+        said.unwrap_or_else(|error| Said::Refused(Message::error(None, &error)))
+    }
+
+    async fn on_said(&mut self, said: Said, answers: &Answers) {
+        match said {
+            Said::Request(request) => self.on_request(request, answers).await,
+            Said::Handshake(session, request) => self.on_handshake(session, request).await,
+            Said::Notification(notification) => self.on_notification(notification).await,
+            Said::Refused(message) => answers.send(message, &self.out).await,
+            Said::Nothing => {}
         }
     }
 
@@ -207,17 +190,7 @@ impl Connection {
     }
 
     /// The handshake of an older revision. A second one begins anew.
-    async fn on_handshake(&mut self, line: &Bytes, id: RequestId, params: Params<'_>) {
-        let (caller, name) = (self.caller.clone(), request::INITIALIZE);
-        let opened = era::handshake(line).and_then(|agreement| {
-            let session = Session::of_connection(agreement, self.session.as_ref());
-            let request = era::admit(line, id.clone(), name, params, caller, Some(&session))?;
-            Ok((session, request))
-        });
-        let (session, request) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return self.out.send(Message::error(Some(&id), &error)).await,
-        };
+    async fn on_handshake(&mut self, session: Session, request: Request) {
         let Some(reply) = self.endpoint.start(request).response().await else {
             return;
         };
@@ -228,33 +201,26 @@ impl Connection {
     }
 
     /// The messages of a batch (2025-03-26): their answers go out as one line, when all are there.
-    async fn on_batch(&mut self, line: &Bytes, messages: &[&RawValue]) {
+    async fn on_batch(&mut self, line: &Bytes) {
         let most = self.limits.requests_in_flight;
-        if messages.is_empty() || messages.len() > most {
-            let error = RpcError::invalid_request(format!("a batch has 1 to {most} messages"));
-            return self.out.send(Message::error(None, &error)).await;
-        }
+        let messages = if is_long(line) {
+            let line = line.clone();
+            let cutting = self.endpoint.read_long(move || said::cut(&line, most));
+            Box::pin(cutting).await.and_then(|messages| messages)
+        } else {
+            said::cut(line, most)
+        };
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(error) => return self.out.send(Message::error(None, &error)).await,
+        };
         let (answer, mut collected) = batch::collect(messages.len(), self.account.clone());
         let batch = Answers::Batch(answer);
         for message in messages {
-            let message = line.slice_ref(message.get().as_bytes());
-            match Incoming::parse(&message) {
-                Ok(Incoming::Request { id, method, params }) => {
-                    if era::is_handshake(&method, &params) {
-                        let error = RpcError::invalid_request("`initialize` stands in no batch");
-                        batch
-                            .send(Message::error(Some(&id), &error), &self.out)
-                            .await;
-                    } else {
-                        self.on_request(&message, id, &method, params, &batch).await;
-                    }
-                }
-                Ok(message) => self.on_other(message).await,
-                Err(rejected) => {
-                    let reply = Message::error(rejected.id.as_ref(), &rejected.error);
-                    batch.send(reply, &self.out).await;
-                }
-            }
+            let said = self.read(&message, Place::InBatch).await;
+            self.on_said(said, &batch).await;
+            // Each is work of its own: others have their turns in between.
+            tokio::task::yield_now().await;
         }
         drop(batch);
         if collected.is_whole() {
@@ -268,30 +234,15 @@ impl Connection {
         });
     }
 
-    async fn on_request(
-        &mut self,
-        line: &Bytes,
-        id: RequestId,
-        method: &str,
-        params: Params<'_>,
-        answers: &Answers,
-    ) {
+    async fn on_request(&mut self, request: Request, answers: &Answers) {
+        let id = request.id.clone();
         let refuse = |error: &RpcError| Message::error(Some(&id), error);
         if self.in_flight.contains(&id) {
             let error =
                 RpcError::invalid_request(format!("the id `{id}` belongs to a request in flight"));
             return answers.send(refuse(&error), &self.out).await;
         }
-        if self.session.is_none()
-            && let Some(reply) = era::no_way_in(&id, method, &params)
-        {
-            return answers.send(reply, &self.out).await;
-        }
-        let (caller, session) = (self.caller.clone(), self.session.as_ref());
-        let request = match era::admit(line, id.clone(), method, params, caller, session) {
-            Ok(request) => request,
-            Err(error) => return answers.send(refuse(&error), &self.out).await,
-        };
+        let listens = request.method() == request::LISTEN;
         // Some clients never say that they are ready; one that asks is.
         if request.session().is_some() && self.listening.is_none() {
             self.listen();
@@ -323,25 +274,15 @@ impl Connection {
                 return answers.send(refuse(&no_room.into()), &self.out).await;
             }
         };
-        let place = self
-            .in_flight
-            .enter(id.clone(), method == request::LISTEN, counted);
+        let place = self.in_flight.enter(id.clone(), listens, counted);
         let (out, answers) = (Arc::clone(&self.out), answers.clone());
         let task = self.tasks.spawn(forward(replies, out, answers, place));
         self.in_flight.abort_with(&id, task);
     }
 
-    async fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
-        match method {
-            notification::CANCELLED => {
-                let params = params.map_or("{}", RawValue::get);
-                let Ok(CancelledParams {
-                    request_id: Some(id),
-                    ..
-                }) = serde_json::from_str(params)
-                else {
-                    return;
-                };
+    async fn on_notification(&mut self, notification: Notification) {
+        match notification {
+            Notification::Cancelled(id) => {
                 // What it asked is not to be thought about any longer.
                 let live = self
                     .session
@@ -355,13 +296,12 @@ impl Connection {
                 // The task is dropped when it is next looked at: that is now, before anything else is read.
                 tokio::task::yield_now().await;
             }
-            notification::INITIALIZED => self.listen(),
-            notification::ROOTS_CHANGED => {
+            Notification::Initialized => self.listen(),
+            Notification::RootsChanged => {
                 if let Some(live) = self.session.as_ref().and_then(Session::find) {
                     live.forget_folders();
                 }
             }
-            _ => tracing::debug!(method, "a notification that needs nothing done"),
         }
     }
 
@@ -484,14 +424,21 @@ impl Answers {
     }
 }
 
+/// What an answer takes besides its bytes while it waits to be written: the task that holds it.
+const WAITING_BYTES: usize = 1024;
+
 /// Drives one request, and puts what it says into the buffer.
 async fn forward(mut replies: Messages, out: Arc<Outgoing>, answers: Answers, place: RequestPlace) {
     let mut place = Some(place);
     while let Some(reply) = replies.next().await {
         if reply.is_response() {
-            // Before the peer can know of the answer, so that the id is free for it.
-            place = None;
+            // Before the peer can know of the answer, so that the id is free for it. While it waits to be written, its
+            // memory stays counted, and this task with it.
+            let waits = place
+                .take()
+                .and_then(|place| place.leave(reply.json().len() + WAITING_BYTES));
             answers.send(reply, &out).await;
+            drop(waits);
         } else {
             replies.hold(out.send(reply)).await;
             // A handler that never stops talking must not take everybody's turn.

@@ -4,15 +4,18 @@
 
 mod batch;
 pub mod connections;
+mod exchange;
 mod in_flight;
 mod intake;
 mod lines;
 mod outgoing;
+mod said;
 mod stdio;
 mod streams;
 #[cfg(unix)]
 mod unix;
 
+pub use exchange::{Ended, Inlet, Outlet, exchange};
 pub use stdio::{Stdio, stdio};
 pub use streams::{Streams, streams};
 #[cfg(unix)]

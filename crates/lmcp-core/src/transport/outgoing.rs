@@ -9,9 +9,11 @@ use std::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::batch::Collected;
@@ -65,6 +67,8 @@ struct Buffer {
     finished: bool,
     /// Nothing will be taken.
     gone: bool,
+    /// For a writer that is polled.
+    waker: Option<Waker>,
 }
 
 impl Outgoing {
@@ -216,10 +220,14 @@ impl Outgoing {
 
     /// The writer is gone.
     pub(crate) fn abandon(&self) {
-        *self.lock() = Buffer {
+        let abandoned = Buffer {
             gone: true,
             ..Buffer::default()
         };
+        let before = std::mem::replace(&mut *self.lock(), abandoned);
+        if let Some(waker) = before.waker {
+            waker.wake();
+        }
         self.changed.notify_waiters();
     }
 
@@ -256,6 +264,35 @@ impl Outgoing {
             }
             filled.await;
         }
+    }
+
+    /// All there is, for a writer that is polled. The lines count as memory until their last slice is dropped. `None` at the
+    /// end.
+    pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut buffer = self.lock();
+        let wrote = std::mem::take(&mut buffer.writing);
+        if buffer.lines.is_empty() {
+            let ended = buffer.finished || buffer.gone;
+            buffer.waker = Some(cx.waker().clone());
+            drop(buffer);
+            if wrote {
+                self.changed.notify_waiters();
+            }
+            return if ended {
+                Poll::Ready(None)
+            } else {
+                Poll::Pending
+            };
+        }
+        let lines = std::mem::take(&mut buffer.lines);
+        let counted = buffer.counted.take();
+        buffer.writing = true;
+        drop(buffer);
+        self.changed.notify_waiters();
+        Poll::Ready(Some(match counted {
+            Some(counted) => counted.hold(lines),
+            None => lines.into(),
+        }))
     }
 
     fn try_send(&self, json: &[u8]) -> bool {
@@ -333,6 +370,10 @@ impl Outgoing {
         }
         self.filled.notify_one();
         self.filled_async.notify_one();
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffer> {

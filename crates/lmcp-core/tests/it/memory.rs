@@ -367,6 +367,40 @@ async fn small_answers_that_wait_for_the_rest_of_their_batch_are_counted() {
     all_given_back(&server).await;
 }
 
+// D45: calls that ended together each held an answer that was too small to be counted.
+#[tokio::test(start_paused = true)]
+async fn small_answers_that_wait_for_a_reader_are_counted() {
+    let go = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let waits = std::sync::Arc::clone(&go);
+    let tool = Tool::new("wait", move |_: lmcp_core::NoArgs, _: Cx| {
+        let waits = std::sync::Arc::clone(&waits);
+        async move {
+            let _ = waits.acquire().await;
+            "x".repeat(3_000)
+        }
+    });
+    let roomy = limits(|limits| limits.memory_bytes = 64 << 20);
+    let server = with_tools().tool(tool.read_only()).limits(roomy);
+    let server = server.start().expect("it is right");
+    let (mut peer, serving) = connect_as(1, &server);
+    for id in 0..250 {
+        peer.call(id, "wait").await;
+    }
+    peer.call(250, "turn").await;
+    assert_eq!(peer.receive().await["id"], 250);
+    go.add_permits(1_000);
+    // One answer is read: all calls have had their turn.
+    assert!(peer.receive().await["id"].is_i64());
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    let used = server.budget().used();
+    // Not those in the pipe, which holds 64 KiB, and in the buffer of the peer.
+    assert!(used > 200 * 3_000, "{used} bytes of 250 answers");
+    drop((peer, serving));
+    all_given_back(&server).await;
+}
+
 // Answers to batches that are there at once did not wait for a reader: any number of batches was taken in.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_reads_no_answers_to_batches_is_not_read_from() {
@@ -381,4 +415,41 @@ async fn a_peer_that_reads_no_answers_to_batches_is_not_read_from() {
     };
     let taken = tokio::time::timeout(std::time::Duration::from_secs(60), flood).await;
     assert!(taken.is_err(), "1,000 batches were taken in");
+}
+
+/// Where one thread runs everything, and its one thread for what blocks is taken.
+fn with_the_thread_beside_taken(test: impl AsyncFnOnce(std::sync::mpsc::Sender<()>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    let (free, taken) = std::sync::mpsc::channel();
+    runtime.block_on(async {
+        tokio::task::spawn_blocking(move || taken.recv());
+        test(free).await;
+    });
+}
+
+// Eight megabytes took up to 90 ms of the thread that all callers share.
+#[test]
+fn a_long_message_is_read_beside_the_thread_that_all_callers_share() {
+    with_the_thread_beside_taken(async |free| {
+        let server = with_tools().start().expect("it is right");
+        let (mut long, _one) = connect_as(1, &server);
+        let (mut short, _other) = connect_as(2, &server);
+        long.request(1, "tools/call", load("take", 1 << 20)).await;
+        for id in 2..20 {
+            short.request(id, "tools/call", load("take", 10)).await;
+            assert_eq!(short.receive().await["id"], id);
+        }
+        let mut answer = std::pin::pin!(long.receive());
+        tokio::select! {
+            biased;
+            early = answer.as_mut() => panic!("it was read by the thread of all: {early}"),
+            () = tokio::task::yield_now() => {}
+        }
+        free.send(()).unwrap();
+        assert_eq!(answer.await["id"], 1);
+    });
 }

@@ -47,6 +47,7 @@ pub(crate) struct Held {
 }
 
 /// Who sent a request, in a revision that has sessions.
+#[derive(Clone)]
 pub(crate) enum Member {
     /// Of a session.
     Of(Held),
@@ -199,14 +200,20 @@ impl Sessions {
             stream: Arc::clone(&stream),
         });
         self.register(session, &stream, &calls)?;
-        for Started { id, replies, room } in calls {
+        for started in calls {
+            let Started {
+                id,
+                replies,
+                room,
+                answer_room,
+            } = started;
             let place = CallPlace {
                 id: id.clone(),
                 running: Arc::clone(&running),
                 _room: room,
             };
             // Not under the lock: a runtime that is closing drops the work here and now, and its place with it.
-            let abort = self.tasks.spawn(drive(replies, place));
+            let abort = self.tasks.spawn(drive(replies, place, answer_room));
             let mut table = self.lock();
             let call = table
                 .entries
@@ -408,6 +415,8 @@ pub(crate) struct Started {
     pub(crate) replies: Messages,
     /// Absent where it is answered already.
     pub(crate) room: Option<Room>,
+    /// Of a batch: memory for its answer, which may wait for the others.
+    pub(crate) answer_room: Option<Reservation>,
 }
 
 /// The place of a call that runs, and the memory it takes besides its message; given back when it ends.
@@ -418,10 +427,15 @@ pub(crate) struct Room {
 
 /// Runs a call to its end. What it says goes onto its stream, as fast as that is read; when its time is over, nothing is
 /// waited for.
-async fn drive(mut replies: Messages, place: CallPlace) {
+async fn drive(mut replies: Messages, place: CallPlace, mut answer_room: Option<Reservation>) {
     let stream = &place.running.stream;
     let mut late = false;
-    while let Some(reply) = replies.next().await {
+    while let Some(mut reply) = replies.next().await {
+        if reply.is_response()
+            && let Some(counted) = answer_room.take()
+        {
+            reply = reply.held(counted);
+        }
         if !late {
             tokio::select! {
                 biased;

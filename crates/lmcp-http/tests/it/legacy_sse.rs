@@ -1,10 +1,11 @@
 //! HTTP+SSE, the transport of 2024-11-05: off unless asked for, and no less safe than the other.
 
+use lmcp_core::{Cx, NoArgs, Tool};
 use lmcp_http::Http;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Connection, Post, Running, body, hanging, limits, serve, serve_as, server},
+    support::{Connection, Post, Running, body, hanging, limits, serve, serve_as, server, soon},
     visitor::puppet,
 };
 
@@ -204,6 +205,34 @@ async fn streams_end_with_the_server() {
     running.stop();
     while visit.stream.event().await.is_some() {}
     running.ended().await.unwrap();
+}
+
+// D44
+#[tokio::test]
+async fn an_answer_on_a_stream_that_nobody_reads_is_counted_until_it_is_gone() {
+    // More than the sockets take in themselves.
+    const HUGE: usize = 24 << 20;
+    let huge = Tool::new("huge", |_: NoArgs, _: Cx| async { "x".repeat(HUGE) });
+    let room = limits(|limits| limits.memory_bytes = 256 << 20);
+    let server = server().tool(huge.read_only()).limits(room);
+    let running = serve_as(server, Http::legacy_sse).await;
+    let mut visit = Visit::open(&running).await;
+    running.ask(&visit.call(1, "huge")).await;
+    // Its first bytes are there: it waits in no queue of the engine any more.
+    visit.stream.readable().await;
+    for _ in 0..20 {
+        let quick = crate::support::call("quick");
+        assert_eq!(running.ask(&quick).await.head.status, 200);
+    }
+    assert!(running.budget.used() >= HUGE, "{}", running.budget.used());
+    let text = visit.message().await["result"]["content"][0]["text"].to_string();
+    assert_eq!(text.len(), HUGE + 2);
+    soon(async {
+        while running.budget.used() >= HUGE {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 impl Visit {

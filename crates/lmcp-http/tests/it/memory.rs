@@ -182,6 +182,36 @@ async fn answers_that_nobody_reads_are_counted_until_they_are_gone() {
     given_back_to(&running, 0).await;
 }
 
+// D46: both were copied, and the copy was nobody's.
+#[tokio::test]
+async fn answers_to_a_batch_and_single_events_are_counted_until_they_are_gone() {
+    const HUGE: usize = 24 << 20;
+    let huge = Tool::new("huge", |_: NoArgs, _: Cx| async { "x".repeat(HUGE) });
+    let room = with_tools(|limits| limits.memory_bytes = 256 << 20).tool(huge.read_only());
+    let running = serve(room).await;
+    let visitor = Visitor::of(&running, "2025-03-26").await;
+    let message =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "huge" } });
+    let batch = visitor.send(&json!([message]));
+    for (post, takes) in [
+        (batch, "application/json"),
+        (call("huge"), "text/event-stream"),
+    ] {
+        let mut unread = running.connect().await;
+        unread
+            .send(&post.without("accept").with("accept", takes))
+            .await;
+        unread.readable().await;
+        for _ in 0..20 {
+            assert_eq!(running.ask(&call("large")).await.head.status, 200);
+        }
+        let used = running.budget.used();
+        assert!(used >= HUGE, "{takes}: {used}");
+        drop(unread);
+        given_back_to(&running, 0).await;
+    }
+}
+
 // D4
 #[tokio::test]
 async fn questions_that_wait_refuse_nobody_else_a_call() {
@@ -237,4 +267,43 @@ async fn a_session_whose_stream_said_nothing_leaves_nothing_when_it_closes() {
         drop(streams);
         given_back_to(&running, 0).await;
     }
+}
+
+// Eight megabytes took up to 90 ms of the thread that all callers share.
+#[test]
+fn a_long_body_is_read_beside_the_thread_that_all_callers_share() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (free, taken) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        tokio::task::spawn_blocking(move || taken.recv());
+        let running = serve(with_tools(|limits| limits.memory_bytes = 64 << 20)).await;
+        let visitor = Visitor::of(&running, "2025-03-26").await;
+        let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": { "x": "y".repeat(1 << 20) } });
+        let messages = [ping.clone(), json!([ping])];
+        let mut long = Vec::new();
+        for message in &messages {
+            let mut connection = running.connect().await;
+            connection.send(&visitor.send(message)).await;
+            long.push(connection);
+        }
+        for _ in 0..20 {
+            let short = running.ask(&visitor.call(1, "large")).await;
+            assert_eq!(short.head.status, 200);
+        }
+        for connection in &mut long {
+            tokio::select! {
+                biased;
+                () = connection.readable() => panic!("it was read by the thread of all"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        free.send(()).unwrap();
+        for mut connection in long {
+            assert_eq!(connection.head().await.status, 200);
+        }
+    });
 }

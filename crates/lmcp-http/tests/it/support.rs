@@ -252,6 +252,12 @@ impl Connection {
         rest
     }
 
+    /// Waits until there is something to read.
+    pub(crate) async fn readable(&mut self) {
+        let read = soon(self.stream.fill_buf()).await;
+        read.expect("the connection is open");
+    }
+
     async fn chunk(&mut self) -> Option<Vec<u8>> {
         let size = self.line().await;
         let size = usize::from_str_radix(&size, 16).expect("a chunk has a size");

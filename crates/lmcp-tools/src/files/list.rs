@@ -180,7 +180,7 @@ fn page(host: &Host, here: &Here, args: &Args, room: Room, cx: &Cx) -> ToolResul
     let mut walk = Walk::new(cx, args.sort, depth, room, limit);
     walk.hidden = args.hidden;
     if ignore {
-        walk.heed(&place, &dir)?;
+        walk.heed(&place, &dir, host.hard_links())?;
     }
     let error = match walk.folder(dir, &trail) {
         // Told as part of the result: what was read of it still counts.

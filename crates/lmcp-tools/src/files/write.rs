@@ -171,8 +171,9 @@ impl Writing<'_> {
 
     fn make(&self, target: &Target<'_>) -> Result<Answer<Written>, Failed> {
         let done = atomic::create(target, &self.content)?;
-        let hash = self.remember(target, None, &self.content);
-        Ok(self.done(target, Done::Made, Some((&self.content, hash)), done.note))
+        let (hash, kept) = self.remember(target, None, &self.content);
+        let note = done.note.or(kept);
+        Ok(self.done(target, Done::Made, Some((&self.content, hash)), note))
     }
 
     fn overwrite(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
@@ -190,16 +191,18 @@ impl Writing<'_> {
         let done = atomic::overwrite(target, &self.content, stat.as_ref(), held)?;
         let old = old.as_ref().map(|found| found.bytes.as_slice());
         // One that could not be read cannot be had back.
-        let hash = if old.is_some() || stat.is_none() {
+        let (hash, kept) = if old.is_some() || stat.is_none() {
             self.remember(target, old, &self.content)
         } else {
-            hash::of(&self.content)
+            let size = stat.as_ref().map_or(0, size_of);
+            (hash::of(&self.content), self.host.forgets(size))
         };
         let made = match stat {
             Some(_) => Done::Written(self.content.len()),
             None => Done::Made,
         };
-        Ok(self.done(target, made, Some((&self.content, hash)), done.note))
+        let note = done.note.or(kept);
+        Ok(self.done(target, made, Some((&self.content, hash)), note))
     }
 
     fn append(&self, target: &Target<'_>, held: &Held) -> Result<Answer<Written>, Failed> {
@@ -267,14 +270,17 @@ impl Writing<'_> {
             None
         };
         let whole = whole.as_ref().map(|found| found.bytes.as_slice());
+        let mut note = None;
         let whole = whole.map(|whole| match whole.strip_suffix(&*content) {
             Some(before) if before.len() as u64 == size_of(old) => {
-                (whole, self.remember(target, Some(before), whole))
+                let (hash, kept) = self.remember(target, Some(before), whole);
+                note = kept;
+                (whole, hash)
             }
             // Somebody else added something too, which is not ours to undo.
             _ => (whole, hash::of(whole)),
         });
-        Ok(self.done(target, Done::Written(content.len()), whole, None))
+        Ok(self.done(target, Done::Written(content.len()), whole, note))
     }
 
     /// A file that was read gets other content, whose first bytes it had already.
@@ -301,9 +307,9 @@ impl Writing<'_> {
             content.append(&mut replaced.tail);
             note = replaced.note;
         }
-        let hash = self.remember(target, Some(&old), &content);
+        let (hash, kept) = self.remember(target, Some(&old), &content);
         let whole = Some((content.as_slice(), hash));
-        Ok(self.done(target, Done::Written(written), whole, note))
+        Ok(self.done(target, Done::Written(written), whole, note.or(kept)))
     }
 
     /// The file, if it is the one that `if_hash` means.
@@ -320,12 +326,13 @@ impl Writing<'_> {
         Ok(found)
     }
 
-    /// Keeps what was done, for file_history. The hash of the new content.
-    fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) -> String {
+    /// Keeps what was done, for file_history. The hash of the new content, and a note if it cannot be undone.
+    fn remember(&self, target: &Target<'_>, old: Option<&[u8]>, new: &[u8]) -> (String, Note) {
         let (contents, hash) = ([old, Some(new)], hash::of(new));
-        self.host
+        let kept = self
+            .host
             .remember(self.cx, "write_file", target, contents, &hash);
-        hash
+        (hash, kept)
     }
 
     fn done(

@@ -372,6 +372,17 @@ async fn rules_from_outside_have_no_say() {
 }
 
 #[tokio::test]
+async fn rules_with_another_name_outside_have_no_say_unless_that_is_allowed() {
+    for (allowed, seen) in [(false, &["folder", "mine"][..]), (true, &["folder"])] {
+        let bench = Bench::with(|settings| settings.allow_hard_links = allowed);
+        fs::write(bench.path("outside/rules"), "mine\n").unwrap();
+        fs::hard_link(bench.path("outside/rules"), bench.path("root/.ignore")).unwrap();
+        let listed = bench.list(json!({ "ignore": true })).await.unwrap();
+        assert_eq!(listed, seen, "allowed: {allowed}");
+    }
+}
+
+#[tokio::test]
 async fn a_forged_cursor_leads_nowhere() {
     let bench = Bench::new();
     bench.link("../outside", "root/dir");

@@ -6,6 +6,7 @@ use crate::{
     write::Sealed,
     writing::{Bench, Called},
 };
+use lmcp_core::{Caller, CallerTransport};
 use serde_json::{Value, json};
 
 /// A server that keeps its history, below a root if that is said.
@@ -196,6 +197,48 @@ async fn only_so_much_is_kept_and_nobody_else_may_read_it() {
     // One that is larger than a fourth of all is not kept.
     bench.write(&path, &"x".repeat(30_000), json!({})).await;
     bench.undo("last").await.refused("changed since");
+}
+
+#[tokio::test]
+async fn a_history_belongs_to_its_caller() {
+    let bench = bench();
+    let path = bench.file("file", "old");
+    bench.replace(&path, "old", "new").await;
+    let id = bench.changes().await.remove(0);
+    let other = Caller::new(CallerTransport::Memory).known_as("other");
+    let other = bench.client.clone().caller(other);
+    for (arguments, words) in [
+        (json!({}), "No changes are kept."),
+        (json!({ "undo": id }), "there is no change"),
+    ] {
+        let told = other.call_tool("file_history", arguments).await.unwrap();
+        let text = told.content[0].as_text().unwrap();
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+}
+
+#[tokio::test]
+async fn a_change_that_is_too_large_to_be_undone_says_so() {
+    const NOTE: &str = "file_history cannot undo it";
+    let bench = Bench::with(|settings, folder| {
+        settings.state_dir = Some(folder.join("outside"));
+        settings.change_bytes_kept = 100_000;
+    });
+    let path = bench.file("file", "old\n");
+    let long = "x".repeat(30_000);
+    let small = json!({ "path": path, "old_string": "old", "new_string": "new" });
+    let edited = bench.call("edit_file", small).await.ok();
+    assert!(!edited.text.contains(NOTE), "{}", edited.text);
+    let large = json!({ "path": path, "old_string": "new", "new_string": long });
+    let edited = bench.call("edit_file", large).await.ok();
+    assert!(edited.text.contains(NOTE), "{}", edited.text);
+    // The old content is too large, and the next one as well.
+    for content in ["short", &*long] {
+        let args = json!({ "path": path, "content": content });
+        let written = bench.call("write_file", args).await.ok();
+        assert!(written.text.contains(NOTE), "{}", written.text);
+    }
 }
 
 #[tokio::test]

@@ -239,9 +239,10 @@ fn run(
         edit.hash = hash::of(edit.content());
     }
     if !args.dry_run {
-        for edit in &edits {
+        for edit in &mut edits {
             let contents = [Some(edit.found.bytes.as_slice()), Some(edit.content())];
-            host.remember(cx, "edit_file", &edit.plan.target, contents, &edit.hash);
+            let kept = host.remember(cx, "edit_file", &edit.plan.target, contents, &edit.hash);
+            edit.note = edit.note.or(kept);
         }
     }
     let answer = answer(&edits, args.dry_run, &Room::of(cx));

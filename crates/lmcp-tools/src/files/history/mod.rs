@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::{change::Change, store::Entry};
-use super::target::Target;
+use super::{draft::Note, target::Target};
 use crate::{Host, answer::Answer, memory::blocking_within, room::Room, time::rfc3339};
 
 pub(crate) use store::History;
@@ -173,7 +173,14 @@ impl Host {
             .is_some_and(|history| history.takes(bytes))
     }
 
-    /// Keeps what was done to a file, from one content to another with this hash. It is done, whether that can be kept or not.
+    /// The note of a change that needs so many bytes, if changes are kept and this one is too large for that.
+    pub(crate) fn forgets(&self, bytes: u64) -> Note {
+        let keeps = self.history.is_some();
+        TOO_LARGE.filter(|_| keeps && !self.remembers(bytes))
+    }
+
+    /// Keeps what was done to a file, from one content to another with this hash. It is done, whether that can be kept or not;
+    /// the note says if it cannot be undone.
     pub(crate) fn remember(
         &self,
         cx: &Cx,
@@ -181,10 +188,8 @@ impl Host {
         target: &Target<'_>,
         [old, new]: [Option<&[u8]>; 2],
         hash: &str,
-    ) {
-        let Some(history) = &self.history else {
-            return;
-        };
+    ) -> Note {
+        let history = self.history.as_ref()?;
         let lengths = [old, new].map(|content| content.map_or(0, <[u8]>::len));
         // Nearly all are small, and need no second look.
         let size = match lengths.iter().sum() {
@@ -192,17 +197,23 @@ impl Host {
             _ => Change::size(old, new),
         };
         let Ok(_held) = cx.try_reserve(size) else {
-            return;
+            return TOO_LARGE;
         };
         let change = Change::with_hash(old, new, hash.to_owned());
-        if let Some(path) = real_path(target).filter(|_| history.takes(change.bytes.len())) {
-            let about = about(&change);
-            let mut entry = history.entry(&cx.caller().owner(), path, tool, change);
-            entry.about = about;
-            let _ = history.add(entry);
+        if !history.takes(change.bytes.len()) {
+            return TOO_LARGE;
         }
+        let path = real_path(target)?;
+        let about = about(&change);
+        let mut entry = history.entry(&cx.caller().owner(), path, tool, change);
+        entry.about = about;
+        let _ = history.add(entry);
+        None
     }
 }
+
+/// Told of a change that is not kept.
+const TOO_LARGE: Note = Some("the change is too large to be kept: file_history cannot undo it");
 
 /// What changed, in a line.
 fn about(change: &Change) -> String {

@@ -20,6 +20,7 @@
 mod file;
 
 use std::{
+    fs::File,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
@@ -31,6 +32,7 @@ use super::{
     below::{open_below, open_here},
     meter::{Charge, Meter},
 };
+use crate::roots::HardLinks;
 
 use file::{IgnoreFile, TOGETHER_BYTES};
 
@@ -67,6 +69,15 @@ impl Kind {
     }
 }
 
+/// Which ignore files may be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// Only those below a root.
+    pub(crate) confined: bool,
+    /// What to do there with those that have several names.
+    pub(crate) hard_links: HardLinks,
+}
+
 /// Where a folder lies, seen from the one that a call begins in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -98,7 +109,7 @@ impl Rules {
     pub(crate) fn above(
         top: &OwnedFd,
         above: &[u8],
-        confined: bool,
+        reach: Reach,
         meter: &Arc<Meter>,
     ) -> Arc<Self> {
         let mut rules = Arc::default();
@@ -109,9 +120,9 @@ impl Rules {
                 [path @ .., _] => path,
             };
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            if let Ok(folder) = open_below(top.as_fd(), path, flags, confined) {
+            if let Ok(folder) = open_below(top.as_fd(), path, flags, reach.confined) {
                 let folder = folder.as_fd();
-                rules = Self::read(&rules, folder, skip, confined, meter, Place::Above);
+                rules = Self::read(&rules, folder, skip, reach, meter, Place::Above);
             }
             let name = above[skip..].iter().position(|byte| *byte == b'/');
             skip += name.map_or(above.len(), |end| end + 1);
@@ -124,17 +135,17 @@ impl Rules {
         parent: &Arc<Self>,
         folder: BorrowedFd<'_>,
         skip: usize,
-        confined: bool,
+        reach: Reach,
         meter: &Arc<Meter>,
     ) -> Arc<Self> {
-        Self::read(parent, folder, skip, confined, meter, Place::Walked)
+        Self::read(parent, folder, skip, reach, meter, Place::Walked)
     }
 
     fn read(
         parent: &Arc<Self>,
         folder: BorrowedFd<'_>,
         skip: usize,
-        confined: bool,
+        reach: Reach,
         meter: &Arc<Meter>,
         place: Place,
     ) -> Arc<Self> {
@@ -148,7 +159,7 @@ impl Rules {
                 continue;
             }
             let left = TOGETHER_BYTES.saturating_sub(weight);
-            let Some(file) = load(folder, name, confined, left) else {
+            let Some(file) = load(folder, name, reach, left) else {
                 continue;
             };
             weight += file.weight();
@@ -197,12 +208,18 @@ impl Rules {
     }
 }
 
-/// Reads an ignore file, as far as it takes no more than so many bytes.
-fn load(folder: BorrowedFd<'_>, name: &str, confined: bool, most: usize) -> Option<IgnoreFile> {
+/// Reads an ignore file, as far as it takes no more than so many bytes. One with another name may be a file from outside of
+/// the root: as with other files, such a one is not read there.
+fn load(folder: BorrowedFd<'_>, name: &str, reach: Reach, most: usize) -> Option<IgnoreFile> {
     let file = if name.contains('/') {
-        open_below(folder, name.as_bytes(), OFlags::RDONLY, confined).map(Into::into)
+        open_below(folder, name.as_bytes(), OFlags::RDONLY, reach.confined).map(Into::into)
     } else {
         open_here(folder, name.as_bytes())
     };
-    IgnoreFile::read(&file.ok()?, most)
+    let file: File = file.ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    if reach.confined && reach.hard_links == HardLinks::Refuse && stat.st_nlink > 1 {
+        return None;
+    }
+    IgnoreFile::read(&file, most)
 }

@@ -20,11 +20,11 @@ use rustix::{
 use crate::{
     files::{
         below::folders_above,
-        ignore::{Rules, is_version_control},
+        ignore::{Reach, Rules, is_version_control},
         meter::Meter,
     },
     room::Room,
-    roots::Place,
+    roots::{HardLinks, Place},
     time::rfc3339,
 };
 
@@ -61,7 +61,7 @@ struct Ignore {
     rules: Arc<Rules>,
     /// The path from the topmost folder whose rules count to the one where the walk is, with a slash at its end.
     folder: Vec<u8>,
-    is_confined: bool,
+    reach: Reach,
     meter: Arc<Meter>,
 }
 
@@ -103,15 +103,23 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     /// As for [`Meter::of`].
-    pub(super) fn heed(&mut self, place: &Place<'_>, dir: &OwnedFd) -> ToolResult<()> {
+    pub(super) fn heed(
+        &mut self,
+        place: &Place<'_>,
+        dir: &OwnedFd,
+        hard_links: HardLinks,
+    ) -> ToolResult<()> {
         let mut ignore = Ignore {
             rules: Arc::default(),
             folder: Vec::new(),
-            is_confined: place.is_confined(),
+            reach: Reach {
+                confined: place.is_confined(),
+                hard_links,
+            },
             meter: Meter::of(self.cx, FEW_RULES_BYTES)?,
         };
         if let Some((top, above)) = folders_above(place, dir) {
-            ignore.rules = Rules::above(&top, &above, ignore.is_confined, &ignore.meter);
+            ignore.rules = Rules::above(&top, &above, ignore.reach, &ignore.meter);
             ignore.folder = above;
         }
         self.ignore = Some(ignore);
@@ -346,7 +354,7 @@ impl Ignore {
             self.folder.push(b'/');
         }
         let skip = self.folder.len();
-        self.rules = Rules::enter(&self.rules, dir, skip, self.is_confined, &self.meter);
+        self.rules = Rules::enter(&self.rules, dir, skip, self.reach, &self.meter);
         outside
     }
 

@@ -19,7 +19,7 @@ use rustix::{
 use crate::{
     files::{
         below::{folders_above, open_below, open_here},
-        ignore::Rules,
+        ignore::{Reach, Rules},
         meter::Meter,
     },
     roots::{HardLinks, Place},
@@ -85,7 +85,7 @@ impl Tree {
         if !args.ignored
             && let Some((top, above)) = folders_above(place, &base)
         {
-            rules = Rules::above(&top, &above, tree.confined, meter);
+            rules = Rules::above(&top, &above, tree.reach(), meter);
             tree.above = above;
         }
         tree.base = Some(base);
@@ -128,9 +128,12 @@ impl Tree {
         Ok(file)
     }
 
-    /// Are paths confined to a root?
-    pub(super) fn is_confined(&self) -> bool {
-        self.confined
+    /// Which ignore files may be read.
+    pub(super) fn reach(&self) -> Reach {
+        Reach {
+            confined: self.confined,
+            hard_links: self.hard_links,
+        }
     }
 
     /// A path of this search below the folder that is searched.

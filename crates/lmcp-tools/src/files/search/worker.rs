@@ -133,8 +133,8 @@ impl<'a> Worker<'a> {
             }
         };
         if has_rules && filter.rules {
-            let confined = tree.is_confined();
-            listing.rules = Rules::enter(folder.rules(), open.as_fd(), path.len(), confined, meter);
+            let reach = tree.reach();
+            listing.rules = Rules::enter(folder.rules(), open.as_fd(), path.len(), reach, meter);
         }
         listing.choose(filter, tree, cursor.zip(folder.on_cursor()));
         Listed::Open(Arc::new(listing), open)

@@ -1,0 +1,155 @@
+//! A connection that another transport carries: messages are handed over whole, and what goes out is taken as bytes.
+//!
+//! There is no pipe in between. What waits in either direction counts as memory of its caller, until whoever took it has
+//! written it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    intake::Frame,
+    lines::{Connection, Lines},
+    outgoing::Outgoing,
+};
+use crate::{caller::Caller, endpoint::Endpoint};
+
+/// A connection of a caller that the program vouches for: where its messages go, where what it is told comes from, and the
+/// work, which ends when either of them is dropped. If the work is dropped first, nothing more goes out.
+///
+/// ```
+/// # async fn example(endpoint: lmcp_core::Endpoint, caller: lmcp_core::Caller) {
+/// let (inlet, mut outlet, work) = lmcp_core::exchange(endpoint, caller);
+/// let asking = async {
+///     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+///     inlet.send(ping.into()).await.expect("it is open");
+///     std::future::poll_fn(|cx| outlet.poll_next(cx)).await
+/// };
+/// tokio::select! {
+///     lines = asking => assert!(lines.is_some_and(|lines| lines.ends_with(b"\n"))),
+///     () = work => {}
+/// }
+/// # }
+/// ```
+pub fn exchange(
+    endpoint: Endpoint,
+    caller: Caller,
+) -> (Inlet, Outlet, impl Future<Output = ()> + Send + use<>) {
+    // One message waits here while the last one is read; the others wait where they came from.
+    let (sender, messages) = mpsc::channel(1);
+    let limits = endpoint.limits().clone();
+    let account = endpoint.budget().account(&caller.owner());
+    let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));
+    let outlet = Outlet(Arc::clone(&out));
+    let work = async move {
+        let mut cut_off = CutOff(Some(Arc::clone(&out)));
+        let handed = Handed {
+            messages,
+            most: limits.line_bytes,
+        };
+        let (_open, closing) = watch::channel(false);
+        Connection::new(endpoint, caller, account, limits, out)
+            .run(handed, closing)
+            .await;
+        // It came to its end: what there is goes out.
+        cut_off.0 = None;
+    };
+    (Inlet(sender), outlet, work)
+}
+
+/// Where the messages of a caller go. Cheap to clone; when the last one is dropped, no more messages come.
+#[derive(Clone)]
+pub struct Inlet(mpsc::Sender<Bytes>);
+
+impl Inlet {
+    /// Hands over one message, once the one before it has been taken.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn send(&self, message: Bytes) -> Result<(), Ended> {
+        self.0.send(message).await.map_err(|_| Ended)
+    }
+}
+
+/// The connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection has ended")
+    }
+}
+
+impl std::error::Error for Ended {}
+
+/// What a caller is told. Dropping it ends the connection.
+pub struct Outlet(Arc<Outgoing>);
+
+impl Outlet {
+    /// All lines that wait, each with its end; `None` when no more will come. They count as memory of the caller until the
+    /// last slice of them is dropped. Whoever asks for more has nearly written the last ones.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_take(cx)
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Has nothing more go out when the work is dropped before its end.
+struct CutOff(Option<Arc<Outgoing>>);
+
+impl Drop for CutOff {
+    fn drop(&mut self) {
+        if let Some(out) = &self.0 {
+            out.abandon();
+        }
+    }
+}
+
+/// Messages as they are handed over.
+struct Handed {
+    messages: mpsc::Receiver<Bytes>,
+    /// The longest message, in bytes.
+    most: usize,
+}
+
+impl Lines for Handed {
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            let message = self.messages.recv().await?;
+            if message.len() > self.most {
+                return Some(Frame::TooLong);
+            }
+            if !message.trim_ascii().is_empty() {
+                return Some(Frame::Line(message));
+            }
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.messages.is_empty()
+    }
+}
+
+impl fmt::Debug for Inlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inlet")
+    }
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outlet")
+    }
+}
