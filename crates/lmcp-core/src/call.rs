@@ -251,8 +251,8 @@ impl RunningCall {
         };
         let bytes = outcome.bytes();
         if bytes > SMALL {
-            let owner = self.call.request.caller().owner();
-            self.counted = Some(self.call.engine.budget.account(&owner).take(bytes));
+            let payer = self.call.request.caller().payer();
+            self.counted = Some(self.call.engine.budget.account(&payer).take(bytes));
         }
     }
 }

@@ -114,7 +114,7 @@ impl Cx {
         &self,
         step: impl FnOnce() -> T + Send + 'static,
     ) -> ToolResult<T> {
-        let place = self.0.engine.steps.enter(&self.caller().owner()).await;
+        let place = self.0.engine.steps.enter(&self.caller().payer()).await;
         let run = move || {
             let result = step();
             // The place is the thread's, whether or not somebody still waits for the result.
@@ -184,7 +184,7 @@ impl Cx {
     /// There is no room, and the client is told whether to try again.
     pub async fn reserve(&self, bytes: usize) -> ToolResult<Reservation> {
         let wait = self.0.engine.limits.admission_wait;
-        let account = self.0.engine.budget.account(&self.caller().owner());
+        let account = self.0.engine.budget.account(&self.caller().payer());
         let reserved = account.reserve(bytes, wait).await;
         reserved.map_err(|no_room| ToolError::rpc(no_room.into()))
     }
@@ -194,7 +194,7 @@ impl Cx {
     /// # Errors
     /// There is no room now.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
-        let account = self.0.engine.budget.account(&self.caller().owner());
+        let account = self.0.engine.budget.account(&self.caller().payer());
         account.try_reserve(bytes)
     }
 

@@ -24,6 +24,7 @@
 pub mod ask;
 mod asking;
 mod authenticate;
+mod beneficiary;
 mod budget;
 mod call;
 mod caller;

@@ -110,7 +110,7 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
 
 /// A server that is lost is not looked for: another way may lead there at once.
 fn upstream(route: Route) -> Arc<dyn Service> {
-    Arc::new(Upstream::builder(route).impatient().build())
+    Arc::new(Upstream::builder(route).impatient().names_callers().build())
 }
 
 fn http(config: &HostConfig) -> Result<Route, String> {
