@@ -44,7 +44,7 @@ impl Engine {
     fn dispatch_heavy(self: &Arc<Self>, mut request: Request) -> Replies {
         let engine = Arc::clone(self);
         Replies::later(async move {
-            let account = engine.budget.account(&request.caller.payer());
+            let account = engine.account(&request);
             let weight = weight::weigh(&request.message);
             match account.reserve(weight, engine.limits.admission_wait).await {
                 Ok(reserved) => request.weight = Some(Arc::new(reserved)),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    budget::{Account, NoRoom, Reservation},
+    budget::{Account, CALL_BYTES, NoRoom, Reservation},
     caller::Caller,
     extensions::Extensions,
     mirror,
@@ -226,7 +226,14 @@ impl Request {
         message.extend_from_slice(b"{\"params\":");
         jsonrpc::append(&mut message, params);
         message.push(b'}');
-        self.message = message.into();
+        let message = Bytes::from(message);
+        // What it came in may be gone before this is: whoever holds this holds memory of the caller.
+        self.message = match self.account() {
+            Some(account) if message.len() > CALL_BYTES => {
+                account.take(message.len()).hold(message)
+            }
+            _ => message,
+        };
         let members = Members::cut(&self.message, &self.method, &self.params()?);
         self.members = members;
         Ok(self)

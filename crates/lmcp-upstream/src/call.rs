@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_client::conversation;
-use lmcp_core::{Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
+use lmcp_core::{CALL_BYTES, Outcome, ProgressReport, Reply, Request, Reservation, Say, ask::Asks};
 use lmcp_wire::{
     RpcError, error,
     input::InputRequest,
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     callers::Client,
     cross::{self, Answers},
-    limits::{ASK_WAIT, ROUNDS, TOOL_PAGES},
+    limits::{ARGUMENTS_WAIT, ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
     state::{AtStart, Origin, Shared, question},
@@ -33,6 +33,8 @@ pub(crate) struct Call {
     id: i64,
     slot: Arc<Slot>,
     shared: Arc<Shared>,
+    /// The memory of its arguments, which may wait for a server that does not read.
+    _arguments: Option<Reservation>,
 }
 
 impl Drop for Call {
@@ -77,11 +79,30 @@ pub(crate) async fn answer(
     if let Some(level) = request.log_level() {
         shared.wish_level(level);
     }
-    let call = turn.begin(&peer, None)?;
+    let call = turn.begin(&peer, None).await?;
     if peer.version.has_handshake() {
         return turn.follow(call).await;
     }
     turn.rounds(&peer, call).await
+}
+
+/// Memory for the copy of a long request that is written for the server, once there is some.
+///
+/// # Errors
+/// There is none. The request was not sent.
+async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, RpcError> {
+    let whole: &RawValue = request.params()?;
+    let Some(account) = request.account().filter(|_| whole.get().len() > CALL_BYTES) else {
+        return Ok(None);
+    };
+    let reserved = account.reserve(whole.get().len(), ARGUMENTS_WAIT).await;
+    reserved.map(Some).map_err(|no_room| {
+        let mut error = RpcError::from(no_room);
+        if let Some(Value::Object(data)) = &mut error.data {
+            data.insert("began".to_owned(), false.into());
+        }
+        error
+    })
 }
 
 /// A request and whom to tell how it goes.
@@ -92,12 +113,13 @@ struct Turn {
 }
 
 impl Turn {
-    fn begin(
+    async fn begin(
         &self,
         peer: &conversation::Peer,
         answers: Option<&Answers>,
     ) -> Result<Call, RpcError> {
         let (shared, request) = (&self.shared, &self.request);
+        let arguments = room_for_arguments(request).await?;
         let id = shared.ids.next();
         let params = cross::params(request, peer, &shared.profile, id, answers)?;
         let call = conversation::Call::new(id, request.method(), &params, peer);
@@ -113,7 +135,12 @@ impl Turn {
         };
         let slot = shared.begin(call, origin)?;
         let shared = Arc::clone(shared);
-        Ok(Call { id, slot, shared })
+        Ok(Call {
+            id,
+            slot,
+            shared,
+            _arguments: arguments,
+        })
     }
 
     /// A call of a server that asks by its answer, for a caller that may have to be asked while it goes on.
@@ -130,7 +157,7 @@ impl Turn {
                 {
                     has_listed = true;
                     self.list_tools(peer).await?;
-                    call = self.begin(peer, None)?;
+                    call = self.begin(peer, None).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -139,7 +166,7 @@ impl Turn {
                 (false, _) | (true, Asks::ByRetry) => return Ok(result.into()),
                 (true, Asks::Inline) => {
                     let answers = self.ask_all(&result).await?;
-                    call = self.begin(peer, Some(&answers))?;
+                    call = self.begin(peer, Some(&answers)).await?;
                 }
                 (true, _) => {
                     let words = "the server asks for something, and this client cannot be asked";
@@ -190,7 +217,13 @@ impl Turn {
             let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
             let slot = self.shared.begin(call, Origin::default())?;
             let shared = Arc::clone(&self.shared);
-            let page = self.end(&Call { id, slot, shared }).await?;
+            let listing = Call {
+                id,
+                slot,
+                shared,
+                _arguments: None,
+            };
+            let page = self.end(&listing).await?;
             self.shared.learn(&page);
             let page: Value = serde_json::from_str(page.get()).unwrap_or_default();
             if page["nextCursor"].is_null() {
