@@ -30,15 +30,12 @@ pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Answer {
         let words = format!("its answer has more than {ANSWER_PARTS} parts, and is left out");
         return Answer::Overgrown(left_out(words));
     }
-    let counted = match count(&outcome, account) {
-        Ok(counted) => counted,
-        Err(_) => {
-            let words = format!(
-                "its answer of {} bytes does not fit your share of the memory of this hub, and is left out",
-                outcome.bytes()
-            );
-            return Answer::Overgrown(left_out(words));
-        }
+    let Ok(counted) = count(&outcome, account) else {
+        let words = format!(
+            "its answer of {} bytes does not fit your share of the memory of this hub, and is left out",
+            outcome.bytes()
+        );
+        return Answer::Overgrown(left_out(words));
     };
     let mut result: CallToolResult = match outcome.payload {
         Payload::CallTool(result) => result,
@@ -213,5 +210,38 @@ mod tests {
             result.structured_content.unwrap()["error"]["began"],
             json!(true)
         );
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_left_out_and_says_so() {
+        let budget = lmcp_core::Budget::of_memory(4 << 20);
+        let account = budget.account("ann");
+        let answer = || {
+            let text = format!(
+                r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#,
+                "x".repeat(1 << 20)
+            );
+            let raw = serde_json::value::RawValue::from_string(text).unwrap();
+            Outcome::new(Payload::Raw(raw))
+        };
+        let Answer::Result(_, first) = read(answer(), Some(&account)) else {
+            panic!("one answer is always taken");
+        };
+        assert!(account.used() > 2 << 20);
+        let answered = Answered {
+            path: Some(Kind::Http),
+            result: Ok(answer()),
+        };
+        let Payload::CallTool(result) = of_one("far", answered, Some(&account)).payload else {
+            panic!("it is a result");
+        };
+        let text = result.content[0].as_text().unwrap();
+        assert!(
+            result.is_error && text.starts_with("far via http: its answer of"),
+            "{text}"
+        );
+        assert!(text.contains("may or may not have taken effect"), "{text}");
+        drop(first);
+        assert_eq!(budget.used(), 0);
     }
 }

@@ -147,6 +147,9 @@ pub(crate) const TOLD: usize = 4096;
 /// refused.
 pub(crate) const OWN_ARGUMENT_BYTES: usize = 256 << 10;
 
+/// What is read of the file with the token for a host, in bytes.
+pub(crate) const TOKEN_BYTES: u64 = 64 << 10;
+
 /// Calls that go to a host at once over ssh, or to one that joined: fewer than it takes in from one connection. Each caller has a
 /// share of them, one alone two thirds. Further calls of a caller wait.
 pub(crate) const CALLS: usize = 240;

@@ -8,6 +8,7 @@ mod paths;
 mod push;
 mod sshd;
 mod trouble;
+mod trust;
 
 use std::{
     fs,

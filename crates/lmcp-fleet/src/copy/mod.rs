@@ -120,7 +120,7 @@ fn find(hosts: &[Arc<Host>], name: &str) -> Result<Arc<Host>, String> {
     let host = hosts.iter().find(|host| *host.name == *outer);
     match host.ok_or_else(|| format!("there is no host `{name}`"))? {
         host if host.config.hub => Err(format!(
-            "`{name}` is a host of another hub: call `{COPY}` of the hub `{outer}`"
+            "`{name}` is a host of another hub, and `{COPY}` copies only between hosts of one hub: call `{COPY}` of the hub `{outer}`"
         )),
         host => Ok(Arc::clone(host)),
     }

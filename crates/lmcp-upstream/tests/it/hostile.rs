@@ -1,7 +1,7 @@
 //! Servers that are odd, old or hostile.
 
-use lmcp_core::{Client, client::Fault};
-use lmcp_upstream::command;
+use lmcp_core::{Client, Endpoint, client::Fault};
+use lmcp_upstream::{Upstream, command};
 use serde_json::json;
 
 use crate::support::{builder, soon, text};
@@ -131,6 +131,35 @@ async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wa
     let error = first.unwrap_err();
     assert!(error.message.contains("does not read"), "{error}");
     assert!(error.is_retriable(), "{error}");
+}
+
+#[tokio::test]
+async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        import time
+        while True: time.sleep(1000)
+"#,
+    );
+    let endpoint = Endpoint::new(Upstream::new(target.route()));
+    let (client, mine) = (endpoint.client(), endpoint.budget().account("anyone"));
+    let arguments = json!({ "text": "x".repeat(2 << 20) });
+    let call = tokio::spawn(async move { client.call_tool("any", arguments).await });
+    soon(async {
+        while mine.used() < 2 << 20 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    call.abort();
+    soon(async {
+        while mine.used() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
