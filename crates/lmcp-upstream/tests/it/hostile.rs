@@ -146,14 +146,15 @@ async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
     let endpoint = Endpoint::new(Upstream::new(target.route()));
     let (client, mine) = (endpoint.client(), endpoint.budget().account("anyone"));
     let arguments = json!({ "text": "x".repeat(2 << 20) });
-    let call = tokio::spawn(async move { client.call_tool("any", arguments).await });
+    let mut calls = tokio::task::JoinSet::new();
+    calls.spawn(async move { client.call_tool("any", arguments).await });
     soon(async {
         while mine.used() < 2 << 20 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    call.abort();
+    calls.abort_all();
     soon(async {
         while mine.used() > 0 {
             tokio::task::yield_now().await;
@@ -231,7 +232,7 @@ async fn a_server_that_never_answers_how_it_is_spoken_with_is_left() {
 async fn closing_ends_whenever_the_task_does() {
     let target = lmcp_upstream::socket("/nowhere/at/all");
     for _ in 0..2000 {
-        soon(lmcp_upstream::Upstream::new(target.clone().route()).close()).await;
+        soon(Upstream::new(target.clone().route()).close()).await;
     }
 }
 
