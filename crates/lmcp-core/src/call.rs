@@ -251,8 +251,8 @@ impl RunningCall {
         };
         let bytes = outcome.bytes();
         if bytes > SMALL {
-            let owner = self.call.request.caller().owner();
-            self.counted = Some(self.call.engine.budget.account(&owner).take(bytes));
+            let account = self.call.engine.account(&self.call.request);
+            self.counted = Some(account.take(bytes));
         }
     }
 }

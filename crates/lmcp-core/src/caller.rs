@@ -33,6 +33,8 @@ struct Inner<H: ?Sized> {
     /// None where requests come one by one, as over HTTP.
     connection: Option<Arc<Connection>>,
     workplace: Option<Arc<Workplace>>,
+    /// Whom it says that it acts for.
+    beneficiary: Option<Arc<str>>,
     headers: H,
 }
 
@@ -163,6 +165,7 @@ impl Caller {
             process,
             connection: transport.has_connections().then(Connection::new),
             workplace: None,
+            beneficiary: None,
             headers,
         }))
     }
@@ -218,6 +221,12 @@ impl Caller {
         self.changed(|caller| caller.extensions.insert(value))
     }
 
+    /// The same caller, now acting for one of its own callers, whom it calls by this name. What it does so belongs to the two
+    /// together: not to others it acts for, and not to itself. The name gives it no right that it does not have without.
+    pub(crate) fn acting_for(self, name: &str) -> Self {
+        self.changed(|caller| caller.beneficiary = Some(name.into()))
+    }
+
     fn changed(self, change: impl FnOnce(&mut Inner<Same>)) -> Self {
         let mut inner = Inner {
             transport: self.0.transport,
@@ -228,6 +237,7 @@ impl Caller {
             process: self.0.process,
             connection: self.0.connection.clone(),
             workplace: self.0.workplace.clone(),
+            beneficiary: self.0.beneficiary.clone(),
             headers: Same(self),
         };
         change(&mut inner);
@@ -375,22 +385,46 @@ impl Caller {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
 
-    /// Whose something is: jobs, tasks, sessions, subscriptions, sealed answers, shares of what is bounded. All of them are
-    /// recorded under this text, and under no other: the name that belongs to the credentials, else the user at the other
-    /// end of the socket, else one name that all strangers share; each apart for every role.
+    /// The name of whom it acts for, as a hub says it of its own callers. `None`: it acts for itself.
+    pub fn beneficiary(&self) -> Option<&str> {
+        self.0.beneficiary.as_deref()
+    }
+
+    /// Whose something is: jobs, tasks, sessions, subscriptions, sealed answers. All of them are recorded under this text, and
+    /// under no other: the name that belongs to the credentials, else the user at the other end of the socket, else one name
+    /// that all strangers share; each apart for every role, and for everybody that it acts for.
     ///
     /// Records on disk hold it, so the text of a caller without a role never changes.
     pub fn owner(&self) -> Cow<'static, str> {
+        let payer = self.payer();
+        match self.beneficiary() {
+            // The length keeps the two apart, whatever they are.
+            Some(name) => format!("{FOR}{}:{name}/{payer}", name.len()).into(),
+            None => payer,
+        }
+    }
+
+    /// Whose share of memory, places and work something takes: the owner, whoever it acts for. So nobody gets more by acting
+    /// for many.
+    pub fn payer(&self) -> Cow<'static, str> {
         let who = match (self.principal(), &self.0.process) {
             (Some(name), _) => Cow::from(format!("principal:{name}")),
             (None, Some(process)) => format!("uid:{}", process.uid).into(),
             (None, None) => "anyone".into(),
         };
         match self.role() {
-            // The length keeps the two apart, whatever they are.
             Some(role) => format!("role:{}:{role}/{who}", role.len()).into(),
             None => who,
         }
+    }
+
+    /// The payer of what an [owner](Self::owner) has, for what was recorded.
+    pub fn payer_of(owner: &str) -> &str {
+        let payer = owner.strip_prefix(FOR).and_then(|rest| {
+            let (length, rest) = rest.split_once(':')?;
+            rest.get(length.parse::<usize>().ok()?..)?.strip_prefix('/')
+        });
+        payer.unwrap_or(owner)
     }
 
     /// Is nothing known that would tell it from other callers? Then they all own the same.
@@ -398,6 +432,9 @@ impl Caller {
         self.principal().is_none() && self.role().is_none() && self.0.process.is_none()
     }
 }
+
+/// What owners that act for somebody begin with. No other owner does.
+const FOR: &str = "for:";
 
 /// A token that came without any header.
 struct Shown(Box<str>);
@@ -468,6 +505,15 @@ mod tests {
             Caller::process(1000, None),
             Caller::process(1000, None).authenticated(Principal::anyone().role("admin")),
             http().identified(Identity::new("1", "ann", "admin")),
+            http().acting_for("ann"),
+            http().acting_for("bob"),
+            http().acting_for("1"),
+            http().known_as("ann/anyone"),
+            http().known_as("for:3:ann/anyone"),
+            http().known_as("ann").acting_for("bob"),
+            http().known_as("bob").acting_for("ann"),
+            known(Principal::new("ann").role("admin")).acting_for("bob"),
+            Caller::process(1000, None).acting_for("ann"),
         ]
         .map(|caller| caller.owner());
         let apart: std::collections::BTreeSet<_> = owners.iter().collect();
@@ -488,6 +534,22 @@ mod tests {
             (nobody.owner(), nobody.is_stranger()),
             ("anyone".into(), true)
         );
+    }
+
+    #[test]
+    fn nobody_has_a_larger_share_by_acting_for_many() {
+        for name in ["ann", "a:1", "x/y", "for:1:x/y"] {
+            let caller = Caller::new(Transport::Http).known_as(name);
+            for acting in ["bob", "1", "a/b", "ä"] {
+                let acting = caller.clone().acting_for(acting);
+                assert_eq!(acting.payer(), caller.owner());
+                assert_eq!(Caller::payer_of(&acting.owner()), caller.owner());
+            }
+            assert_eq!(Caller::payer_of(&caller.owner()), caller.owner());
+        }
+        for broken in ["for:", "for:9:x/anyone", "for:x:y/z", "for:1:xy"] {
+            assert_eq!(Caller::payer_of(broken), broken);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    budget::{NoRoom, Reservation},
+    budget::{Account, NoRoom, Reservation},
     call::Call,
     caller::Caller,
     error::{ToolError, ToolResult},
@@ -114,7 +114,7 @@ impl Cx {
         &self,
         step: impl FnOnce() -> T + Send + 'static,
     ) -> ToolResult<T> {
-        let place = self.0.engine.steps.enter(&self.caller().owner()).await;
+        let place = self.0.engine.steps.enter(&self.caller().payer()).await;
         let run = move || {
             let result = step();
             // The place is the thread's, whether or not somebody still waits for the result.
@@ -184,8 +184,7 @@ impl Cx {
     /// There is no room, and the client is told whether to try again.
     pub async fn reserve(&self, bytes: usize) -> ToolResult<Reservation> {
         let wait = self.0.engine.limits.admission_wait;
-        let account = self.0.engine.budget.account(&self.caller().owner());
-        let reserved = account.reserve(bytes, wait).await;
+        let reserved = self.account().reserve(bytes, wait).await;
         reserved.map_err(|no_room| ToolError::rpc(no_room.into()))
     }
 
@@ -194,8 +193,12 @@ impl Cx {
     /// # Errors
     /// There is no room now.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
-        let account = self.0.engine.budget.account(&self.caller().owner());
-        account.try_reserve(bytes)
+        self.account().try_reserve(bytes)
+    }
+
+    /// The memory that the caller occupies, for what grows as it comes.
+    pub fn account(&self) -> Account {
+        self.0.engine.account(&self.0.request)
     }
 
     /// Progress towards a known end. Without a progress token in the request it does nothing.

@@ -50,7 +50,7 @@ impl Engine {
             .clone()
             .filter(|_| is_long(&request.message));
         Replies::later(async move {
-            let account = engine.budget.account(&request.caller.owner());
+            let account = engine.account(&request);
             let weight = match &long {
                 Some(premises) => {
                     let message = request.message.clone();

@@ -32,6 +32,7 @@
 pub mod ask;
 mod asking;
 mod authenticate;
+mod beneficiary;
 mod budget;
 mod call;
 mod caller;

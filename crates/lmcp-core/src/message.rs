@@ -107,7 +107,7 @@ impl Message {
     /// limits on their number are enough.
     pub(crate) fn counted(mut self, budget: &Budget, caller: &Caller) -> Self {
         if self.json.len() > SMALL {
-            let counted = budget.account(&caller.owner()).take(self.json.len());
+            let counted = budget.account(&caller.payer()).take(self.json.len());
             self.json = counted.hold(std::mem::take(&mut self.json));
         }
         self

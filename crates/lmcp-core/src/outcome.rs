@@ -97,7 +97,7 @@ impl Outcome {
     }
 
     /// The memory that it takes, roughly: what is large in it is counted, and small things are not.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.payload {
             Payload::CallTool(result) => {
                 let structured = result.structured_content.as_ref().map_or(0, value_bytes);

@@ -272,7 +272,7 @@ impl Request {
     /// The memory that its caller occupies; none where no endpoint started the request.
     pub fn account(&self) -> Option<Account> {
         let premises = self.premises.as_ref()?;
-        Some(premises.budget.account(&self.caller.owner()))
+        Some(premises.budget.account(&self.caller.payer()))
     }
 
     /// What the client can be asked for. One that cannot be read counts as none.

@@ -50,7 +50,7 @@ impl TaskStore {
         let limits = &call.engine.limits;
         let mut entries = self.lock();
         let owner = call.request.caller().owner();
-        make_room(&mut entries, &owner, limits)?;
+        make_room(&mut entries, &call.request.caller().payer(), limits)?;
         let id = random::hex::<16>();
         let mut task = Task::working(id.clone(), clock::now());
         task.ttl_ms = Some(millis(limits.task_wait));
@@ -75,7 +75,7 @@ impl TaskStore {
 
     /// Could another task of this caller be taken?
     pub(crate) fn expect_room(&self, caller: &Caller, limits: &Limits) -> Result<(), RpcError> {
-        make_room(&mut self.lock(), &caller.owner(), limits)
+        make_room(&mut self.lock(), &caller.payer(), limits)
     }
 
     /// It asks, or was answered.
@@ -231,11 +231,13 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
 /// is refused.
 fn make_room(
     entries: &mut BTreeMap<String, Entry>,
-    owner: &str,
+    payer: &str,
     limits: &Limits,
 ) -> Result<(), RpcError> {
     entries.retain(|_, entry| !entry.is_over());
-    let mine = entries.values().filter(|entry| entry.owner == owner);
+    let mine = entries
+        .values()
+        .filter(|entry| Caller::payer_of(&entry.owner) == payer);
     expect_share("tasks", mine.count(), entries.len(), limits.tasks)
 }
 

@@ -1,6 +1,6 @@
 //! What one host answered, as callers get it: the host's own result, with the host and the way in it. No I/O.
 
-use lmcp_core::{Outcome, Payload};
+use lmcp_core::{Account, CALL_BYTES, NoRoom, Outcome, Payload, Reservation, weigh_json};
 use lmcp_wire::{CallToolResult, Content, members::Members};
 use serde_json::{Map, Value, json};
 
@@ -12,38 +12,65 @@ use crate::{
 
 /// What a host's answer is.
 pub(crate) enum Answer {
-    /// The result of a tool that has ended.
-    Result(CallToolResult),
+    /// The result of a tool that has ended, and the memory of the caller that it takes.
+    Result(CallToolResult, Option<Reservation>),
     /// None of a tool that has ended, a question say: it is passed on as it is.
-    Other,
-    /// It has more parts than a tool of ours ever makes, and nobody looks into it: as values, they take many times the memory of
-    /// the text.
+    Other(Outcome),
+    /// It is left out: it does not fit the memory of its caller, or has more parts than a tool of ours ever makes. As values, those
+    /// take many times the memory of the text.
     Overgrown(Failed),
 }
 
-/// Looks into an answer. Links to resources are left out: they are resources of the host, which cannot be read through the hub.
-pub(crate) fn read(outcome: &Outcome) -> Answer {
-    let mut result: CallToolResult = match &outcome.payload {
-        Payload::CallTool(result) => result.clone(),
-        Payload::Raw(text) if parts(text.get()) > ANSWER_PARTS => {
-            return Answer::Overgrown(Failed {
-                words: format!("its answer has more than {ANSWER_PARTS} parts, and is left out"),
-                began: Some(true),
-                is_retriable: false,
-            });
-        }
-        Payload::Raw(text) => match complete(text.get()) {
+/// Looks into an answer, as memory of a caller. Links to resources are left out: they are resources of the host, which cannot be
+/// read through the hub.
+pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Answer {
+    if let Payload::Raw(text) = &outcome.payload
+        && parts(text.get()) > ANSWER_PARTS
+    {
+        let words = format!("its answer has more than {ANSWER_PARTS} parts, and is left out");
+        return Answer::Overgrown(left_out(words));
+    }
+    let Ok(counted) = count(&outcome, account) else {
+        let words = format!(
+            "its answer of {} bytes does not fit your share of the memory of this hub, and is left out",
+            outcome.bytes()
+        );
+        return Answer::Overgrown(left_out(words));
+    };
+    let mut result: CallToolResult = match outcome.payload {
+        Payload::CallTool(result) => result,
+        Payload::Raw(ref text) => match complete(text.get()) {
             Some(result) => result,
-            None => return Answer::Other,
+            None => return Answer::Other(outcome),
         },
-        _ => return Answer::Other,
+        _ => return Answer::Other(outcome),
     };
     let is_shown = |block: &Content| !matches!(block, Content::ResourceLink(_));
     result.content.retain(is_shown);
     if let Some(Value::Object(members)) = &mut result.structured_content {
         members.retain(|_, value| !value.as_str().is_some_and(|text| text.starts_with(JOB)));
     }
-    Answer::Result(result)
+    Answer::Result(result, counted)
+}
+
+/// Counts a long answer as memory of its caller: the text, and what it becomes when it is read.
+fn count(outcome: &Outcome, account: Option<&Account>) -> Result<Option<Reservation>, NoRoom> {
+    let Some(account) = account.filter(|_| outcome.bytes() > CALL_BYTES) else {
+        return Ok(None);
+    };
+    let read = match &outcome.payload {
+        Payload::Raw(text) => weigh_json(text.get().as_bytes()),
+        _ => 0,
+    };
+    account.take_if_modest(outcome.bytes() + read).map(Some)
+}
+
+fn left_out(words: String) -> Failed {
+    Failed {
+        words,
+        began: Some(true),
+        is_retriable: false,
+    }
 }
 
 /// The result of a tool that has ended.
@@ -66,15 +93,15 @@ fn parts(text: &str) -> usize {
 const JOB: &str = "job://";
 
 /// The answer of the one host that a call was for.
-pub(crate) fn of_one(host: &str, answered: Answered) -> Outcome {
+pub(crate) fn of_one(host: &str, answered: Answered, account: Option<&Account>) -> Outcome {
     let path = answered.path;
     match answered.result {
-        Ok(outcome) => match read(&outcome) {
-            Answer::Result(mut result) => {
+        Ok(outcome) => match read(outcome, account) {
+            Answer::Result(mut result, _counted) => {
                 mark(&mut result, host, path);
                 result.into()
             }
-            Answer::Other => outcome,
+            Answer::Other(outcome) => outcome,
             Answer::Overgrown(failed) => refusal(host, path, &failed).into(),
         },
         Err(failed) => refusal(host, path, &failed).into(),
@@ -155,7 +182,7 @@ mod tests {
         result.structured_content = Some(json!({ "output": "job://x/output", "job": "x" }));
         let raw = serde_json::value::to_raw_value(&result).unwrap();
         for outcome in [Outcome::from(result), Outcome::new(Payload::Raw(raw))] {
-            let Answer::Result(read) = read(&outcome) else {
+            let Answer::Result(read, _) = read(outcome, None) else {
                 panic!("it is a result");
             };
             assert_eq!(read.content.len(), 1);
@@ -175,7 +202,7 @@ mod tests {
             path: Some(Kind::Http),
             result: Ok(Outcome::new(Payload::Raw(raw))),
         };
-        let Payload::CallTool(result) = of_one("far", answered).payload else {
+        let Payload::CallTool(result) = of_one("far", answered, None).payload else {
             panic!("it is a result");
         };
         assert!(result.is_error);
@@ -183,5 +210,38 @@ mod tests {
             result.structured_content.unwrap()["error"]["began"],
             json!(true)
         );
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_left_out_and_says_so() {
+        let budget = lmcp_core::Budget::of_memory(4 << 20);
+        let account = budget.account("ann");
+        let answer = || {
+            let text = format!(
+                r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#,
+                "x".repeat(1 << 20)
+            );
+            let raw = serde_json::value::RawValue::from_string(text).unwrap();
+            Outcome::new(Payload::Raw(raw))
+        };
+        let Answer::Result(_, first) = read(answer(), Some(&account)) else {
+            panic!("one answer is always taken");
+        };
+        assert!(account.used() > 2 << 20);
+        let answered = Answered {
+            path: Some(Kind::Http),
+            result: Ok(answer()),
+        };
+        let Payload::CallTool(result) = of_one("far", answered, Some(&account)).payload else {
+            panic!("it is a result");
+        };
+        let text = result.content[0].as_text().unwrap();
+        assert!(
+            result.is_error && text.starts_with("far via http: its answer of"),
+            "{text}"
+        );
+        assert!(text.contains("may or may not have taken effect"), "{text}");
+        drop(first);
+        assert_eq!(budget.used(), 0);
     }
 }

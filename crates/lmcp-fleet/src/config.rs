@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use serde::Deserialize;
 
 use crate::limits::{CONNECT, DOWN_MAX, DOWN_MIN, HOSTS, LOOK_UP, LOOKING, SILENCE};
+use crate::push::PushedFolder;
 
 /// Hosts by their names.
 pub type Hosts = BTreeMap<String, HostConfig>;
@@ -35,7 +36,7 @@ pub struct HostConfig {
     /// What `lmcp` is called there, over ssh.
     pub lmcp: String,
     /// The folder of the program that was pushed there, which is run where `lmcp` is not found: see [`Pushed`](crate::Pushed).
-    pub pushed: Option<String>,
+    pub pushed: Option<PushedFolder>,
     /// The groups that it is in.
     pub groups: Vec<String>,
     /// The folders that its tools are confined to, over ssh: a server behind `url` has its own.

@@ -13,7 +13,7 @@ use crate::{
     fleet::audit,
     host::{Answered, Failed, Hear, Host},
     limits::REPLIES,
-    summary::Part,
+    summary::{Heard, Part, Said},
 };
 
 /// What happens on the way.
@@ -57,10 +57,11 @@ pub(crate) async fn fan(
     wait: Duration,
     say: &Say,
 ) -> Vec<Part> {
+    let hosts = calls.len();
     let works = calls.into_iter().map(|(host, request)| -> Work {
         let (name, tool) = (Arc::clone(&host.name), tool.to_owned());
         let work = move |teller: Teller| -> Pin<Box<dyn Future<Output = Part> + Send>> {
-            Box::pin(async move { one(&host, request, &tool, wait, &teller).await })
+            Box::pin(async move { one(&host, request, &tool, (hosts, wait), &teller).await })
         };
         (name, Box::new(work))
     });
@@ -76,6 +77,7 @@ pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<
     let places = Arc::new(Semaphore::new(parallel));
     let count = works.len();
     let tasks = Tasks::default();
+    let mut heard = Heard::default();
     for (place, (host, work)) in works.into_iter().enumerate() {
         let (tell, places) = (tell.clone(), Arc::clone(&places));
         tasks.spawn(async move {
@@ -99,7 +101,8 @@ pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<
                 say.say(progress.said(&host, &report)).await;
             }
             Event::Said(_, reply) => say.say(reply).await,
-            Event::Done(place, part) => {
+            Event::Done(place, mut part) => {
+                heard.hear(&mut part);
                 say.say(progress.done(&part)).await;
                 if let Some(free) = parts.get_mut(place) {
                     *free = Some(part);
@@ -114,13 +117,15 @@ async fn one(
     host: &Arc<Host>,
     request: Result<Request, Failed>,
     tool: &str,
-    wait: Duration,
+    (hosts, wait): (usize, Duration),
     teller: &Teller,
 ) -> Part {
     let began = Instant::now();
+    let mut account = None;
     let answered = match request {
         Ok(request) => {
             let caller = request.caller().owner();
+            account = request.account();
             let answered = host.call(request, wait, teller).await;
             audit(tool, &host.name, &answered, began, &caller);
             answered
@@ -142,9 +147,13 @@ async fn one(
         path: answered.path,
         result: answered
             .result
-            .and_then(|outcome| match answer::read(&outcome) {
-                Answer::Result(result) => Ok(result),
-                Answer::Other => Err(asks()),
+            .and_then(|outcome| match answer::read(outcome, account.as_ref()) {
+                Answer::Result(result, counted) => {
+                    // What is kept of it counts from here on, and the rest is gone.
+                    drop(counted);
+                    Said::of(result, hosts, account.as_ref())
+                }
+                Answer::Other(_) => Err(asks()),
                 Answer::Overgrown(failed) => Err(failed),
             }),
         seconds: began.elapsed().as_secs_f64(),
@@ -177,7 +186,7 @@ impl Advance {
         self.done += 1;
         self.words = 0;
         let how = match &part.result {
-            Ok(result) if !result.is_error => "done",
+            Ok(said) if !said.is_error() => "done",
             Ok(_) => "failed",
             Err(_) => "no answer",
         };

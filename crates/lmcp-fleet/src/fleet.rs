@@ -37,7 +37,7 @@ use crate::{
     fan::{self, fan},
     host::{Answered, Failed, Host, Try},
     hubs,
-    limits::{MOST_PARALLEL, MOST_WAIT, PARALLEL, PROBES},
+    limits::{MOST_PARALLEL, MOST_WAIT, OWN_ARGUMENT_BYTES, PARALLEL, PROBES},
     path::Kind,
     probe,
     rights::{AllRights, Rights},
@@ -253,8 +253,8 @@ impl Inner {
         params: &str,
         mut hosts: Vec<Arc<Host>>,
     ) -> Result<CallToolResult, String> {
-        let params: Value = serde_json::from_str(params).unwrap_or_default();
-        let arguments = &params["arguments"];
+        let params = Members::read(params).unwrap_or_default();
+        let arguments = &own_argument("arguments", params.get("arguments"))?;
         let mut wanted = None;
         if !arguments["host"].is_null() {
             let names = match select(&arguments["host"], &choices(&hosts))? {
@@ -329,12 +329,8 @@ impl Plan {
         let arguments = params.take("arguments");
         let text = arguments.as_ref().map_or("{}", |arguments| arguments.get());
         let mut arguments = Members::read(text).map_err(no_object)?;
-        let mut own = |name: &str| {
-            let value = arguments.take(name);
-            let value = value.map(|value| serde_json::from_str::<Value>(value.get()));
-            value.and_then(Result::ok).unwrap_or_default()
-        };
-        let (host, parallel, wait) = (own("host"), own("parallel"), own("host_wait"));
+        let mut own = |name: &str| own_argument(name, arguments.take(name).as_deref());
+        let (host, parallel, wait) = (own("host")?, own("parallel")?, own("host_wait")?);
         let parallel = number(&parallel, "parallel", 1.0, MOST_PARALLEL as f64)?;
         let wait = number(&wait, "host_wait", 0.0, MOST_WAIT.as_secs_f64())?;
         params.set("arguments", &arguments);
@@ -353,27 +349,55 @@ impl Plan {
     }
 
     /// The request as a host gets it: with the tool's own name.
-    fn request(&self, request: &Request, local: &Tool) -> Result<Request, RpcError> {
+    /// The parameters are its own from then on.
+    fn request(&mut self, request: Request, local: &Tool) -> Result<Request, RpcError> {
         let no_object = |_| RpcError::invalid_params("`params` must be an object");
-        let mut params = Members::read(&self.params).map_err(no_object)?;
+        let own = std::mem::take(&mut self.params);
+        let mut params = Members::read(&own).map_err(no_object)?;
         params.set("name", &local.name);
         let told = params.take("_meta");
         let told = told.as_ref().map_or("{}", |told| told.get());
-        let mut told: Value = serde_json::from_str(told).unwrap_or_default();
-        if let Some(declared) = told.get_mut(meta::CLIENT_CAPABILITIES) {
-            match self.one {
+        let mut told = Members::read(told).unwrap_or_default();
+        if let Some(declared) = told.take(meta::CLIENT_CAPABILITIES) {
+            let declared = match self.one {
                 // A task of a host would have an id that leads back to none.
-                Some(_) => drop(
-                    declared["extensions"]
-                        .as_object_mut()
-                        .map(|all| all.remove(task::EXTENSION)),
-                ),
+                Some(_) => without_tasks(&declared),
                 // Nobody can answer the same question for several hosts by sending the request again.
-                None => *declared = json!({}),
+                None => None,
+            };
+            match declared {
+                Some(declared) => told.set(meta::CLIENT_CAPABILITIES, &declared),
+                None => told.set(meta::CLIENT_CAPABILITIES, &json!({})),
             }
         }
         params.set("_meta", &told);
-        request.clone().with_params(&params)
+        request.with_params(&params)
+    }
+}
+
+/// What a client can do, but for tasks. `None`: nothing.
+fn without_tasks(declared: &RawValue) -> Option<Box<RawValue>> {
+    let mut declared = Members::read(declared.get()).ok()?;
+    if let Some(extensions) = declared.take("extensions")
+        && let Ok(mut extensions) = Members::read(extensions.get())
+    {
+        extensions.take(task::EXTENSION);
+        declared.set("extensions", &extensions);
+    }
+    to_raw_value(&declared).ok()
+}
+
+/// An argument that is for the fleet itself.
+///
+/// # Errors
+/// It is too long to be one.
+pub(crate) fn own_argument(name: &str, raw: Option<&RawValue>) -> Result<Value, String> {
+    match raw {
+        Some(raw) if raw.get().len() > OWN_ARGUMENT_BYTES => {
+            Err(format!("`{name}` has at most {OWN_ARGUMENT_BYTES} bytes"))
+        }
+        Some(raw) => Ok(serde_json::from_str(raw.get()).unwrap_or_default()),
+        None => Ok(Value::Null),
     }
 }
 
@@ -394,9 +418,10 @@ pub(crate) fn number(
     number.map(Some).ok_or_else(words)
 }
 
-async fn run(plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outcome, RpcError> {
+async fn run(mut plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outcome, RpcError> {
     let tool = format!("{PREFIX}{}", local.name);
-    let sent = plan.request(&request, &local)?;
+    let (caller, account) = (request.caller().owner(), request.account());
+    let sent = plan.request(request, &local)?;
     if let Some(host) = &plan.one {
         let began = Instant::now();
         let answered = match allowed(host, &local) {
@@ -406,14 +431,8 @@ async fn run(plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outc
                 result: Err(failed),
             },
         };
-        audit(
-            &tool,
-            &host.name,
-            &answered,
-            began,
-            &request.caller().owner(),
-        );
-        return Ok(answer::of_one(&host.name, answered));
+        audit(&tool, &host.name, &answered, began, &caller);
+        return Ok(answer::of_one(&host.name, answered, account.as_ref()));
     }
     let calls = plan.several.iter().map(|host| {
         let request = allowed(host, &local).map(|()| sent.clone());
@@ -421,7 +440,7 @@ async fn run(plan: Plan, local: Tool, request: Request, say: Say) -> Result<Outc
     });
     let calls: Vec<fan::Planned> = calls.collect();
     let parts = fan(calls, &tool, plan.parallel, plan.wait, &say).await;
-    Ok(summary(&parts).into())
+    Ok(summary(parts).into())
 }
 
 /// Refuses to change anything where nothing may be changed, whatever way leads there.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    fleet::own_argument,
     host::Host,
     limits::HUBS,
     select::{Choice, means},
@@ -36,8 +37,12 @@ pub(crate) fn find(hosts: &[Arc<Host>], name: &str) -> Option<Arc<Host>> {
 
 /// Refuses a call that came through this hub before, or through too many.
 pub(crate) fn expect_new(params: &str, own: &str) -> Result<(), String> {
-    let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let Some(chain) = params["_meta"][CHAIN].as_array() else {
+    let params = Members::read(params).unwrap_or_default();
+    let told = params.get("_meta").map(|told| Members::read(told.get()));
+    let Some(Ok(told)) = told else {
+        return Ok(());
+    };
+    let Value::Array(chain) = own_argument(CHAIN, told.get(CHAIN))? else {
         return Ok(());
     };
     if chain.iter().any(|hub| hub == own) {
@@ -76,11 +81,14 @@ pub(crate) fn onward(
     params.set("arguments", &arguments);
     let told = params.take("_meta");
     let told = told.as_ref().map_or("{}", |told| told.get());
-    let mut told: Value = serde_json::from_str(told).unwrap_or_default();
-    match &mut told[CHAIN] {
-        Value::Array(chain) => chain.push(own.into()),
-        chain => *chain = json!([own]),
-    }
+    let mut told = Members::read(told).unwrap_or_default();
+    let chain = own_argument(CHAIN, told.take(CHAIN).as_deref());
+    let mut chain = match chain.map_err(RpcError::invalid_params)? {
+        Value::Array(chain) => chain,
+        _ => Vec::new(),
+    };
+    chain.push(own.into());
+    told.set(CHAIN, &chain);
     params.set("_meta", &told);
     request.clone().with_params(&params)
 }

@@ -50,7 +50,7 @@ mod tools;
 
 pub use config::{HostConfig, Hosts, Times, Token};
 pub use fleet::Fleet;
-pub use push::Pushed;
+pub use push::{Pushed, PushedFolder};
 pub use registry::read_registry;
 pub use rights::{AllRights, Rights};
 pub use ssh_config::propose;

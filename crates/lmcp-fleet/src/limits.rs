@@ -136,6 +136,20 @@ pub(crate) const COPY_LISTING_BYTES: usize = 4 << 20;
 /// Values in an answer of a host, counted by its commas and brackets. One with more is left out, and its call is an error.
 pub(crate) const ANSWER_PARTS: usize = 200_000;
 
+/// Parts in what a host writes over a shell as the answer to one call: files, jobs, entries of folders. Further ones are not looked
+/// at.
+pub(crate) const SHELL_PARTS: usize = 100_000;
+
+/// Jobs, and files of one call, that a host may tell of over a shell. Further ones are not looked at.
+pub(crate) const TOLD: usize = 4096;
+
+/// The longest `host`, and the longest of other arguments that are for the hub itself, in bytes of JSON. A call with a longer one is
+/// refused.
+pub(crate) const OWN_ARGUMENT_BYTES: usize = 256 << 10;
+
+/// What is read of the file with the token for a host, in bytes.
+pub(crate) const TOKEN_BYTES: u64 = 64 << 10;
+
 /// Calls that go to a host at once over ssh, or to one that joined: fewer than it takes in from one connection. Each caller has a
 /// share of them, one alone two thirds. Further calls of a caller wait.
 pub(crate) const CALLS: usize = 240;

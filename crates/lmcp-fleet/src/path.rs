@@ -1,17 +1,25 @@
 //! The ways to a host. Each makes a [`Service`] that answers as `lmcp serve` does there; a further way is one more [`Kind`] and
 //! one more function in [`ways`].
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    sync::Arc,
+};
 
 use lmcp_client::{Endpoint, Secret, Settings, outbound};
 use lmcp_core::Service;
 use lmcp_upstream::{Route, Upstream, command};
+use rustix::fs::OFlags;
 
 use crate::{
     config::{HostConfig, Times},
     join::Seat,
-    limits::{ALIVE, CALLS, LINKS, REQUESTS},
-    push,
+    limits::{ALIVE, CALLS, LINKS, REQUESTS, TOKEN_BYTES},
+    push::{self, PushedFolder},
     script::ScriptHost,
 };
 
@@ -82,7 +90,10 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
     }
     if config.ssh.is_some() {
         let config = config.clone();
-        let make: Make = Box::new(move || Ok(upstream(ssh(&config, times))));
+        let make: Make = Box::new(move || {
+            expect_trusted(&config)?;
+            Ok(upstream(ssh(&config, times)))
+        });
         ways.push(Way {
             kind: Kind::Ssh,
             make,
@@ -93,6 +104,7 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
     if config.ssh.is_some() && is_free {
         let config = config.clone();
         let make: Make = Box::new(move || {
+            expect_trusted(&config)?;
             let command = [
                 vec!["ssh".to_owned()],
                 ssh_args(&config, times, "sh".to_owned()),
@@ -110,7 +122,7 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
 
 /// A server that is lost is not looked for: another way may lead there at once.
 fn upstream(route: Route) -> Arc<dyn Service> {
-    Arc::new(Upstream::builder(route).impatient().build())
+    Arc::new(Upstream::builder(route).impatient().names_callers().build())
 }
 
 fn http(config: &HostConfig) -> Result<Route, String> {
@@ -122,12 +134,39 @@ fn http(config: &HostConfig) -> Result<Route, String> {
         settings.bearer = Some(Secret::new(token.expose()));
     }
     if let Some(path) = &config.token_file {
-        let token = std::fs::read_to_string(path)
-            .map_err(|err| format!("cannot read the token in `{}`: {err}", path.display()))?;
-        settings.bearer = Some(Secret::new(token));
+        settings.bearer = Some(Secret::new(token(path)?));
     }
     let endpoint = Endpoint::new(settings).map_err(|err| err.to_string())?;
     Ok(Route::Url(endpoint))
+}
+
+/// The token in a file, which must be for its owner alone, as that of every other token.
+fn token(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let file = open(path).map_err(|err| format!("cannot read the token in `{shown}`: {err}"))?;
+    lmcp_private::expect_safe(path)
+        .and_then(|()| lmcp_private::expect_secret(&file))
+        .map_err(|err| format!("cannot trust the token in `{shown}`: {err}"))?;
+    let mut text = String::new();
+    file.take(TOKEN_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|err| format!("cannot read the token in `{shown}`: {err}"))?;
+    Ok(text)
+}
+
+/// Refuses a configuration of ssh that somebody else could have written: it says what is run to connect.
+pub(crate) fn expect_trusted(config: &HostConfig) -> Result<(), String> {
+    let Some(path) = &config.ssh_config else {
+        return Ok(());
+    };
+    let trusted = open(path).and_then(|file| lmcp_private::expect_trusted(&file, path));
+    trusted.map_err(|err| format!("cannot trust `{}`: {err}", path.display()))
+}
+
+/// Opens a file. A pipe in its place does not hold us.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// The user's own ssh, with its configuration, agent, jump hosts and known hosts. It asks nobody anything, and a host whose key
@@ -171,7 +210,8 @@ fn serve(config: &HostConfig) -> String {
     if config.read_only {
         args.push_str(" --read-only");
     }
-    match config.pushed.as_ref().filter(|_| config.has_usual_name()) {
+    let pushed = config.pushed.as_ref().filter(|_| config.has_usual_name());
+    match pushed.and_then(PushedFolder::name) {
         Some(folder) => push::either(folder, &args),
         None => format!("{} {args}", program(&config.lmcp)),
     }

@@ -3,13 +3,17 @@
 //! The folder is named after the version and the content. So a hub finds there what was pushed by a program of its own kind, and
 //! nothing else.
 
-use std::{fmt::Write as _, process::Command};
+use std::{
+    fmt::{self, Write as _},
+    process::Command,
+    sync::{Arc, LazyLock},
+};
 
 use ring::digest::{SHA256, digest};
 
 use crate::{
     config::{HostConfig, Times},
-    path::{quoted, ssh_args},
+    path::{expect_trusted, quoted, ssh_args},
 };
 
 /// A program as hosts keep it.
@@ -33,7 +37,7 @@ impl Pushed {
         }
     }
 
-    /// The name of its folder: what [`HostConfig::pushed`] is.
+    /// The name of its folder.
     pub fn folder(&self) -> &str {
         &self.folder
     }
@@ -44,10 +48,14 @@ impl Pushed {
     }
 
     /// The command that asks a host what it is: it writes what `uname -sm` does, and a line `there` if the program is there.
-    pub fn look(&self, host: &HostConfig) -> Command {
+    ///
+    /// # Errors
+    /// Somebody else could have written its configuration of ssh.
+    pub fn look(&self, host: &HostConfig) -> Result<Command, String> {
+        expect_trusted(host)?;
         let path = path_in(&self.folder);
         let script = format!(r#"uname -sm; if [ -x "$HOME"/{path} ]; then echo there; fi"#);
-        over_ssh(host, &script)
+        Ok(over_ssh(host, &script))
     }
 
     /// The command that takes the program in on its standard input. The file appears under its name when it is whole, checked
@@ -69,6 +77,38 @@ impl Pushed {
             r#"mv -f "$t" "$d/lmcp" || fail "cannot rename $t""#,
         ];
         over_ssh(host, &script.join(" "))
+    }
+}
+
+/// The folder of a program on hosts that it was pushed to: what [`HostConfig::pushed`] is. The program is read when somebody first
+/// needs the name, and once for all hosts.
+#[derive(Clone)]
+pub struct PushedFolder(Arc<LazyLock<Option<String>, Find>>);
+
+/// Finds the name.
+type Find = Box<dyn FnOnce() -> Option<String> + Send>;
+
+impl PushedFolder {
+    /// The folder of the program that this function reads. `None`: it cannot be read, and none is looked for.
+    pub fn of(read: impl FnOnce() -> Option<Pushed> + Send + 'static) -> Self {
+        let find: Find = Box::new(|| read().map(|pushed| pushed.folder));
+        Self(Arc::new(LazyLock::new(find)))
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        LazyLock::force(&self.0).as_deref()
+    }
+}
+
+impl PartialEq for PushedFolder {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for PushedFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PushedFolder")
     }
 }
 

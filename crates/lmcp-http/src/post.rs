@@ -97,7 +97,7 @@ pub(crate) fn refused((status, error): &Refusal) -> Response<Body> {
 
 /// A caller that has more than its share of the memory, in answers that it does not read, gets no more of them.
 async fn expect_share(shared: &Shared, caller: &Caller) -> Result<(), NoRoom> {
-    let account = shared.endpoint.budget().account(&caller.owner());
+    let account = shared.endpoint.budget().account(&caller.payer());
     account.expect_share(shared.limits.admission_wait).await
 }
 
@@ -239,7 +239,7 @@ impl Reading<'_> {
         let wait = self.shared.limits.admission_wait;
         let wanted = length.next_power_of_two().max(FIRST).min(self.most);
         let room = self.room.get_or_insert_with(|| {
-            let account = self.shared.endpoint.budget().account(&self.caller.owner());
+            let account = self.shared.endpoint.budget().account(&self.caller.payer());
             account.take(0)
         });
         if room.bytes() >= length {

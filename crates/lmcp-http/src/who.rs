@@ -140,7 +140,7 @@ impl HttpService {
     fn claimed(&self, caller: Caller) -> Known {
         let connection = self.connection.as_deref();
         if let Some(connection) = connection.filter(|_| !caller.is_stranger())
-            && let Err(error) = connection.claim(&caller.owner())
+            && let Err(error) = connection.claim(&caller.payer())
         {
             let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
             close(&mut response);

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use lmcp_client::conversation;
-use lmcp_core::{CALL_BYTES, NoRoom, Outcome, ProgressReport, Reply, Request, Say, ask::Asks};
+use lmcp_core::{
+    CALL_BYTES, NoRoom, Outcome, ProgressReport, Reply, Request, Reservation, Say, ask::Asks,
+};
 use lmcp_wire::{
     RpcError, error,
     input::InputRequest,
@@ -22,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     callers::Client,
     cross::{self, Answers},
-    limits::{ASK_WAIT, ROUNDS, TOOL_PAGES},
+    limits::{ARGUMENTS_WAIT, ASK_WAIT, ROUNDS, TOOL_PAGES},
     mirrored,
     slot::{Question, Said, Slot},
     state::{AtStart, Origin, Shared, question},
@@ -77,11 +79,24 @@ pub(crate) async fn answer(
     if let Some(level) = request.log_level() {
         shared.wish_level(level);
     }
-    let call = turn.begin(&peer, None)?;
+    let call = turn.begin(&peer, None).await?;
     if peer.version.has_handshake() {
         return turn.follow(call).await;
     }
     turn.rounds(&peer, call).await
+}
+
+/// Memory for the copy of a long request that is written for the server, once there is some.
+///
+/// # Errors
+/// There is none. The request was not sent.
+async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, RpcError> {
+    let whole: &RawValue = request.params()?;
+    let Some(account) = request.account().filter(|_| whole.get().len() > CALL_BYTES) else {
+        return Ok(None);
+    };
+    let reserved = account.reserve(whole.get().len(), ARGUMENTS_WAIT).await;
+    reserved.map(Some).map_err(no_room)
 }
 
 /// A request and whom to tell how it goes.
@@ -92,21 +107,17 @@ struct Turn {
 }
 
 impl Turn {
-    fn begin(
+    async fn begin(
         &self,
         peer: &conversation::Peer,
         answers: Option<&Answers>,
     ) -> Result<Call, RpcError> {
         let (shared, request) = (&self.shared, &self.request);
+        let counted = room_for_arguments(request).await?;
         let id = shared.ids.next();
         let params = cross::params(request, peer, &shared.profile, id, answers)?;
-        // What waits for the server is memory of its caller, until it is written.
-        let is_long = params.len() > CALL_BYTES;
-        let counted = match request.account().filter(|_| is_long) {
-            Some(account) => Some(account.try_reserve(params.len()).map_err(no_room)?),
-            None => None,
-        };
         let mut call = conversation::Call::new(id, request.method(), &params, peer);
+        // The line is memory of its caller until it is written.
         if let Some(counted) = counted {
             call.line = counted.hold(call.line);
         }
@@ -139,7 +150,7 @@ impl Turn {
                 {
                     has_listed = true;
                     self.list_tools(peer).await?;
-                    call = self.begin(peer, None)?;
+                    call = self.begin(peer, None).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -148,7 +159,7 @@ impl Turn {
                 (false, _) | (true, Asks::ByRetry) => return Ok(result.into()),
                 (true, Asks::Inline) => {
                     let answers = self.ask_all(&result).await?;
-                    call = self.begin(peer, Some(&answers))?;
+                    call = self.begin(peer, Some(&answers)).await?;
                 }
                 (true, _) => {
                     let words = "the server asks for something, and this client cannot be asked";
@@ -199,7 +210,8 @@ impl Turn {
             let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
             let slot = self.shared.begin(call, Origin::default())?;
             let shared = Arc::clone(&self.shared);
-            let page = self.end(&Call { id, slot, shared }).await?;
+            let listing = Call { id, slot, shared };
+            let page = self.end(&listing).await?;
             self.shared.learn(&page);
             let page: Value = serde_json::from_str(page.get()).unwrap_or_default();
             if page["nextCursor"].is_null() {

@@ -33,6 +33,13 @@ pub(crate) fn params(
         .and_then(|told| Members::read(told.get()).ok())
         .unwrap_or_default();
     told.take("progressToken");
+    // Whom a caller of ours acts for is between it and us: to the server, it could be another caller's name.
+    while told.take(meta::FOR).is_some() {}
+    if profile.names_callers
+        && let Some(name) = request.caller().as_beneficiary()
+    {
+        told.set(meta::FOR, &name);
+    }
     // Where both stand alone, what the caller says of itself is passed on as it is.
     let is_same = request.session().is_none() && request.version() == peer.version;
     if !is_same {

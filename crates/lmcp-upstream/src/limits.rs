@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Calls that wait for answers of one server. The next one fails with `retriable`.
 pub(crate) const CALLS: usize = 4096;
 
+/// How long a request of more than 64 KiB waits until its copy for the server fits the share of its caller. Then it fails with
+/// `retriable`, and was not sent.
+pub(crate) const ARGUMENTS_WAIT: Duration = Duration::from_secs(10);
+
 /// Calls that wait for their callers to answer a question. The next one that would ask fails with `retriable`.
 pub(crate) const HELD_CALLS: usize = 256;
 

@@ -143,7 +143,7 @@ impl PerClient {
             member.used = Instant::now();
             return Ok((member.upstream.clone(), Arc::clone(&member.calls)));
         }
-        let owner = request.caller().owner();
+        let owner = request.caller().payer();
         let ended = make_room(&mut all, &owner)?;
         let upstream = self.members.make.clone().build();
         let member = Member::new(upstream.clone(), owner.into_owned());

@@ -142,6 +142,13 @@ impl Builder {
         self
     }
 
+    /// Tells the server whom each request is for, by a name that says nothing of them. A server of ours then keeps our callers
+    /// apart: what one of them began is not there for the others. Without this, the server is told nothing of that.
+    pub fn names_callers(mut self) -> Self {
+        self.profile.names_callers = true;
+        self
+    }
+
     /// Tells this when the server is lost, cannot be reached, and is there again.
     pub fn health(mut self, health: Arc<Health>) -> Self {
         self.health = Some(health);

@@ -9,6 +9,10 @@ pub const LONGEST_ID: usize = 1024;
 /// before it is copied.
 pub const LONGEST_NAME: usize = 8 << 10;
 
+/// Longest name of whom a request is made for, as a hub says it in `_meta`, in bytes. 64: a digest fits. A request with a longer
+/// one is refused.
+pub const BENEFICIARY_BYTES: usize = 64;
+
 /// Of what a peer said, an error repeats so many bytes. 512: enough to find it again.
 pub const SHOWN_BYTES: usize = 512;
 

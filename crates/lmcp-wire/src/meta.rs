@@ -17,6 +17,8 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The subscription a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Whom a request is made for, said by a caller that has callers of its own: a hub. Not of MCP, but of lmcp.
+pub const FOR: &str = "lmcp/for";
 
 /// A `_meta` object.
 pub type Meta = Object;
@@ -39,6 +41,9 @@ pub struct RequestMeta<'a> {
     /// [`LOG_LEVEL`]
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<&'a RawValue>,
+    /// [`FOR`]
+    #[serde(borrow, default, rename = "lmcp/for")]
+    pub beneficiary: Option<&'a RawValue>,
     /// Opts into progress.
     #[serde(borrow, default, rename = "progressToken")]
     pub progress_token: Option<&'a RawValue>,

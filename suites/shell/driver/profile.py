@@ -50,6 +50,13 @@ class Profile:
         except (KeyError, tomllib.TOMLDecodeError) as error:
             raise ProfileError(f"the profile `{path}` is wrong: {error!r}") from error
 
+    def on_host(self, host):
+        """The same operations on a host behind `lmcp hub`: other names, one more argument, and no links to resources there."""
+        for op in self.operations.values():
+            op.tool = f"remote_{op.tool}"
+            op.defaults = {**op.defaults, "host": host, "host_wait": 60}
+            op.fields.pop("whole", None)
+
     def keep_only(self, tools):
         """Forgets the operations whose tools the server does not have."""
         self.operations = {name: op for name, op in self.operations.items() if op.tool in tools}

@@ -14,7 +14,7 @@ use lmcp::{
     http::{Deciding, HandOver, HeaderMap, StatusCode},
 };
 use lmcp_fleet::{
-    AllRights, Fleet, Hosts, Pushed, STATUS, Times,
+    AllRights, Fleet, Hosts, Pushed, PushedFolder, STATUS, Times,
     join::{self, Refusal},
     propose, read_registry,
 };
@@ -84,7 +84,7 @@ pub(super) struct Mounting {
     /// The tokens of hosts that join, by the names of the hosts.
     tokens: RwLock<Tokens>,
     /// The folder of this program on hosts that it was pushed to.
-    pushed: OnceLock<Option<String>>,
+    pushed: PushedFolder,
 }
 
 impl Mounting {
@@ -99,7 +99,9 @@ impl Mounting {
             fleet: OnceLock::new(),
             serving: serving.clone(),
             tokens: RwLock::new(Tokens::none()),
-            pushed: OnceLock::new(),
+            pushed: PushedFolder::of(|| {
+                Some(Pushed::new(VERSION, &fs::read("/proc/self/exe").ok()?))
+            }),
             times: times(&|name| env::var(name).ok()).map_err(Failure::misuse)?,
         })
     }
@@ -144,9 +146,7 @@ impl Mounting {
         let mut hosts = hosts.clone();
         for host in hosts.values_mut() {
             if host.ssh.is_some() && host.has_usual_name() {
-                let read = || Some(Pushed::new(VERSION, &fs::read("/proc/self/exe").ok()?));
-                let pushed = || read().map(|pushed| pushed.folder().to_owned());
-                host.pushed.clone_from(self.pushed.get_or_init(pushed));
+                host.pushed = Some(self.pushed.clone());
             }
         }
         hosts

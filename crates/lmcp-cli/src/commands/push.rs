@@ -42,7 +42,8 @@ pub(crate) fn run(options: &PushOptions) -> Result<(), Failure> {
         fs::read("/proc/self/exe").map_err(|err| Failure::new("cannot read this program", err))?;
     let pushed = Pushed::new(env!("CARGO_PKG_VERSION"), &program);
     let name = &options.host;
-    let looked = finish(pushed.look(&host), name, &[])?;
+    let look = pushed.look(&host).map_err(Failure::misuse)?;
+    let looked = finish(look, name, &[])?;
     let said = String::from_utf8_lossy(&looked.stdout);
     let mut lines = said.lines();
     let system = lines.next().unwrap_or_default();

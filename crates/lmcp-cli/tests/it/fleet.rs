@@ -1,5 +1,6 @@
 //! The hosts of `lmcp hub`: real servers over HTTP, a real sshd, one host that is dead.
 
+mod apart;
 mod copy;
 mod hubs;
 mod join;
@@ -7,6 +8,7 @@ mod paths;
 mod push;
 mod sshd;
 mod trouble;
+mod trust;
 
 use std::{
     fs,

@@ -45,6 +45,8 @@ pub struct Profile {
     pub capabilities: ClientCapabilities,
     /// The revision to be spoken. `None`: the newest that the server knows.
     pub pinned: Option<ProtocolVersion>,
+    /// Does it tell its own callers apart for the server? By [`meta::FOR`](lmcp_wire::meta::FOR), with every request.
+    pub names_callers: bool,
 }
 
 impl Profile {
@@ -54,6 +56,7 @@ impl Profile {
             info,
             capabilities: ClientCapabilities::default(),
             pinned: None,
+            names_callers: false,
         }
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn expect_questions(
     if live.waiting() >= limits.requests_in_flight {
         return Err(refused("requests_in_flight", limits.requests_in_flight));
     }
-    let places = premises.questions.account(&request.caller().owner());
+    let places = premises.questions.account(&request.caller().payer());
     let reserved = places.try_reserve(more);
     reserved.map_err(|_| refused("questions", limits.questions))
 }

@@ -14,6 +14,7 @@ use super::{
     versions::{MODERN, SERVED},
 };
 use crate::{
+    beneficiary,
     caller::{Caller, Transport},
     extensions::Extensions,
     message::Message,
@@ -78,6 +79,10 @@ pub fn admit(
     let admitted = match session {
         Some(session) => legacy::admit::admit(&params, method, session)?,
         None => stands_alone(&params, method, &caller)?,
+    };
+    let caller = match beneficiary::read(meta.beneficiary)? {
+        Some(name) => caller.acting_for(&name),
+        None => caller,
     };
     Ok(Request {
         id,

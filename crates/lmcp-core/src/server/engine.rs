@@ -10,9 +10,20 @@ use super::{
     visibility::{Rule, Visibility},
 };
 use crate::{
-    budget::Budget, caller::Caller, error::Error, layer::Layer, limits::Limits, premises::Premises,
-    present::Presentations, request::Request, seal::Sealer, spawn::Tasks, state::States,
-    steps::Steps, subscribe::Listeners, task::TaskStore,
+    budget::{Account, Budget},
+    caller::Caller,
+    error::Error,
+    layer::Layer,
+    limits::Limits,
+    premises::Premises,
+    present::Presentations,
+    request::Request,
+    seal::Sealer,
+    spawn::Tasks,
+    state::States,
+    steps::Steps,
+    subscribe::Listeners,
+    task::TaskStore,
 };
 
 /// What a caller's model is told of the server.
@@ -52,6 +63,13 @@ impl Engine {
     /// What the caller of a request sees.
     pub(crate) fn visibility<'a>(&'a self, request: &'a Request) -> Visibility<'a> {
         Visibility::new(request.caller(), self.visibility.as_ref())
+    }
+
+    /// The memory that the caller of a request occupies: of the endpoint that the request came to, which is another server's
+    /// where this one stands behind it.
+    pub(crate) fn account(&self, request: &Request) -> Account {
+        let account = request.account();
+        account.unwrap_or_else(|| self.budget.account(&request.caller().payer()))
     }
 
     /// A number for what the caller of a request sees of the tools that not everybody sees.

@@ -159,7 +159,7 @@ impl Listeners {
 
     /// A place for one more stream of a caller.
     fn open(&self, caller: &Caller) -> Result<Reservation, RpcError> {
-        let places = self.places.account(&caller.owner());
+        let places = self.places.account(&caller.payer());
         places.try_reserve(1).map_err(|no_room| {
             let most = no_room.total;
             let words = format!("{most} subscriptions are open, or your share of them is");
@@ -270,7 +270,7 @@ pub(crate) fn listen(engine: &Arc<Engine>, request: Request) -> Result<Replies, 
         ));
         return Err(error.with_data(json!({ "limit": "watched", "value": most })));
     }
-    let account = engine.budget.account(&request.caller().owner());
+    let account = engine.budget.account(&request.caller().payer());
     let counted =
         account.try_reserve(LISTENER_BYTES + watched().map(|uri| cost(uri)).sum::<usize>())?;
     let place = engine.listeners.open(request.caller())?;
@@ -357,7 +357,7 @@ fn add_watched(engine: &Arc<Engine>, request: &Request, uri: String) -> Result<(
         return Ok(());
     }
     expect_room(watched, &uri, &engine.limits)?;
-    let account = engine.budget.account(&request.caller().owner());
+    let account = engine.budget.account(&request.caller().payer());
     listener.count(account.try_reserve(cost(&uri))?);
     watched.push(uri);
     Ok(())

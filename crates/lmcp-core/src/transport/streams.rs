@@ -78,7 +78,7 @@ where
 {
     pub(crate) async fn serve_until(self, server: Endpoint, closing: watch::Receiver<bool>) {
         let limits = server.limits().clone();
-        let account = server.budget().account(&self.caller.owner());
+        let account = server.budget().account(&self.caller.payer());
         let out = Arc::new(Outgoing::new(limits.outgoing_bytes, account.clone()));
         let outgoing = Arc::clone(&out);
         let (written, mut all_written) = watch::channel(());

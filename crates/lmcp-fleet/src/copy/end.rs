@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::{
     answer::{self, Answer},
     host::{Failed, Hear, Host},
-    limits::{COPY_TRIES, COPY_WAIT, WAIT_PAUSE},
+    limits::{COPY_BYTES, COPY_TRIES, COPY_WAIT, WAIT_PAUSE},
     path::Kind,
 };
 
@@ -110,9 +110,12 @@ impl End {
         }
         let outcome = answered.result?;
         self.has_answered.store(true, Ordering::Relaxed);
-        let result = match answer::read(&outcome) {
-            Answer::Result(result) => result,
-            Answer::Other => return Err(own("it asks something")),
+        // A part, and a short list, fit what is reserved for the whole copy.
+        let account = self.request.account();
+        let account = account.filter(|_| outcome.bytes() > COPY_BYTES / 3);
+        let (result, _counted) = match answer::read(outcome, account.as_ref()) {
+            Answer::Result(result, counted) => (result, counted),
+            Answer::Other(_) => return Err(own("it asks something")),
             Answer::Overgrown(failed) => return Err(failed),
         };
         let text = result.content.iter().find_map(Content::as_text);
@@ -132,9 +135,9 @@ impl End {
         let mut params = Members::read(whole.get()).map_err(no_object)?;
         let told = params.take("_meta");
         let told = told.as_ref().map_or("{}", |told| told.get());
-        let mut told: Value = serde_json::from_str(told).unwrap_or_default();
-        if let Some(declared) = told.get_mut(meta::CLIENT_CAPABILITIES) {
-            *declared = json!({});
+        let mut told = Members::read(told).unwrap_or_default();
+        if told.take(meta::CLIENT_CAPABILITIES).is_some() {
+            told.set(meta::CLIENT_CAPABILITIES, &json!({}));
         }
         params.set("_meta", &told);
         params.set("name", self.tool);

@@ -23,7 +23,7 @@ use std::{
 
 use lmcp_core::{Outcome, Request, Reservation, Say};
 use lmcp_tools::elsewhere::copy::Kind;
-use lmcp_wire::{CallToolResult, Content, RpcError, Tool};
+use lmcp_wire::{CallToolResult, Content, RpcError, Tool, members::Members};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -31,11 +31,12 @@ use tokio::time::Instant;
 use crate::{
     answer,
     fan::{Teller, Work, spread},
-    fleet::{allowed, audit_line, choices, number},
+    fleet::{allowed, audit_line, choices, number, own_argument},
     host::{Failed, Hear, Host},
     limits::{COPY_BYTES, COPY_PARALLEL, MOST_PARALLEL, MOST_WAIT, SILENCE},
+    path::Kind as Way,
     select::{Selected, select},
-    summary::{self, summary},
+    summary::{self, Said, summary},
     tools::{COPY, PREFIX},
 };
 
@@ -78,8 +79,8 @@ struct Wish {
 
 impl Plan {
     pub(crate) fn read(params: &str, hosts: &[Arc<Host>]) -> Result<Self, String> {
-        let params: Value = serde_json::from_str(params).unwrap_or_default();
-        let wish = params.get("arguments").cloned().unwrap_or_default();
+        let params = Members::read(params).unwrap_or_default();
+        let wish = own_argument("arguments", params.get("arguments"))?;
         let unfit = |err| format!("the arguments of `{COPY}` do not fit: {err}");
         let mut wish: Wish = serde_json::from_value(wish).map_err(unfit)?;
         if wish.path.len() > 1 {
@@ -119,7 +120,7 @@ fn find(hosts: &[Arc<Host>], name: &str) -> Result<Arc<Host>, String> {
     let host = hosts.iter().find(|host| *host.name == *outer);
     match host.ok_or_else(|| format!("there is no host `{name}`"))? {
         host if host.config.hub => Err(format!(
-            "`{name}` is a host of another hub: call `{COPY}` of the hub `{outer}`"
+            "`{name}` is a host of another hub, and `{COPY}` copies only between hosts of one hub: call `{COPY}` of the hub `{outer}`"
         )),
         host => Ok(Arc::clone(host)),
     }
@@ -129,31 +130,43 @@ fn find(hosts: &[Arc<Host>], name: &str) -> Result<Arc<Host>, String> {
 pub(crate) async fn run(plan: Plan, request: Request, say: Say) -> Result<Outcome, RpcError> {
     let plan = Arc::new(plan);
     if let Some(target) = &plan.one {
-        let part = one(&plan, target, &request, &say).await;
-        return Ok(match part.result {
+        let done = one(&plan, target, &request, &say).await;
+        return Ok(match done.result {
             Ok(result) => result.into(),
-            Err(failed) => answer::refusal(&part.host, part.path, &failed).into(),
+            Err(failed) => answer::refusal(&target.name, done.path, &failed).into(),
         });
     }
     let works = plan.several.iter().map(|target| -> Work {
         let (plan, target, request) = (Arc::clone(&plan), Arc::clone(target), request.clone());
         let name = Arc::clone(&target.name);
         let work = move |teller: Teller| -> Pin<Box<dyn Future<Output = summary::Part> + Send>> {
-            Box::pin(async move { one(&plan, &target, &request, &teller).await })
+            Box::pin(async move {
+                let done = one(&plan, &target, &request, &teller).await;
+                let hosts = plan.several.len();
+                let said = done.result.and_then(|result| Said::of(result, hosts, None));
+                summary::Part {
+                    host: target.name.to_string(),
+                    path: done.path,
+                    result: said,
+                    seconds: done.seconds,
+                }
+            })
         };
         (name, Box::new(work))
     });
     let parts = spread(works.collect(), plan.parallel, &say).await;
-    Ok(summary(&parts).into())
+    Ok(summary(parts).into())
+}
+
+/// What came of a copy to one host.
+struct Done {
+    path: Option<Way>,
+    result: Result<CallToolResult, Failed>,
+    seconds: f64,
 }
 
 /// Copies to one host.
-async fn one(
-    plan: &Plan,
-    target: &Arc<Host>,
-    request: &Request,
-    teller: &impl Hear,
-) -> summary::Part {
+async fn one(plan: &Plan, target: &Arc<Host>, request: &Request, teller: &impl Hear) -> Done {
     let began = Instant::now();
     let from = End::source(&plan.source, request, plan.wait);
     let to = End::target(target, request, plan.wait);
@@ -184,8 +197,7 @@ async fn one(
         began,
         &caller,
     );
-    summary::Part {
-        host: target.name.to_string(),
+    Done {
         path: to.via(),
         result: match copied {
             Ok(copied) => Ok(told(&copied, plan, &from, &to, began)),

@@ -272,7 +272,7 @@ impl Host {
     /// A place among the calls that go on there. A caller that has its share of them waits until a call of its own has ended,
     /// and others find room meanwhile.
     async fn place_for(&self, request: &Request, open: &Open) -> Result<Reservation, Failed> {
-        let caller = open.places.account(&request.caller().owner());
+        let caller = open.places.account(&request.caller().payer());
         let place = caller.reserve(1, self.config.timeout).await;
         place.map_err(|_| Failed {
             words: format!("too many calls go on there via {}", open.kind),

@@ -132,7 +132,10 @@ impl Admission {
         let farewell = Farewell(Arc::downgrade(&self.host));
         let (pulse, cut) = Pulse::new(stream, farewell);
         let given = Given::new(name, Box::new(pulse));
-        let upstream = Upstream::builder(Route::Given(given)).impatient().build();
+        let upstream = Upstream::builder(Route::Given(given))
+            .impatient()
+            .names_callers()
+            .build();
         let taken = Taken {
             service: Arc::new(upstream),
             cut,

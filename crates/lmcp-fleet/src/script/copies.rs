@@ -21,6 +21,7 @@ use super::{
     facts::Facts,
     parts::{Answer, Part},
 };
+use crate::limits::TOLD;
 
 /// Copies of files of a host.
 #[derive(Debug)]
@@ -98,7 +99,9 @@ pub(super) struct Brought<'a> {
 pub(super) fn brought(answer: &Answer) -> Vec<Brought<'_>> {
     let mut all: Vec<Brought<'_>> = Vec::new();
     for part in answer.parts() {
+        let is_full = all.len() >= TOLD;
         match (part.name(), all.last_mut()) {
+            ("path", _) if is_full => break,
             ("path", _) => all.push(Brought {
                 found: Found::Nothing(Above::Link),
                 data: &[],
@@ -284,6 +287,12 @@ impl Copies {
     /// What the copy holds now, if it is a file.
     pub(super) fn content(&self, there: &Path) -> Option<Vec<u8>> {
         fs::read(self.place(there)).ok()
+    }
+
+    /// How many bytes that are.
+    pub(super) fn length(&self, there: &Path) -> usize {
+        let length = fs::metadata(self.place(there)).map_or(0, |found| found.len());
+        usize::try_from(length).unwrap_or(usize::MAX)
     }
 
     /// Makes the folders above a copy, those among them that `..` leads back from.

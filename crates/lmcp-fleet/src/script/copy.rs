@@ -74,7 +74,7 @@ struct End<'a> {
 
 impl<'a> End<'a> {
     async fn open(far: &'a Far, path: &str, cx: &Cx) -> ToolResult<Self> {
-        let lease = far.pool.lease().await;
+        let lease = far.pool.lease(cx).await;
         let lease = lease.map_err(|err| broken(&err, Sent::No))?;
         lease.facts().expect_stat()?;
         // Every call but the first names what an earlier one has told.

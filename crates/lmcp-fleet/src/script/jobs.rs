@@ -16,7 +16,7 @@ use super::{
     pool::Lease,
     start::{About, start},
 };
-use crate::limits::GRACE;
+use crate::limits::{GRACE, SHELL_PARTS, TOLD};
 
 /// What a host knows of a job beside what every job has.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) async fn jobs(
     args: jobs::Args,
     cx: Cx,
 ) -> ToolResult<Answer<jobs::Jobs>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     lease.facts().expect_commands()?;
     let said = lease
         .call(&Call {
@@ -56,7 +56,7 @@ pub(super) async fn job_stop(
     cx: Cx,
 ) -> ToolResult<Answer<job_stop::Stopped>> {
     let stop = Stop::of(&args, GRACE)?;
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let (job, mut details) = find(&mut lease, &stop.id, &cx).await?;
     let was_over = !job.runs();
     if !was_over {
@@ -156,7 +156,9 @@ pub(super) async fn find(lease: &mut Lease<'_>, id: &str, cx: &Cx) -> ToolResult
 pub(super) fn read_job(said: &parts::Answer) -> impl Iterator<Item = (Job, Details)> {
     let mut found: Vec<(Job, Option<Details>)> = Vec::new();
     for part in said.parts() {
+        let is_full = found.len() >= TOLD;
         match (part.name(), found.last_mut()) {
+            ("job", _) if is_full => break,
             ("job", _) => found.push((job(&part), None)),
             ("about", Some((job, details))) => {
                 if let Ok(about) = serde_json::from_slice::<About>(part.bytes) {
@@ -175,8 +177,8 @@ pub(super) fn read_job(said: &parts::Answer) -> impl Iterator<Item = (Job, Detai
             _ => {}
         }
     }
-    let jobs: Vec<Part<'_>> = said.parts().filter(|part| part.name() == "job").collect();
-    let complete = jobs.iter().zip(found).filter_map(|(part, (job, details))| {
+    let jobs = said.parts().filter(|part| part.name() == "job");
+    let complete = jobs.zip(found).filter_map(|(part, (job, details))| {
         let mut details = details?;
         let out = part.count("out").unwrap_or_default();
         details.lengths = (out, part.count("err"));
@@ -218,7 +220,7 @@ fn job(part: &Part<'_>) -> Job {
 }
 
 fn order(text: &str) -> Vec<(u64, u64)> {
-    let looks = text.lines().filter_map(|line| {
+    let looks = text.lines().take(SHELL_PARTS).filter_map(|line| {
         let (out, err) = line.split_once(' ')?;
         Some((out.parse().ok()?, err.parse().ok()?))
     });

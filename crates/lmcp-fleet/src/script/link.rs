@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use lmcp_core::{Server, Tasks, ToolError, ToolResult};
+use lmcp_core::{Account, CALL_BYTES, Reservation, Server, Tasks, ToolError, ToolResult};
 use lmcp_wire::RpcError;
 use memchr::memmem;
 use serde_json::json;
@@ -43,6 +43,15 @@ const SIEVE: &str = include_str!("far/sieve.sh");
 /// Text that is sent as a word, in bytes.
 const SHORT: usize = 16 * 1024;
 
+/// Bytes that are encoded and sent at once: whole lines.
+const AT_ONCE: usize = 48 * 1024;
+
+/// The least that the room for what is read grows by, in bytes.
+const LEAST_READ: usize = 4 * 1024;
+
+/// The longest exit code, in bytes: it is a number.
+const CODE_BYTES: usize = 64;
+
 /// A program, with its arguments, that gives a shell of a host.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
@@ -70,6 +79,10 @@ pub(super) struct Link {
     pub(super) facts: Arc<Facts>,
     /// Where the program is waited for when this is dropped.
     closing: Arc<Tasks>,
+    /// Whose memory it is what the host writes.
+    account: Option<Account>,
+    /// The part of it that `read` takes.
+    counted: Option<Reservation>,
 }
 
 /// What a call is made of.
@@ -140,6 +153,8 @@ impl Link {
             begun: None,
             facts: Arc::default(),
             closing,
+            account: None,
+            counted: None,
         })
     }
 
@@ -158,7 +173,7 @@ impl Link {
             "LMCP_MARK={mark}\nfar_guard={guard}\nfar_sieve={sieve}\n{FIND}\n{COMMANDS}\n{FILES}\n{COPY}\n{OPEN}\n"
         );
         self.send(&all).await?;
-        let answer = self.answer(0).await?;
+        let answer = self.answer(0, NOISE_BYTES).await?;
         self.facts = Arc::new(Facts::read(&answer).ok_or_else(|| {
             io::Error::other("it says nothing of its host; is it a POSIX shell?")
         })?);
@@ -177,22 +192,12 @@ impl Link {
     /// Begins a call; [`Link::end`] waits for its end.
     pub(super) async fn begin(&mut self, call: &Call<'_>, how: &str) -> ToolResult<u64> {
         self.number += 1;
-        let mut text = String::new();
         for (name, bytes) in &call.taken {
-            // What is short and text needs no program to decode it.
-            let short = Some(*bytes).filter(|bytes| bytes.len() <= SHORT && !bytes.contains(&0));
-            match short.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
-                Some(short) => {
-                    let short = word(short);
-                    text.push_str(&format!("printf %s {short} >\"$far_tmp/{name}\"\n"));
-                }
-                None => {
-                    let coded = encoded(bytes, self.facts.coding);
-                    let end = &self.mark;
-                    text.push_str(&format!("far_take {name} <<'{end}'\n{coded}{end}\n"));
-                }
+            if let Err(err) = self.give(name, bytes).await {
+                return Err(self.lost(err).await);
             }
         }
+        let mut text = String::new();
         if let Some(id) = call.current {
             text.push_str(&format!("far_current={}\n", word(id)));
         }
@@ -205,12 +210,29 @@ impl Link {
         }
     }
 
+    /// Sends what a call needs as a file. Of what is long, no more than a part is ever encoded.
+    async fn give(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        // What is short and text needs no program to decode it.
+        let short = Some(bytes).filter(|bytes| bytes.len() <= SHORT && !bytes.contains(&0));
+        if let Some(short) = short.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
+            let short = word(short);
+            let line = format!("printf %s {short} >\"$far_tmp/{name}\"\n");
+            return self.send(&line).await;
+        }
+        let (end, coding) = (self.mark.clone(), self.facts.coding);
+        self.send(&format!("far_take {name} <<'{end}'\n")).await?;
+        for part in bytes.chunks(AT_ONCE) {
+            self.send(&encoded(part, coding)).await?;
+        }
+        self.send(&format!("{end}\n")).await
+    }
+
     /// Waits for the end of a call.
     ///
     /// # Cancellation
     /// What was read stays: it can be waited for again.
     pub(super) async fn end(&mut self, number: u64) -> ToolResult<Answer> {
-        match self.answer(number).await {
+        match self.answer(number, REPLY_BYTES).await {
             Ok(answer) => Ok(answer),
             Err(err) => Err(self.lost(err).await),
         }
@@ -226,10 +248,10 @@ impl Link {
             let end = format!("\n{} end {before} ", self.mark);
             let had_ended = memmem::find(self.read.get(..at).unwrap_or_default(), end.as_bytes());
             let first = match had_ended {
-                Some(_) => Some(self.answer(before).await?),
+                Some(_) => Some(self.answer(before, REPLY_BYTES).await?),
                 None => None,
             };
-            io::Result::Ok((first, self.answer(number).await?))
+            io::Result::Ok((first, self.answer(number, REPLY_BYTES).await?))
         };
         match wait.await {
             Ok(answers) => Ok(answers),
@@ -268,20 +290,21 @@ impl Link {
         input.flush().await
     }
 
-    /// What a call wrote, once it has ended.
-    async fn answer(&mut self, number: u64) -> io::Result<Answer> {
+    /// What a call wrote, once it has ended. No more than so many bytes.
+    async fn answer(&mut self, number: u64, most: usize) -> io::Result<Answer> {
         if self.begun != Some(number) {
             let begin = format!("\n{} begin {number}\n", self.mark);
-            let (_, start) = self.find(&begin, REPLY_BYTES).await?;
+            let (_, start) = self.find(&begin, most).await?;
             self.read.drain(..start);
             self.begun = Some(number);
         }
         let end = format!("\n{} end {number} ", self.mark);
-        let (end, after) = self.find(&end, REPLY_BYTES).await?;
+        let (end, after) = self.find(&end, most).await?;
         let tail = loop {
             let rest = self.read.get(after..).unwrap_or_default();
             match memchr::memchr(b'\n', rest) {
                 Some(length) => break after + length,
+                None if rest.len() > CODE_BYTES => return Err(io::ErrorKind::InvalidData.into()),
                 None => self.more().await?,
             }
         };
@@ -292,7 +315,8 @@ impl Link {
         let rest = self.read.split_off(tail);
         let mut bytes = std::mem::replace(&mut self.read, rest);
         bytes.truncate(end);
-        Ok(Answer::new(code.unwrap_or(-1), bytes, &self.mark))
+        let answer = Answer::new(code.unwrap_or(-1), bytes, &self.mark);
+        Ok(answer.counted(self.counted.take()))
     }
 
     /// Reads until a text has come: where it begins, and where it ends. No more than so many bytes.
@@ -313,8 +337,41 @@ impl Link {
         }
     }
 
+    /// What the host writes from now on is memory of this caller.
+    pub(super) fn counts_for(&mut self, account: Option<Account>) {
+        self.counted = None;
+        self.account = account;
+    }
+
+    /// Makes room to read some more. It grows by an eighth, because what is not used of it is counted, too.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.read.len() < self.read.capacity() {
+            return Ok(());
+        }
+        let more = (self.read.len() / 8).max(LEAST_READ);
+        if let Some(account) = self
+            .account
+            .as_ref()
+            .filter(|_| self.read.len() + more > CALL_BYTES)
+        {
+            let reserved = match &mut self.counted {
+                Some(counted) => counted.grow(more),
+                None => account
+                    .take_if_modest(self.read.len() + more)
+                    .map(|all| self.counted = Some(all)),
+            };
+            reserved.map_err(|_| {
+                let bytes = self.read.len();
+                io::Error::other(format!("what it wrote, more than {bytes} bytes, does not fit the share of memory of its caller"))
+            })?;
+        }
+        self.read.reserve_exact(more);
+        Ok(())
+    }
+
     /// Reads some more of the output, and listens to complaints meanwhile.
     async fn more(&mut self) -> io::Result<()> {
+        self.make_room()?;
         loop {
             let mut heard = [0; 1024];
             tokio::select! {

@@ -26,7 +26,7 @@ use super::{
 use crate::limits::LISTING_BYTES;
 
 pub(super) async fn list_dir(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answer<Listing>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let facts = lease.facts();
     facts.expect_stat()?;
     let mut copies = Copies::new(&facts)?;

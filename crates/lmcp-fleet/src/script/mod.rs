@@ -136,7 +136,7 @@ impl Service for ScriptHost {
 
     fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
         Box::pin(async {
-            let lease = self.far.pool.lease().await;
+            let lease = self.far.pool.lease_for_ourselves().await;
             lease
                 .map(pool::Lease::done)
                 .map_err(|err| RpcError::internal(err.to_string()))

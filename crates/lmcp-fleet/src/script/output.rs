@@ -28,7 +28,7 @@ pub(super) async fn job_output(
     cx: Cx,
 ) -> ToolResult<Answer<job_output::Output>> {
     let id = args.id().to_owned();
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let (_, details) = find(&mut lease, &id, &cx).await?;
     let mut reading = far.outputs.plan(args, &cx).await?;
     if reading.is_of_one_stream() && details.lengths.1.is_none() {
@@ -49,7 +49,7 @@ pub(super) async fn job_input(
     cx: Cx,
 ) -> ToolResult<Answer<job_input::Sent>> {
     let typing = Typing::of(args)?;
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let (job, details) = find(&mut lease, &typing.id, &cx).await?;
     if typing.resize {
         return Err(ToolError::new("there are no terminals over a shell").hint(PUSH));
@@ -211,7 +211,7 @@ async fn bring(
     let bytes = said.parts().filter(|part| part.name() == "bytes");
     output.pieces = places
         .into_iter()
-        .zip(bytes.map(|part| part.bytes.to_vec()))
+        .zip(bytes.map(|part| part.bytes))
         .collect();
     let marks: Vec<_> = segments
         .iter()

@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
+use lmcp_core::Reservation;
 use memchr::memmem::Finder;
+
+use crate::limits::SHELL_PARTS;
 
 /// What a call wrote, and its exit code.
 #[derive(Debug)]
@@ -12,6 +15,8 @@ pub(super) struct Answer {
     bytes: Vec<u8>,
     /// `\nMARK- `: what stands before the words of a part.
     mark: String,
+    /// The memory that it takes.
+    _counted: Option<Reservation>,
 }
 
 /// A part: the words that announced it, and what followed.
@@ -27,7 +32,14 @@ impl Answer {
             code,
             bytes,
             mark: format!("\n{mark}- "),
+            _counted: None,
         }
+    }
+
+    /// The same, with the memory that it takes.
+    pub(super) fn counted(mut self, counted: Option<Reservation>) -> Self {
+        self._counted = counted;
+        self
     }
 
     /// How many bytes it wrote.
@@ -38,7 +50,7 @@ impl Answer {
     /// Its parts, in order. What stands before the first is nobody's.
     pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let finder = Finder::new(&self.mark);
-        let starts: Vec<usize> = finder.find_iter(&self.bytes).collect();
+        let starts: Vec<usize> = finder.find_iter(&self.bytes).take(SHELL_PARTS).collect();
         let ends: Vec<usize> = starts.iter().skip(1).copied().collect();
         let ends = ends.into_iter().chain([self.bytes.len()]);
         starts.into_iter().zip(ends).filter_map(|(start, end)| {

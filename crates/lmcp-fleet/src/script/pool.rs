@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use lmcp_core::{Tasks, ToolResult};
+use lmcp_core::{Account, Cx, Tasks, ToolResult};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -45,16 +45,27 @@ impl Pool {
         }
     }
 
-    /// A connection, an old one or a new one. Waits while all are in use.
+    /// A connection for a caller, an old one or a new one. Waits while all are in use. What the host writes on it counts as
+    /// memory of the caller.
     ///
     /// # Errors
     /// None can be opened.
-    pub(super) async fn lease(&self) -> ToolResult<Lease<'_>> {
+    pub(super) async fn lease(&self, cx: &Cx) -> ToolResult<Lease<'_>> {
+        self.lease_for(Some(cx.account())).await
+    }
+
+    /// The same, to ask whether the host is there.
+    pub(super) async fn lease_for_ourselves(&self) -> ToolResult<Lease<'_>> {
+        self.lease_for(None).await
+    }
+
+    async fn lease_for(&self, account: Option<Account>) -> ToolResult<Lease<'_>> {
         let place = Arc::clone(&self.places).acquire_owned().await?;
-        let link = match self.idle_link() {
+        let mut link = match self.idle_link() {
             Some(link) => link,
             None => Link::open(&self.way, Arc::clone(&self.closing)).await?,
         };
+        link.counts_for(account);
         Ok(Lease {
             link,
             pool: self,
@@ -119,7 +130,8 @@ impl Lease<'_> {
     }
 
     /// Gives the connection back, for the next caller.
-    pub(super) fn done(self) {
+    pub(super) fn done(mut self) {
+        self.link.counts_for(None);
         let mut idle = self.pool.lock();
         if idle.len() < IDLE_LINKS {
             idle.push(self.link);

@@ -18,7 +18,7 @@ use super::{
 use crate::limits::{FILE_BYTES, PIECE_BYTES};
 
 pub(super) async fn read_file(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answer<Files>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let facts = lease.facts();
     facts.expect_stat()?;
     let mut copies = Copies::new(&facts)?;
@@ -33,6 +33,8 @@ pub(super) async fn read_file(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<A
         }
     }
     lease.done();
+    // What was brought is in the copies now.
+    drop(answer);
     copies.mirror.read_file(args, cx).await
 }
 

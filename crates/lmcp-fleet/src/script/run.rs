@@ -30,7 +30,7 @@ const NEXT_SIGN: Duration = Duration::from_secs(15);
 
 pub(super) async fn shell(far: Arc<Far>, args: Args, cx: Cx) -> ToolResult<Answer<Ran>> {
     let command = Command::of_shell(args, LONGEST_TIMEOUT)?;
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let folder = prepare(&mut lease, &command, &cx).await?;
     let id = new_id();
     let run = script(&id, &command, folder.as_deref(), &lease.facts());
@@ -152,7 +152,7 @@ fn record(said: &parts::Answer) -> ToolResult<Folder> {
         // It may have written more since it was counted.
         let length = usize::try_from(most.saturating_sub(at)).unwrap_or(usize::MAX);
         let bytes = part.bytes.get(..length).unwrap_or(part.bytes);
-        output.pieces.push((start + at, bytes.to_vec()));
+        output.pieces.push((start + at, bytes));
     }
     copy_output(
         folder.path(),

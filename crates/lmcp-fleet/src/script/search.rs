@@ -33,7 +33,7 @@ pub(super) async fn search_files(
     args: Args,
     cx: Cx,
 ) -> ToolResult<Answer<SearchResult>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let facts = lease.facts();
     facts.expect_stat()?;
     facts.expect_search()?;

@@ -63,7 +63,7 @@ pub(super) async fn shell_bg(
     cx: Cx,
 ) -> ToolResult<Answer<shell_bg::Started>> {
     let command = Command::of_background(args)?;
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let folder = prepare(&mut lease, &command, &cx).await?;
     let id = new_id();
     let run = script(&id, &command, folder.as_deref(), &lease.facts());

@@ -20,7 +20,7 @@ pub(super) async fn systeminfo(
     args: Args,
     cx: Cx,
 ) -> ToolResult<Answer<SystemInfo>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let facts = lease.facts();
     facts.expect_stat()?;
     let mut copies = Copies::new(&facts)?;

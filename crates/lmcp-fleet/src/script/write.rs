@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_core::{Cx, Reservation, ToolError, ToolResult};
 use lmcp_tools::{
     Answer,
     elsewhere::{edit_file, write_file},
@@ -12,7 +12,7 @@ use lmcp_tools::{
 use super::{
     Far,
     copies::{Brought, Copies, Found, brought},
-    facts::PUSH,
+    facts::{PUSH, sum},
     link::Call,
     parts,
     pool::Lease,
@@ -27,21 +27,22 @@ pub(super) async fn write_file(
     args: write_file::Args,
     cx: Cx,
 ) -> ToolResult<Answer<write_file::Written>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let mut copies = expect_writing(&lease)?;
     let there = copies.paths_there([args.path()], &cx).await;
     let kept = args.needs_old();
-    let before = bring(&mut lease, &mut copies, &there, kept).await?;
+    let before = bring(&mut lease, &mut copies, &there, kept, &cx).await?;
     let (is_append, is_create) = (args.is_append(), args.is_create());
     let (is_conditional, makes_folders) = (args.is_conditional(), args.makes_folders());
-    let answer = copies.mirror.write_file(args, cx).await?;
+    let answer = copies.mirror.write_file(args, cx.clone()).await?;
     // Without a path there would have been an error.
     if let (Some(path), Some(before)) = (there.first(), before.into_iter().next()) {
+        let _memory = cx.reserve(copies.length(path)).await?;
         let after = copies.content(path).unwrap_or_default();
         let change = match &before {
             Some(before) if is_append && !is_conditional => Change {
                 path,
-                content: after.get(before.len()..).unwrap_or_default(),
+                content: after.get(before.length..).unwrap_or_default(),
                 expected: Expected::Added,
             },
             Some(before) if is_conditional => Change {
@@ -81,17 +82,19 @@ pub(super) async fn edit_file(
     args: edit_file::Args,
     cx: Cx,
 ) -> ToolResult<Answer<edit_file::Edits>> {
-    let mut lease = far.pool.lease().await?;
+    let mut lease = far.pool.lease(&cx).await?;
     let mut attempts = ATTEMPTS;
     loop {
         attempts -= 1;
         let mut copies = expect_writing(&lease)?;
         let there = copies.paths_there(args.paths(), &cx).await;
-        let before = bring(&mut lease, &mut copies, &there, true).await?;
+        let before = bring(&mut lease, &mut copies, &there, true, &cx).await?;
         let answer = copies.mirror.edit_file(args.clone(), cx.clone()).await?;
+        let all = there.iter().map(|path| copies.length(path)).sum();
+        let _memory = cx.reserve(all).await?;
         let changed = there.iter().zip(before).filter_map(|(path, before)| {
             let (before, after) = (before?, copies.content(path)?);
-            (after != before).then_some((path, before, after))
+            (sum(&after) != before.sum).then_some((path, before, after))
         });
         let mut changed: Vec<_> = changed.collect();
         // One file may have been named twice.
@@ -122,13 +125,21 @@ struct Change<'a> {
     expected: Expected<'a>,
 }
 
+/// What a file held.
+struct Before {
+    length: usize,
+    sum: String,
+    /// All of it, where the host has no checksums, with the memory that it takes.
+    content: Option<(Vec<u8>, Reservation)>,
+}
+
 /// What must stand there, for that.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Expected<'a> {
     Anything,
     Nothing,
     /// This content.
-    Content(&'a [u8]),
+    Content(&'a Before),
     /// Anything, to which the content is added.
     Added,
 }
@@ -146,7 +157,9 @@ async fn bring(
     copies: &mut Copies,
     there: &[PathBuf],
     with_content: bool,
-) -> ToolResult<Vec<Option<Vec<u8>>>> {
+    cx: &Cx,
+) -> ToolResult<Vec<Option<Before>>> {
+    let has_sum = lease.facts().has_sum;
     let most = if with_content { EDIT_BYTES } else { 0 };
     let answer = lease.fetch(there, most).await?;
     let mut held = Vec::new();
@@ -171,8 +184,17 @@ async fn bring(
         };
         let what = if with_content { "read" } else { "write" };
         copies.put(path, what, &file)?;
-        let is_file = matches!(file.found, Found::File { .. });
-        held.push(is_file.then(|| file.data.to_vec()));
+        held.push(match file.found {
+            Found::File { .. } => Some(Before {
+                length: file.data.len(),
+                sum: sum(file.data),
+                content: match has_sum {
+                    true => None,
+                    false => Some((file.data.to_vec(), cx.reserve(file.data.len()).await?)),
+                },
+            }),
+            _ => None,
+        });
     }
     Ok(held)
 }
@@ -183,7 +205,6 @@ async fn save(
     lease: &mut Lease<'_>,
     changes: &[Change<'_>],
 ) -> ToolResult<parts::Answer> {
-    let facts = lease.facts();
     let names: Vec<_> = (0..changes.len())
         .map(|at| (format!("new{at}"), format!("old{at}")))
         .collect();
@@ -199,10 +220,13 @@ async fn save(
             Expected::Anything => words.push("any".into()),
             Expected::Nothing => words.push("none".into()),
             Expected::Added => call.function = "far_append",
-            Expected::Content(content) => words.push(facts.sum(content).unwrap_or_else(|| {
-                call.taken.push((old, content));
-                format!("={old}")
-            })),
+            Expected::Content(before) => words.push(match &before.content {
+                Some((content, _)) => {
+                    call.taken.push((old, content));
+                    format!("={old}")
+                }
+                None => before.sum.clone(),
+            }),
         }
         words.push(new.clone());
     }
@@ -225,7 +249,7 @@ fn check(answer: &parts::Answer, changes: &[Change<'_>]) -> ToolResult<()> {
     if answer.part("changed").is_some() {
         let is_create = changes
             .iter()
-            .any(|change| change.expected == Expected::Nothing);
+            .any(|change| matches!(change.expected, Expected::Nothing));
         return Err(match is_create {
             true => ToolError::new(format!("{shown} exists already"))
                 .hint("leave out `create_only` to replace it"),

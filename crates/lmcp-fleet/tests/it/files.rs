@@ -231,3 +231,31 @@ async fn large_files_are_read_by_bytes() {
         .await;
     assert_eq!(read["files"][0]["content"], line);
 }
+
+#[tokio::test]
+async fn a_draft_is_not_written_through_what_somebody_put_in_its_place() {
+    for far in all() {
+        let victim = far.path("victim");
+        fs::write(&victim, "theirs\n").unwrap();
+        for name in ["file", "new"] {
+            let file = json!({ "path": far.path("file"), "content": "one\n" });
+            far.value("write_file", file).await;
+            // The folder of a connection has the mark in its name that is in the names of drafts, too.
+            let jobs = far.home.path().join(".local/state/lmcp/script-jobs");
+            for entry in fs::read_dir(jobs).unwrap().flatten() {
+                let folder = entry.file_name().into_string().unwrap();
+                if let Some(mark) = folder.strip_prefix(".link-") {
+                    let draft = far.path(&format!(".0.lmcp-{mark}"));
+                    let _ = std::os::unix::fs::symlink(&victim, draft);
+                }
+            }
+            let arguments = json!({ "path": far.path(name), "content": "two\n" });
+            far.error("write_file", arguments).await;
+            let held = fs::read_to_string(&victim).unwrap();
+            assert_eq!(held, "theirs\n", "{}", far.name);
+        }
+        let held = fs::read_to_string(far.path("file")).unwrap();
+        assert_eq!(held, "one\n", "{}", far.name);
+        assert!(!fs::exists(far.path("new")).unwrap(), "{}", far.name);
+    }
+}

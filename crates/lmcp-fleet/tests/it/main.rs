@@ -10,3 +10,4 @@ mod commands;
 mod ending;
 mod files;
 mod jobs;
+mod memory;

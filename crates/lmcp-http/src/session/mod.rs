@@ -150,7 +150,7 @@ impl Sessions {
             None => table.make_room(limits)?,
         }
         drop(table);
-        let owner = caller.owner();
+        let owner = caller.payer();
         // Calls that wait for an answer do not run.
         let (my_waiting, all_waiting) = self.server.waiting_questions(&owner);
         let places = self.places.account(&owner);

@@ -247,11 +247,11 @@ pub fn no_job(id: &str) -> ToolError {
 /// What is at hand of something long: pieces, and where each begins.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Pieces {
+pub struct Pieces<'a> {
     /// All of it.
     pub length: u64,
     /// In order.
-    pub pieces: Vec<(u64, Vec<u8>)>,
+    pub pieces: Vec<(u64, &'a [u8])>,
 }
 
 /// Where in an output one of its streams goes on, until the next such place.
@@ -268,7 +268,7 @@ pub enum Mark {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn copy_output(folder: &Path, marks: &[Mark], output: &Pieces) -> io::Result<()> {
+pub fn copy_output(folder: &Path, marks: &[Mark], output: &Pieces<'_>) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
     let file = File::create(folder.join(OUTPUT))?;
     for (at, piece) in &output.pieces {

@@ -9,7 +9,7 @@ use std::{
 
 use lmcp_core::{Cx, ToolError, ToolResult};
 
-/// So many that run, by who owns them.
+/// So many that run, by whose places they take.
 pub(crate) type Counts = HashMap<String, usize>;
 
 /// Places of one kind.
@@ -25,7 +25,7 @@ pub(crate) struct Places {
 #[derive(Debug)]
 pub(crate) struct CommandPlace {
     places: Arc<Places>,
-    owner: String,
+    payer: String,
 }
 
 impl Places {
@@ -63,18 +63,18 @@ impl Places {
     }
 
     fn note(self: &Arc<Self>, cx: &Cx, taken: &mut Counts) -> CommandPlace {
-        let owner = cx.caller().owner().into_owned();
-        *taken.entry(owner.clone()).or_default() += 1;
+        let payer = cx.caller().payer().into_owned();
+        *taken.entry(payer.clone()).or_default() += 1;
         CommandPlace {
             places: Arc::clone(self),
-            owner,
+            payer,
         }
     }
 
     fn check(&self, cx: &Cx, taken: &Counts) -> ToolResult<()> {
         let caller = cx.caller();
         let is_alone = caller.is_stranger();
-        let mine = taken.get(&*caller.owner()).copied().unwrap_or_default();
+        let mine = taken.get(&*caller.payer()).copied().unwrap_or_default();
         let all = taken.values().sum::<usize>();
         let (what, most) = (self.what, self.most);
         let words = if all >= most {
@@ -99,10 +99,10 @@ impl Places {
 impl Drop for CommandPlace {
     fn drop(&mut self) {
         let mut taken = self.places.lock();
-        if let Some(count) = taken.get_mut(&self.owner) {
+        if let Some(count) = taken.get_mut(&self.payer) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.owner);
+                taken.remove(&self.payer);
             }
         }
     }

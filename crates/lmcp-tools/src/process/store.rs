@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Cx, Error, ToolError, ToolResult};
+use lmcp_core::{Caller, Cx, Error, ToolError, ToolResult};
 use lmcp_private::guards::MOST_RIGHTS;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -248,14 +248,15 @@ impl Store {
         job.about.owner == owner && job.is_kept() && self.rights.covers(&job.about.rights)
     }
 
-    /// How many jobs run, by who they belong to. Commands that somebody waits for are none.
+    /// How many jobs run, by whose places they take. Commands that somebody waits for are none.
     pub(crate) fn running(&self) -> Counts {
         let mut counts = Counts::new();
         let jobs = self.folders().map(|(_, dir)| dir);
         for dir in jobs.filter(|dir| is_locked(dir) && dir.join(dir::KEPT).exists()) {
             // What cannot be read is nobody's, and still runs.
             let owner = About::read(&dir).map_or(String::new(), |about| about.owner);
-            *counts.entry(owner).or_default() += 1;
+            let payer = Caller::payer_of(&owner).to_owned();
+            *counts.entry(payer).or_default() += 1;
         }
         counts
     }

@@ -1,7 +1,7 @@
 //! Servers that are odd, old or hostile.
 
-use lmcp_core::{Client, client::Fault};
-use lmcp_upstream::command;
+use lmcp_core::{Client, Endpoint, client::Fault};
+use lmcp_upstream::{Upstream, command};
 use serde_json::json;
 
 use crate::support::{builder, soon, text};
@@ -134,6 +134,36 @@ async fn calls_of_a_server_that_does_not_read_are_refused_once_enough_of_them_wa
 }
 
 #[tokio::test]
+async fn arguments_that_wait_for_a_server_count_as_memory_of_their_caller() {
+    let target = scripted(
+        r#"
+    if method == "initialize": hello(id)
+    if method == "tools/call":
+        import time
+        while True: time.sleep(1000)
+"#,
+    );
+    let endpoint = Endpoint::new(Upstream::new(target.route()));
+    let (client, mine) = (endpoint.client(), endpoint.budget().account("anyone"));
+    let arguments = json!({ "text": "x".repeat(2 << 20) });
+    let mut calls = tokio::task::JoinSet::new();
+    calls.spawn(async move { client.call_tool("any", arguments).await });
+    soon(async {
+        while mine.used() < 2 << 20 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    calls.abort_all();
+    soon(async {
+        while mine.used() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn messages_that_are_nested_too_deep_are_refused_and_harm_nobody() {
     let target = scripted(
         r#"
@@ -202,7 +232,7 @@ async fn a_server_that_never_answers_how_it_is_spoken_with_is_left() {
 async fn closing_ends_whenever_the_task_does() {
     let target = lmcp_upstream::socket("/nowhere/at/all");
     for _ in 0..2000 {
-        soon(lmcp_upstream::Upstream::new(target.clone().route()).close()).await;
+        soon(Upstream::new(target.clone().route()).close()).await;
     }
 }
 

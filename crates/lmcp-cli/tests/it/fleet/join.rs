@@ -15,16 +15,16 @@ use super::{
 };
 use crate::support::{Running, ask, lmcp, post, refusal, start};
 
-const FAR: &str = "[hosts.far]\njoin = true\ntoken_file = 'far.token'\n";
+pub(super) const FAR: &str = "[hosts.far]\njoin = true\ntoken_file = 'far.token'\n";
 
 /// A host that joins, and what it says.
-struct Joining {
+pub(super) struct Joining {
     running: Running,
     said: BufReader<ChildStderr>,
 }
 
 impl Joining {
-    fn start(mut command: Command) -> Self {
+    pub(super) fn start(mut command: Command) -> Self {
         let mut running = Running(command.spawn().expect("the binary was built"));
         let said = running.0.stderr.take().expect("stderr is a pipe");
         Self {
@@ -34,7 +34,7 @@ impl Joining {
     }
 
     /// Waits until it says something with these words.
-    fn hear(&mut self, words: &str) -> String {
+    pub(super) fn hear(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
             let before = all.len();
@@ -53,7 +53,7 @@ impl Joining {
 
 impl Place {
     /// The command of a host that joins, and that works in a folder of this name.
-    fn joining(&self, address: &str, state: &str) -> Command {
+    pub(super) fn joining(&self, address: &str, state: &str) -> Command {
         self.write("far.token", "token-of-far", 0o600);
         fs::create_dir_all(self.0.join(state)).expect("tests may write here");
         let mut command = lmcp(&["serve", "--join", &format!("http://{address}")]);

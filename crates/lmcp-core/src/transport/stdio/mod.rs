@@ -58,7 +58,7 @@ impl Transport for Stdio {
         let watched = input
             .watch()
             .map_err(|err| Error::io("cannot watch stdin", err))?;
-        let account = server.budget().account(&caller.owner());
+        let account = server.budget().account(&caller.payer());
         let intake = Intake::new(Framer::new(limit), account.clone(), &limits);
         let runtime = runtime::Handle::current();
         start("lmcp-stdin", move || {

@@ -98,6 +98,9 @@ far_copy_draft() {
 far_copy_write() {
     far_grow "$1" "$2"
     if [ -L "$far_new" ]; then rm -f "$far_new"; fi
+    if ! [ -e "$far_new" ]; then
+        far_problem=$( (umask 077; set -C; : >"$far_new") 2>&1) || far_refuse "$far_problem" || return 1
+    fi
     # Without zeros, so that nothing but bytes of the file is ever in it.
     far_problem=$(umask 077 && dd if="$far_tmp/part" of="$far_new" bs="$3" seek="$4" conv=notrunc 2>&1) || far_refuse "$far_problem"
 }

@@ -147,9 +147,13 @@ far_discard() { rm -f "$far_new"; }
 
 # Writes a draft, with the mode of what it replaces, and its owner where that may be given.
 far_stage() {
+    # With noclobber, the shell makes a file only where nothing is: nobody can have put a link of this name there.
     if [ -e "$1" ]; then
         if ! [ -w "$1" ]; then far_part denied && return 1; fi
+        far_problem=$( (umask 077; set -C; : >"$far_new") 2>&1) || far_refuse "$far_problem" || return 1
         far_problem=$(cp -p "$1" "$far_new" 2>&1) || far_refuse "$far_problem" || return 1
+    else
+        far_problem=$( (set -C; : >"$far_new") 2>&1) || far_refuse "$far_problem" || return 1
     fi
     far_problem=$(cat "$far_tmp/$3" 2>&1 >"$far_new") || far_refuse "$far_problem"
 }
