@@ -74,7 +74,8 @@ class Sshd:
             "sshd_config",
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/user.pub\n"
             "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
-            "MaxStartups 100\nMaxSessions 100\n",
+            # A shell that believes to be started by another one does not read `.bashrc`, which may hold a lock when it is killed.
+            "MaxStartups 100\nMaxSessions 100\nSetEnv SHLVL=2\n",
         )
         command = [self.program, "-D", "-e", "-f", config]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -78,9 +78,12 @@ impl Sshd {
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
         let at = |name: &str| folder.join(name).display().to_string();
+        // A shell that believes to be started by another shell does not read the user's `.bashrc`, which may take its time, and may
+        // hold a lock for ever if it is killed. sshd takes the first `SetEnv`, so `more` may have another one.
         let server = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n{more}",
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n\
+             {more}\nSetEnv SHLVL=2\n",
             at("host"),
             at("user.pub"),
         );
