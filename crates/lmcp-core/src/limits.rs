@@ -72,8 +72,11 @@ pub struct Limits {
     /// How long a client may take to send its HTTP body. 30 s: 8 MiB over a slow line.
     pub body_wait: Duration,
     /// How long answers in flight may still take when the lines of a connection end. 30 ms: quick ones arrive, and a
-    /// client that waits for our exit does not notice. HTTP uses [`Limits::shutdown_wait`].
+    /// client that waits for our exit does not notice. HTTP uses [`Limits::shutdown_wait`], stdio [`Limits::input_wait`].
     pub drain_wait: Duration,
+    /// How long answers in flight may still take on stdio when the input ends. 1 s: whoever pipes requests into a server gets the answers
+    /// to them, and clients wait twice as long for our exit before they send a signal, which ends everything at once.
+    pub input_wait: Duration,
     /// How long a process on stdio stays for answers that nobody reads, after its input has ended. 1 s without any
     /// progress: a slow reader gets everything, one that is gone does not hold us.
     pub stall_wait: Duration,
@@ -166,6 +169,7 @@ impl Default for Limits {
             auth_wait: Duration::from_secs(10),
             body_wait: Duration::from_secs(30),
             drain_wait: Duration::from_millis(30),
+            input_wait: Duration::from_secs(1),
             stall_wait: Duration::from_secs(1),
             shutdown_wait: Duration::from_secs(5),
             blocking_steps: 12,

@@ -71,23 +71,23 @@ impl Inlet {
     ///
     /// # Errors
     /// The connection has ended.
-    pub async fn send(&self, message: Bytes) -> Result<(), Ended> {
-        self.0.send(message).await.map_err(|_| Ended)
+    pub async fn send(&self, message: Bytes) -> Result<(), Closed> {
+        self.0.send(message).await.map_err(|_| Closed)
     }
 }
 
 /// The connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended;
+pub struct Closed;
 
-impl fmt::Display for Ended {
+impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the connection has ended")
     }
 }
 
-impl std::error::Error for Ended {}
+impl std::error::Error for Closed {}
 
 /// What a caller is told. Dropping it ends the connection.
 pub struct Outlet(Arc<Outgoing>);

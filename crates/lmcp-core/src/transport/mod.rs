@@ -15,7 +15,7 @@ mod streams;
 #[cfg(unix)]
 mod unix;
 
-pub use exchange::{Ended, Inlet, Outlet, exchange};
+pub use exchange::{Closed, Inlet, Outlet, exchange};
 pub use stdio::{Stdio, stdio};
 pub use streams::{Streams, streams};
 #[cfg(unix)]

@@ -44,6 +44,14 @@ async fn quick_answers_in_flight_at_the_end_of_input_arrive() {
 }
 
 #[tokio::test]
+async fn an_answer_that_takes_longer_than_the_end_of_input_arrives() {
+    let mut process = Process::start();
+    process.peer.call(1, "slow").await;
+    let answer: Value = serde_json::from_str(&process.peer.finish().await).unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "slow");
+}
+
+#[tokio::test]
 async fn a_last_line_without_an_end_is_answered() {
     let mut process = Process::start();
     let request = crate::support::request(1, "tools/call", json!({ "name": "quick" }));

@@ -20,6 +20,7 @@ async fn main() -> Result<(), Error> {
 fn server() -> Server {
     Server::new("probe", "1.0.0")
         .tool(Tool::new("quick", quick).read_only())
+        .tool(Tool::new("slow", slow).read_only())
         .tool(Tool::new("hang", hang).read_only())
         .tool(Tool::new("print", print).read_only())
         .tool(Tool::new("child", child).read_only())
@@ -80,6 +81,12 @@ fn print_json(value: &Value) {
 
 async fn quick(_: NoArgs, _: Cx) -> &'static str {
     "quick"
+}
+
+/// Takes as long as a query of a database may.
+async fn slow(_: NoArgs, _: Cx) -> &'static str {
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    "slow"
 }
 
 /// Never ends. Says on stderr when it begins and when its future is dropped.

@@ -50,7 +50,8 @@ impl Transport for Stdio {
     async fn serve(self, server: Endpoint) -> Result<(), Error> {
         let (input, output) =
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
-        let limits = server.limits().clone();
+        let mut limits = server.limits().clone();
+        limits.drain_wait = limits.input_wait;
         let caller = Caller::new(caller::Transport::Stdio);
         let (batches, received) = mpsc::channel(2);
         let (written, all_written) = oneshot::channel();
