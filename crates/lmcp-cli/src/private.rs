@@ -66,7 +66,9 @@ pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
     let metadata = file.metadata();
     let metadata = metadata.map_err(|err| Failure::cannot(&format!("read {shown}"), err))?;
     if metadata.mode() & 0o077 == 0 {
-        return Ok(());
+        // Whoever owns it can write another secret into it.
+        return lmcp_private::expect_secret(file)
+            .map_err(|err| Failure::cannot(&format!("trust {shown}"), err));
     }
     let words = format!("{shown} holds a secret, and is not for its owner alone");
     Err(Failure::misuse(words).hint(format!("chmod 600 {shown}")))
