@@ -52,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
         &[
             "lmcp-client",
             "lmcp-core",
+            "lmcp-private",
             "lmcp-tools",
             "lmcp-upstream",
             "lmcp-wire",
