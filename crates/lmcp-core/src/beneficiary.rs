@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
+use lmcp_private::{Whose, whose};
 use lmcp_wire::{RpcError, limits::BENEFICIARY_BYTES, meta};
 use ring::digest::{SHA256, digest};
-use rustix::process::geteuid;
 use serde_json::value::RawValue;
 
 use crate::{caller::Caller, request::string};
@@ -20,11 +20,12 @@ impl Caller {
     /// `None` for the user that this program runs as, and for callers of whom nothing is known: they are told apart from
     /// nobody, and what they do elsewhere belongs to this program itself.
     pub fn as_beneficiary(&self) -> Option<String> {
-        let own_user = geteuid().as_raw();
         let is_known = self.principal().is_some()
             || self.role().is_some()
             || self.beneficiary().is_some()
-            || self.peer().is_some_and(|process| process.uid != own_user);
+            || self
+                .peer()
+                .is_some_and(|process| whose(process.uid) != Whose::Ours);
         let digest = is_known.then(|| digest(&SHA256, self.owner().as_bytes()))?;
         let digits = digest.as_ref().iter().take(DIGEST_BYTES);
         Some(digits.map(|byte| format!("{byte:02x}")).collect())
@@ -55,8 +56,10 @@ pub(crate) fn read(raw: Option<&RawValue>) -> Result<Option<Cow<'_, str>>, RpcEr
 /// Of the digest. Nobody finds two owners with the same 16 bytes.
 const DIGEST_BYTES: usize = 16;
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
+    use rustix::process::geteuid;
+
     use super::*;
     use crate::{caller::Transport, principal::Principal};
 
