@@ -150,7 +150,7 @@ impl Hub {
         self.0.approve(server, tools)
     }
 
-    /// Looks whether another process has approved of something in the folder of this hub ([`Approvals`]). To be called now and
+    /// Looks whether another process has approved of something in the folder of this hub ([`Approvals`](crate::Approvals)). To be called now and
     /// then: it costs one look at a file for each server. The work is done beside the thread of the caller.
     pub async fn heed_approvals(&self) {
         let hub = Arc::clone(&self.0);
