@@ -30,8 +30,16 @@ pub(super) fn unreadable(method: &str) -> RpcError {
     RpcError::internal(words).with_data(json!({ "retriable": false, "method": method }))
 }
 
-/// The two have no revision in common.
+/// The two have no revision in common. Requests that waited for the handshake were not sent.
 pub(super) fn unfit(why: &str) -> RpcError {
     let words = format!("cannot speak with the server: {why}");
-    RpcError::internal(words).with_data(json!({ "retriable": false, "fault": "server" }))
+    let data = json!({ "retriable": false, "fault": "server", "began": false });
+    RpcError::internal(words).with_data(data)
+}
+
+/// The connection broke during the handshake. Requests that waited for it were not sent.
+pub(super) fn unopened(why: &str) -> RpcError {
+    let words = format!("the server was lost during the handshake, and nothing was sent: {why}");
+    let data = json!({ "retriable": true, "fault": "transport", "began": false });
+    RpcError::internal(words).with_data(data)
 }

@@ -134,11 +134,11 @@ impl Conversation {
             }
             error::UNSUPPORTED_VERSION
             | error::HEADER_MISMATCH
-            | error::MISSING_CLIENT_CAPABILITY => self.unfit(&error.to_string()),
+            | error::MISSING_CLIENT_CAPABILITY => self.refused(error),
             _ if self.may_greet() => {
                 self.greet(Some(id), error.code == error::METHOD_NOT_FOUND);
             }
-            _ => self.unfit(&error.to_string()),
+            _ => self.refused(error),
         }
     }
 
@@ -184,7 +184,7 @@ impl Conversation {
             Err(error) if unknown && error.code == error::METHOD_NOT_FOUND => {
                 return self.open(ProtocolVersion::NEWEST, raw(&json!({})));
             }
-            Err(error) => return self.unfit(&error.to_string()),
+            Err(error) => return self.refused(error),
         };
         let Some(agreed) = agreed_version(result.get()) else {
             return self.unfit("its answer to the handshake names no revision");
@@ -225,10 +225,23 @@ impl Conversation {
         }
     }
 
+    /// The server refused the handshake, or the connection to it broke before its answer.
+    fn refused(&mut self, error: &RpcError) {
+        let data = error.data.as_ref();
+        let is_lost = data.is_some_and(|data| data["retriable"] == true);
+        match is_lost {
+            true => self.give_up_opening(failures::unopened(&error.to_string())),
+            false => self.unfit(&error.to_string()),
+        }
+    }
+
     fn unfit(&mut self, why: &str) {
+        self.give_up_opening(failures::unfit(why));
+    }
+
+    fn give_up_opening(&mut self, error: RpcError) {
         self.close();
         self.known = None;
-        let error = failures::unfit(why);
         self.give_up(&error);
         self.out.push_back(Output::Unfit(error));
     }

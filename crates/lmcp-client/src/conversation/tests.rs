@@ -154,6 +154,27 @@ fn a_revision_that_was_refused_is_tried_once_more() {
 }
 
 #[test]
+fn a_call_that_waited_for_a_handshake_that_broke_was_not_sent() {
+    let mut client = Client::new();
+    client.sent();
+    client.conversation.probe_expired();
+    let handshake = client.sent();
+    let call = client.call("tools/call");
+    let data = json!({ "retriable": true, "began": true, "method": "initialize" });
+    let broke =
+        json!({ "code": error::INTERNAL_ERROR, "message": "the connection broke", "data": data });
+    client.says(json!({ "id": handshake["id"], "error": broke }));
+    let Some(Output::Done(id, Err(error))) = client.conversation.output() else {
+        panic!("the call does not end");
+    };
+    assert_eq!(id, call);
+    let data = error.data.unwrap();
+    assert_eq!(data["began"], false);
+    assert_eq!(data["retriable"], true);
+    assert_eq!(data["fault"], "transport");
+}
+
+#[test]
 fn a_lost_call_fails_where_it_may_have_begun_and_waits_where_it_changes_nothing() {
     let mut client = Client::open(ProtocolVersion::V2025_11_25);
     let (tool, list) = (client.call("tools/call"), client.call("tools/list"));
