@@ -18,11 +18,14 @@ def free_port():
 
 
 def said(process, word):
-    """Reads what a program says until it says this word, and lets it go on speaking. None: it ended before."""
+    """Reads what a program says until it says this word, and lets it go on speaking. None: it ended before, and its words are shown."""
+    lines = []
     for line in process.stderr:
         if word in line:
             threading.Thread(target=process.stderr.read, daemon=True).start()
             return line
+        lines.append(line)
+    print("".join(lines), end="", file=sys.stderr)
     return None
 
 

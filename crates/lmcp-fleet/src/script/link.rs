@@ -362,7 +362,8 @@ impl Link {
             };
             reserved.map_err(|_| {
                 let bytes = self.read.len();
-                io::Error::other(format!("what it wrote, more than {bytes} bytes, does not fit the share of memory of its caller"))
+                let words = format!("what the host wrote, more than {bytes} bytes, does not fit your share of the hub's memory; ask for less of it, or again later");
+                io::Error::new(io::ErrorKind::OutOfMemory, words)
             })?;
         }
         self.read.reserve_exact(more);
@@ -388,8 +389,14 @@ impl Link {
         }
     }
 
-    /// The connection was lost while a call went on.
+    /// The connection was lost while a call went on, or is given up because nobody has room for the rest of its answer. That is no
+    /// fault of the host, which has other connections.
     async fn lost(&mut self, err: io::Error) -> ToolError {
+        if err.kind() == io::ErrorKind::OutOfMemory {
+            self.input = None;
+            let data = json!({ "limit": "memory_bytes", "began": true, "retriable": true });
+            return ToolError::rpc(RpcError::internal(err.to_string()).with_data(data));
+        }
         broken(self.last_words("the connection was lost", err).await)
     }
 

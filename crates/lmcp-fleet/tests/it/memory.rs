@@ -27,7 +27,11 @@ async fn a_host_that_writes_without_end_gets_no_more_than_the_share_of_its_calle
     let endpoint = Endpoint::on_terms(host.unwrap(), Terms::default().limits(limits));
     let arguments = json!({ "path": file });
     let refused = soon(endpoint.client().call_tool("read_file", arguments)).await;
-    let words = refused.unwrap_err().to_string();
-    assert!(words.contains("share of memory"), "{words}");
+    let error = refused.unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("share of the hub's memory"), "{words}");
+    // A fault of the way would take the host from all other callers.
+    let data = error.data.clone().unwrap_or_default();
+    assert_eq!(data["fault"], json!(null), "{data}");
     assert_eq!(endpoint.budget().used(), 0);
 }
