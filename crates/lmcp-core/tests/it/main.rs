@@ -31,7 +31,6 @@ mod registration;
 mod regressions;
 mod roots;
 mod schema;
-mod span;
 mod stdio;
 mod subscribe;
 mod support;

@@ -1,15 +1,15 @@
 //! Every request is a `tracing` span, around all that its handler logs.
+//!
+//! A program of its own: `tracing` remembers for the whole process what nobody listens to, and other tests listen to nothing.
 
 use std::{
     io,
     sync::{Arc, Mutex},
 };
 
-use lmcp_core::{Cx, NoArgs, Tool};
+use lmcp_core::{Cx, NoArgs, Server, Tool};
 use serde_json::json;
 use tracing_subscriber::fmt::format::FmtSpan;
-
-use crate::support::server;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -44,7 +44,8 @@ async fn a_span_has_the_method_the_target_and_the_outcome() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let tool = Tool::new("hello", hello).read_only();
-    let client = server().tool(tool).start().unwrap().client();
+    let server = Server::new("spans", "1.0.0").tool(tool);
+    let client = server.start().unwrap().client();
     client.call_tool("hello", json!({})).await.unwrap();
 
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
