@@ -4,6 +4,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     os::unix::process::ExitStatusExt as _,
+    process::{Command, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +15,24 @@ use crate::support::{Running, lmcp, said, start};
 fn send(running: &Running, signal: Signal) {
     let pid = Pid::from_child(&running.0);
     kill_process(pid, signal).expect("it runs");
+}
+
+/// `lmcp serve`, started by another program that decides which signals it ignores.
+fn serve_behind(starter: &[&str]) -> Command {
+    let serve = lmcp(&["serve", "--demo", "--http", ":0"]);
+    let mut command = Command::new(starter[0]);
+    command
+        .args(&starter[1..])
+        .arg(serve.get_program())
+        .args(serve.get_args())
+        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"))
+        .stderr(Stdio::piped());
+    command
+}
+
+/// `lmcp serve` with no signal ignored, also where the tests themselves were started with `nohup`.
+fn serve() -> Command {
+    serve_behind(&["env", "--default-signal=HUP,INT,TERM"])
 }
 
 /// A call that takes this long, begun: its first event was read.
@@ -36,7 +55,7 @@ fn call(address: &str, seconds: u32) -> TcpStream {
 #[test]
 fn the_first_signal_lets_running_calls_end() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
+        let (mut running, address, _) = start(serve());
         let mut stream = call(&address, 2);
         send(&running, signal);
         let mut rest = String::new();
@@ -51,7 +70,7 @@ fn the_first_signal_lets_running_calls_end() {
 #[test]
 fn the_second_signal_does_not() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let (mut running, address, _) = start(lmcp(&["serve", "--demo", "--http", ":0"]));
+        let (mut running, address, _) = start(serve());
         let stream = call(&address, 300);
         send(&running, signal);
         // Its port is closed once it has heard of the first.
@@ -103,15 +122,8 @@ fn a_client_that_closes_our_output_has_not_had_its_answers() {
 
 #[test]
 fn who_is_told_to_ignore_a_hang_up_does() {
-    let command = lmcp(&["serve", "--demo", "--http", ":0"]);
     // As `nohup` has it.
-    let mut ignoring = std::process::Command::new("sh");
-    ignoring
-        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
-        .arg(command.get_program())
-        .args(command.get_args())
-        .env("LMCP_STATE_DIR", env!("CARGO_TARGET_TMPDIR"))
-        .stderr(std::process::Stdio::piped());
+    let ignoring = serve_behind(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
     let (mut running, address, _) = start(ignoring);
     send(&running, Signal::HUP);
     let stream = call(&address, 1);
