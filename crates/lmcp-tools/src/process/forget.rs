@@ -8,6 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use lmcp_core::Caller;
+
 use super::{
     dir,
     rights::Rights,
@@ -25,10 +27,13 @@ struct Ended {
     dir: PathBuf,
 }
 
+/// What one caller keeps, by the owners that it acts for.
+type Share = BTreeMap<Option<String>, Vec<Ended>>;
+
 /// What is to be removed of the folders of commands that have ended.
 ///
 /// Of too much, what goes is the oldest of the caller that has most: one caller's jobs erase nothing of another that keeps
-/// less. A server with these rights counts and removes only what it may see. Scratch files that are still there were left by a guard that was killed.
+/// less. Of a caller that acts for many, it is the oldest of the one for whom it keeps most. A server with these rights counts and removes only what it may see. Scratch files that are still there were left by a guard that was killed.
 pub(super) fn doomed(
     folders: impl Iterator<Item = PathBuf>,
     limits: &Kept,
@@ -63,7 +68,7 @@ fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
         return doomed;
     }
     let (mut count, mut bytes) = (0, 0);
-    let mut shares: BTreeMap<_, Vec<Ended>> = BTreeMap::new();
+    let mut shares: BTreeMap<_, Share> = BTreeMap::new();
     for ended in kept {
         let about = About::read(&ended.dir).ok();
         if about
@@ -72,21 +77,33 @@ fn too_many(kept: Vec<Ended>, limits: &Kept, rights: &Rights) -> Vec<PathBuf> {
         {
             count += 1;
             bytes += ended.bytes;
-            let whose = about.map(|about| (about.owner, about.rights.words()));
-            shares.entry(whose).or_default().push(ended);
+            let (owner, rights) = about
+                .map(|about| (about.owner, about.rights.words()))
+                .unzip();
+            let payer = owner
+                .as_deref()
+                .map(|owner| Caller::payer_of(owner).to_owned());
+            let share = shares.entry((payer, rights)).or_default();
+            share.entry(owner).or_default().push(ended);
         }
     }
-    for share in shares.values_mut() {
-        share.sort_by_key(|ended| ended.age);
+    for owned in shares.values_mut().flat_map(BTreeMap::values_mut) {
+        owned.sort_by_key(|ended| ended.age);
     }
     while is_too_much(count, bytes) {
-        let size = |share: &[Ended]| match count > limits.jobs {
-            true => share.len() as u64,
-            false => share.iter().map(|ended| ended.bytes).sum(),
+        let size = |owned: &Vec<Ended>| match count > limits.jobs {
+            true => owned.len() as u64,
+            false => owned.iter().map(|ended| ended.bytes).sum(),
         };
-        let largest = shares
-            .values_mut()
-            .max_by_key(|share| (size(share), share.last().map(|ended| ended.age)));
+        let age = |owned: &Vec<Ended>| owned.last().map(|ended| ended.age);
+        let largest = shares.values_mut().max_by_key(|share| {
+            let all = share.values();
+            (all.clone().map(size).sum::<u64>(), all.map(age).max())
+        });
+        let largest = largest.and_then(|share| {
+            let owned = share.values_mut();
+            owned.max_by_key(|owned| (size(owned), age(owned)))
+        });
         let Some(oldest) = largest.and_then(Vec::pop) else {
             break;
         };

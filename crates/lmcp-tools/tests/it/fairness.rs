@@ -67,6 +67,26 @@ async fn jobs_of_one_caller_erase_no_results_of_another() {
 }
 
 #[tokio::test]
+async fn who_acts_for_many_erases_no_results_of_another() {
+    let host = host(|settings| settings.jobs_kept = 6);
+    let bob = client(&host, "bob");
+    let first = run(&bob, "echo first").await;
+    let second = run(&bob, "echo second").await;
+    let hub = client(&host, "hub");
+    for number in 0..12 {
+        let meta = json!({ "lmcp/for": format!("somebody{number}") });
+        let start =
+            json!({ "name": "shell_bg", "arguments": { "command": "echo flood" }, "_meta": meta });
+        let started = hub.request("tools/call", start).await.unwrap();
+        let wait = json!({ "id": started["structuredContent"]["id"], "wait_exit": true });
+        let wait = json!({ "name": "job_output", "arguments": wait, "_meta": meta });
+        hub.request("tools/call", wait).await.unwrap();
+    }
+    let kept = listed(&bob).await;
+    assert!(kept.contains(&first) && kept.contains(&second), "{kept:?}");
+}
+
+#[tokio::test]
 async fn a_caller_leaves_places_for_jobs_of_others() {
     let host = host(|settings| settings.jobs_at_once = 6);
     let (ann, bob) = (client(&host, "ann"), client(&host, "bob"));
