@@ -1,10 +1,16 @@
 //! Every process below another one. A guard adopts what its command leaves behind, so nothing slips out of its tree.
 
-use std::{fs, io};
+use std::{
+    fs, io,
+    time::{Duration, Instant},
+};
 
 use lmcp_private::processes;
 pub(super) use lmcp_private::processes::Process;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpgid, getpgrp, getpid, kill_process, kill_process_group,
+    pidfd_open, pidfd_send_signal,
+};
 
 /// All descendants of a process, parents first; none that has ended.
 pub(super) fn descendants(top: Pid) -> Vec<Pid> {
@@ -28,16 +34,54 @@ pub(super) fn signal_below(top: Pid, signal: Signal) -> usize {
     found.len()
 }
 
+/// Sends some signals, one after the other, to the descendants of a process that can be reached within this time.
+pub(super) fn ask_below(top: Pid, signals: &[Signal], time: Duration) {
+    let until = Instant::now() + time;
+    // The youngest first: of a flood of processes most have ended, and those came before.
+    let mut left = children(top);
+    while let Some(pid) = left.pop().filter(|_| Instant::now() < until) {
+        signals_if(pid, signals, |pid| is_below(pid, top));
+        left.extend(children(pid));
+    }
+}
+
+/// Kills the children of this process, and everything in their process groups. Gives whether there were any, those among them
+/// that have ended and were not waited for.
+///
+/// The caller waits for no child meanwhile, so each number still is that of the child, and one call ends it. That is quick enough
+/// for processes that fork and end without pause. A child of such a process is in the same group, and the kernel ends a group as a
+/// whole: nobody forks out of it. Where each process has a group of its own, the youngest are the ones that still run, so they
+/// come first.
+pub(super) fn kill_children() -> bool {
+    let (found, own) = (children(getpid()), getpgrp());
+    let mut ended = None;
+    for pid in found.iter().rev() {
+        let group = getpgid(Some(*pid)).ok().filter(|group| *group != own);
+        if group.is_some() && group != ended {
+            ended = group;
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        }
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    !found.is_empty()
+}
+
 /// Sends a signal to a process that still is what it is taken for.
 pub(super) fn signal_if(pid: Pid, signal: Signal, is_it: impl FnOnce(Pid) -> bool) {
+    signals_if(pid, &[signal], is_it);
+}
+
+fn signals_if(pid: Pid, signals: &[Signal], is_it: impl FnOnce(Pid) -> bool) {
     // The descriptor stays with the process it was opened for; only then is it looked at once more, so that a number which
     // meanwhile went to a stranger is never hit.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
         return;
     };
     if is_it(pid) {
-        // It may have ended just now.
-        let _ = pidfd_send_signal(&process, signal);
+        for signal in signals {
+            // It may have ended just now.
+            let _ = pidfd_send_signal(&process, *signal);
+        }
     }
 }
 

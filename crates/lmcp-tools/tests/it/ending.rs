@@ -91,6 +91,23 @@ async fn a_time_limit_ends_the_whole_tree_and_is_told() {
     mark.become_(0).await;
 }
 
+/// Each of these processes forks and ends at once, and none heeds TERM; whoever looks for them finds others a moment later.
+#[tokio::test]
+async fn processes_that_fork_without_pause_end_with_their_command() {
+    let (host, mark) = (Host::new(), Mark::new("comets"));
+    // They end with this file, too, if nothing else ends them.
+    let go = tempfile::NamedTempFile::new().unwrap();
+    let command = format!(
+        "trap '' TERM; fly() {{ [ -e {} ] || exit; fly & exit; }}; for i in $(seq 30); do fly & done; sleep 300",
+        go.path().display()
+    );
+    let result = host
+        .call("shell", mark.args(&command, &json!({"timeout": 1})))
+        .await;
+    assert_eq!(result.structured_content.unwrap()["timed_out"], true);
+    mark.become_(0).await;
+}
+
 #[tokio::test]
 async fn what_a_command_leaves_is_told_and_ends_with_the_server() {
     let (host, mark) = (Host::new(), Mark::new("left"));

@@ -13,7 +13,7 @@ use nix::sys::{
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
-    process::{Pid, Signal, WaitOptions, getpid, wait},
+    process::{Pid, Signal, WaitOptions, getpid, kill_process_group, wait},
 };
 
 use crate::time::{millis, now};
@@ -28,6 +28,13 @@ use super::{
     DRAIN, Guard, MOST_GRACE, STILL_THERE, Stop,
 };
 
+/// So many processes that have ended are waited for in one turn. Where hundreds of processes fork without pause, this one gets little
+/// time, and each wait makes room for one more of them.
+const MOST_REAPED: usize = 64;
+/// So often everything is killed in one turn.
+const SWEEPS: usize = 20;
+/// How long the guard goes on asking processes to end.
+const ASKING: Duration = Duration::from_millis(500);
 /// Of the processes that a command left behind, so many are named.
 const MOST_LEFT: usize = 1000;
 
@@ -67,8 +74,29 @@ impl Guard {
             Stop::No | Stop::Asked(_) | Stop::Killing => {}
         }
         if matches!(self.stop, Stop::Killing) && !self.no_children {
-            tree::signal_below(getpid(), Signal::KILL);
+            self.kill_all();
         }
+    }
+
+    /// Kills everything that is left, again and again for a while: what forks and ends without pause is never there when it is
+    /// looked for once.
+    fn kill_all(&mut self) {
+        if self.status.is_none() {
+            // It has not been waited for, so the number is still its own. Most processes are in this group, and ending it takes no
+            // search.
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+        for _ in 0..SWEEPS {
+            if !tree::kill_children() {
+                break;
+            }
+            self.reap();
+            if self.no_children || self.more_ended {
+                return;
+            }
+        }
+        // A child that cannot be ended now, because it waits for a device, has its own children still.
+        tree::signal_below(getpid(), Signal::KILL);
     }
 
     /// Asks everything to end, and sees to it that it does.
@@ -82,15 +110,15 @@ impl Guard {
             }
             return;
         }
-        tree::signal_below(getpid(), Signal::TERM);
         // What is halted cannot end.
-        tree::signal_below(getpid(), Signal::CONT);
+        tree::ask_below(getpid(), &[Signal::TERM, Signal::CONT], ASKING);
         self.stop = Stop::Asked(Instant::now() + grace);
     }
 
-    /// Collects whatever has ended.
+    /// Collects what has ended: a bounded number, so that processes which end without pause do not keep us from everything else.
     pub(super) fn reap(&mut self) {
-        loop {
+        self.more_ended = false;
+        for _ in 0..MOST_REAPED {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.pid => self.status = Some(status),
                 Ok(Some(_)) => {}
@@ -102,6 +130,7 @@ impl Guard {
                 Ok(None) | Err(_) => return,
             }
         }
+        self.more_ended = true;
     }
 
     /// Once the command has ended and its output is in: says how.

@@ -63,6 +63,8 @@ const STILL_THERE: Duration = Duration::from_secs(30);
 const END: u64 = 4096;
 /// Connections at once. A server has one to follow a job, and one more for a moment when it asks for something.
 const MOST_PEERS: usize = 32;
+/// Connections that are let in during one turn.
+const MOST_ACCEPTED: usize = 16;
 /// Longest between TERM and KILL.
 const MOST_GRACE: Duration = Duration::from_secs(600);
 
@@ -111,6 +113,8 @@ struct Guard {
     drained_at: Option<Instant>,
     end: Option<End>,
     no_children: bool,
+    /// More processes have ended than were waited for in this turn.
+    more_ended: bool,
     stop: Stop,
     timed_out: bool,
     /// When to speak of growth again, and what was said last.
@@ -229,6 +233,7 @@ impl Guard {
             drained_at: None,
             end: None,
             no_children: false,
+            more_ended: false,
             stop: Stop::No,
             timed_out: false,
             news_at: started,
@@ -327,7 +332,8 @@ impl Guard {
         let news = (self.told < self.spool.bytes()).then_some(self.news_at);
         let drained = self.drained_at.filter(|_| self.end.is_none());
         let look = self.listener.is_some().then_some(self.look_at);
-        [timeout, kill, news, drained, look]
+        let reap = self.more_ended.then(Instant::now);
+        [timeout, kill, news, drained, look, reap]
             .into_iter()
             .flatten()
             .min()
@@ -389,17 +395,25 @@ impl Guard {
         }
     }
 
+    /// Lets in some of those who wait: the command itself may be most of them.
     fn accept(&mut self) {
-        let accepted = self.listener.as_ref().map(UnixListener::accept);
-        let Some(Ok((socket, _))) = accepted else {
-            return;
-        };
+        for _ in 0..MOST_ACCEPTED {
+            let accepted = self.listener.as_ref().map(UnixListener::accept);
+            let Some(Ok((socket, _))) = accepted else {
+                return;
+            };
+            self.let_in(socket);
+        }
+    }
+
+    fn let_in(&mut self, socket: UnixStream) {
         let from = socket_peercred(&socket).map(|peer| peer.pid);
         // The command itself has no say in how it is guarded, nor has one that may do less.
         let is_refused = |pid: Pid| {
             let rights = &self.order.rights;
-            peers::admit(rights, &self.confined, Some(pid), &socket).is_err()
-                || tree::is_below(pid, getpid())
+            // The cheaper question first.
+            tree::is_below(pid, getpid())
+                || peers::admit(rights, &self.confined, Some(pid), &socket).is_err()
         };
         if from.map_or(true, is_refused) || !self.has_place() {
             return;
