@@ -5,7 +5,7 @@
 //! device (DAX), and not that which one has alone. Nobody else chooses that. The choice is passed on to whatever a process
 //! starts, everybody can read it in `/proc`, and to change it a process must write to `/proc`, which a fence does not allow.
 
-use std::{fs, io};
+use std::{fs, io, path::Path};
 
 use rustix::process::Pid;
 
@@ -30,11 +30,23 @@ pub fn set() -> io::Result<()> {
 /// It cannot be read: the process is gone, or too many files are open.
 pub fn is_on(process: Pid) -> io::Result<Option<bool>> {
     match fs::read_to_string(format!("/proc/{process}/coredump_filter")) {
-        Ok(text) => Ok(parse(&text).map(is_mark)),
+        Ok(text) => Ok(parse(&text)
+            .or_else(|| of_other_threads(process))
+            .map(is_mark)),
         // A kernel that writes no core files has no marks. A process that is gone has no folder.
         Err(err) if err.kind() == io::ErrorKind::NotFound && !has_marks() => Ok(Some(false)),
         Err(err) => Err(err),
     }
+}
+
+/// The choice of a process whose first thread has ended, and with it what `/proc` tells of the process, while others go on. Each
+/// thread has a folder of its own there, which no list shows.
+fn of_other_threads(process: Pid) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    threads.flatten().find_map(|thread| {
+        let folder = Path::new("/proc").join(thread.file_name());
+        parse(&fs::read_to_string(folder.join("coredump_filter")).ok()?)
+    })
 }
 
 /// Is this process inside a fence itself? Then the mark tells nothing about others.
@@ -85,6 +97,30 @@ mod tests {
         assert_eq!(is_on(below).unwrap(), Some(true));
         rustix::process::kill_process(below, rustix::process::Signal::KILL).unwrap();
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_bears_the_mark() {
+        let script = "import ctypes, platform, threading, time\n\
+            open('/proc/self/coredump_filter', 'w').write('0x133')\n\
+            threading.Thread(target=time.sleep, args=(60,)).start()\n\
+            print(flush=True)\n\
+            ctypes.CDLL(None).syscall(60 if platform.machine() == 'x86_64' else 93, 0)";
+        let mut child = Command::new("python3")
+            .args(["-c", script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = io::BufReader::new(child.stdout.take().unwrap());
+        io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
+        let pid = Pid::from_child(&child);
+        let own = format!("/proc/{pid}/coredump_filter");
+        while !fs::read_to_string(&own).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(is_on(pid).unwrap(), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
