@@ -33,7 +33,7 @@ use tokio_rustls::rustls::{self, AlertDescription as Alert};
 
 use crate::{
     Error,
-    limits::{HEAD_BYTES, IDLE, INTERIM_BYTES, REST},
+    limits::{EARLY_PIECE_BYTES, HEAD_BYTES, IDLE, INTERIM_BYTES, REST},
     proxies::Proxy,
 };
 
@@ -308,11 +308,8 @@ impl Gauge {
         stale.as_mut().enable();
     }
 
-    /// So many bytes came.
+    /// So many bytes came before the head.
     fn count(&self, bytes: usize) -> io::Result<()> {
-        if self.has_head.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let before = self.interim.fetch_add(bytes, Ordering::Relaxed);
         match before + bytes > INTERIM_BYTES {
             true => Err(io::Error::other(TooMuch)),
@@ -350,7 +347,8 @@ impl http_body::Body for Body {
 }
 
 /// A stream that tells when everything has been written: it is flushed then, and only then. It reads a bounded number of bytes
-/// before the head of an answer is known: nobody else counts interim answers.
+/// before the head of an answer is known, because nobody else counts interim answers, and reads them in small pieces, because
+/// hyper takes larger and larger buffers for whoever fills them.
 struct Watched {
     stream: Stream,
     gauge: Arc<Gauge>,
@@ -362,9 +360,15 @@ impl AsyncRead for Watched {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        Poll::Ready(self.gauge.count(buffer.filled().len() - before))
+        if self.gauge.has_head.load(Ordering::Relaxed) {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
+        let most = buffer.remaining().min(EARLY_PIECE_BYTES);
+        let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
+        let read = piece.filled().len();
+        buffer.advance(read);
+        Poll::Ready(self.gauge.count(read))
     }
 }
 
@@ -399,5 +403,28 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// Interim answers that are sent in one go were held in buffers of 64 KiB and more for each request.
+    #[tokio::test]
+    async fn before_the_head_is_known_little_is_read_at_once() {
+        let (near, mut far) = tokio::io::duplex(64 << 10);
+        far.write_all(&[7; 64 << 10]).await.unwrap();
+        let gauge = Arc::new(Gauge::default());
+        let mut watched = Watched {
+            stream: Box::new(near),
+            gauge: Arc::clone(&gauge),
+        };
+        let mut buffer = vec![0; 64 << 10];
+        assert_eq!(watched.read(&mut buffer).await.unwrap(), EARLY_PIECE_BYTES);
+        gauge.has_head.store(true, Ordering::Relaxed);
+        assert!(watched.read(&mut buffer).await.unwrap() > EARLY_PIECE_BYTES);
     }
 }

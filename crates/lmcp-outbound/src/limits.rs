@@ -20,6 +20,10 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// read ahead. A request that gets more of it fails.
 pub(crate) const INTERIM_BYTES: usize = 256 << 10;
 
+/// The most that is read at once before the head of an answer is known, in bytes. More waits for the next turn: the buffer for it
+/// does not grow.
+pub(crate) const EARLY_PIECE_BYTES: usize = 4 << 10;
+
 /// The status line and headers of a proxy that is to open a tunnel, in bytes. Proxies say little there.
 pub(crate) const PROXY_HEAD_BYTES: usize = 16 << 10;
 
