@@ -16,7 +16,10 @@ mod processes;
 mod render;
 mod source;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use lmcp_core::{Cx, Handler, Tool, ToolResult, WithState};
 use schemars::JsonSchema;
@@ -55,6 +58,16 @@ pub struct Args {
     /// Default: all but processes.
     #[serde(default)]
     sections: Vec<Section>,
+}
+
+impl Args {
+    /// The sections to read, each once, however often it was named.
+    fn wanted(self) -> BTreeSet<Section> {
+        match &*self.sections {
+            [] => USUAL.into(),
+            _ => self.sections.into_iter().collect(),
+        }
+    }
 }
 
 #[derive(
@@ -118,13 +131,9 @@ pub(crate) async fn read_copies(
 ) -> ToolResult<Answer<SystemInfo>> {
     let source = Source::copies(folder);
     blocking(&cx, move || {
-        let sections = match &*args.sections {
-            [] => &USUAL[..],
-            sections => sections,
-        };
-        let (told, others): (Vec<_>, Vec<_>) = sections
-            .iter()
-            .copied()
+        let (told, others): (BTreeSet<_>, BTreeSet<_>) = args
+            .wanted()
+            .into_iter()
             .partition(|section| COPIED.contains(section));
         let mut info = look(&source, &told, &Asked::default());
         let why = "it takes more than reading some files, and this host has no lmcp";
@@ -188,11 +197,7 @@ fn shape() -> Value {
 
 async fn read(source: Source, args: Args, cx: Cx, asked: Asked) -> ToolResult<Answer<SystemInfo>> {
     blocking(&cx, move || {
-        let sections = match &*args.sections {
-            [] => &USUAL[..],
-            sections => sections,
-        };
-        let info = look(&source, sections, &asked);
+        let info = look(&source, &args.wanted(), &asked);
         let text = render::render(&info);
         Ok(Answer::new(info, text))
     })
@@ -200,7 +205,7 @@ async fn read(source: Source, args: Args, cx: Cx, asked: Asked) -> ToolResult<An
 }
 
 /// Reads the sections one after the other.
-fn look(source: &Source, sections: &[Section], asked: &Asked) -> SystemInfo {
+fn look(source: &Source, sections: &BTreeSet<Section>, asked: &Asked) -> SystemInfo {
     let mut info = SystemInfo::default();
     for section in sections {
         let reason = match section {
@@ -234,10 +239,19 @@ mod tests {
     fn a_section_that_cannot_be_read_says_why_and_spares_the_others() {
         let (_dir, source) =
             Source::fake(&[("proc/meminfo", "MemTotal: 4 kB\nMemAvailable: 1 kB\n")]);
-        let info = look(&source, &USUAL, &Asked::default());
+        let info = look(&source, &USUAL.into(), &Asked::default());
         assert_eq!(info.memory.unwrap().total_bytes, 4096);
         assert!(info.cpu.is_none() && info.os.is_none());
         assert!(info.unavailable[&Section::Pressure].contains("proc/pressure/cpu"));
         assert!(!info.unavailable.contains_key(&Section::Memory));
+    }
+
+    /// A call with 20,000 of them worked on for minutes after its caller had gone.
+    #[test]
+    fn a_section_that_is_named_often_is_read_once() {
+        let args = json!({ "sections": vec!["processes"; 20_000] });
+        let args: Args = serde_json::from_value(args).unwrap();
+        assert_eq!(args.wanted(), [Section::Processes].into());
+        assert_eq!(Args::default().wanted(), USUAL.into());
     }
 }
