@@ -11,6 +11,10 @@ import threading
 from pathlib import Path
 
 
+# What is in the environment of everything that runs on a host: the folder of the fleet.
+MARK = "FLEET_CHAOS"
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -42,18 +46,35 @@ class Host:
 
     def start(self):
         """The second time on the same port."""
-        command = [self.lmcp, "serve", "--http", f"127.0.0.1:{self.port}", "--token-file", self.token]
-        env = {**os.environ, "LMCP_STATE_DIR": str(self.folder / "state")}
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        line = said(self.process, "listening on")
-        if line is None:
-            sys.exit(f"fleet-chaos: the host {self.name} did not start")
+        line = self.run("--http", f"127.0.0.1:{self.port}", word="listening on")
         self.port = int(line.split("http://127.0.0.1:")[1].split("/")[0])
         return self
+
+    def run(self, *how, word):
+        command = [self.lmcp, "serve", *how, "--token-file", self.token]
+        env = {**os.environ, "LMCP_STATE_DIR": str(self.folder / "state"), MARK: str(self.folder.parent)}
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        line = said(self.process, word)
+        if line is None:
+            sys.exit(f"fleet-chaos: the host {self.name} did not start")
+        return line
 
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+
+class Joining(Host):
+    """The same, for a hub that it connects to itself."""
+
+    def __init__(self, folder, lmcp, name, port):
+        super().__init__(folder, lmcp, name)
+        self.port = port
+
+    def start(self):
+        """It says whether it has joined, or that it tries."""
+        self.run("--join", f"http://127.0.0.1:{self.port}", word="join")
+        return self
 
 
 class Sshd:
@@ -78,7 +99,7 @@ class Sshd:
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/user.pub\n"
             "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
             # A shell that believes to be started by another one does not read `.bashrc`, which may hold a lock when it is killed.
-            "MaxStartups 100\nMaxSessions 100\nSetEnv SHLVL=2\n",
+            f"MaxStartups 100\nMaxSessions 100\nSetEnv SHLVL=2 {MARK}={self.folder.parent}\n",
         )
         command = [self.program, "-D", "-e", "-f", config]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)

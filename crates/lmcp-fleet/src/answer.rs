@@ -5,52 +5,46 @@ use lmcp_wire::{CallToolResult, Content, members::Members};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    host::{Answered, Failed},
+    host::{Answered, Failed, Host},
     limits::ANSWER_PARTS,
     path::Kind,
 };
 
-/// What a host's answer is.
-pub(crate) enum Answer {
-    /// The result of a tool that has ended, and the memory of the caller that it takes.
-    Result(CallToolResult, Option<Reservation>),
-    /// None of a tool that has ended, a question say: it is passed on as it is.
-    Other(Outcome),
-    /// It is left out: it does not fit the memory of its caller, or has more parts than a tool of ours ever makes. As values, those
-    /// take many times the memory of the text.
-    Overgrown(Failed),
-}
+/// The result of a tool that has ended, and the memory of the caller that it takes.
+pub(crate) type Read = (CallToolResult, Option<Reservation>);
 
 /// Looks into an answer, as memory of a caller. Links to resources are left out: they are resources of the host, which cannot be
 /// read through the hub.
-pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Answer {
+///
+/// # Errors
+/// The answer is left out. It does not fit the memory of its caller; or it has more parts than a tool of ours ever makes, which as
+/// values take many times the memory of the text; or it is no result, but a question or a task say: tools of ours give neither.
+pub(crate) fn read(outcome: Outcome, account: Option<&Account>) -> Result<Read, Failed> {
     if let Payload::Raw(text) = &outcome.payload
         && parts(text.get()) > ANSWER_PARTS
     {
         let words = format!("its answer has more than {ANSWER_PARTS} parts, and is left out");
-        return Answer::Overgrown(left_out(words));
+        return Err(left_out(words));
     }
     let Ok(counted) = count(&outcome, account) else {
         let words = format!(
             "its answer of {} bytes does not fit your share of the memory of this hub, and is left out",
             outcome.bytes()
         );
-        return Answer::Overgrown(left_out(words));
+        return Err(left_out(words));
     };
+    let strange = || left_out("its answer is no result of this tool, and is left out".to_owned());
     let mut result: CallToolResult = match outcome.payload {
         Payload::CallTool(result) => result,
-        Payload::Raw(ref text) => match complete(text.get()) {
-            Some(result) => result,
-            None => return Answer::Other(outcome),
-        },
-        _ => return Answer::Other(outcome),
+        Payload::Raw(text) => complete(text.get()).ok_or_else(strange)?,
+        _ => return Err(strange()),
     };
     let is_shown = |block: &Content| !matches!(block, Content::ResourceLink(_));
     result.content.retain(is_shown);
     if let Some(Value::Object(members)) = &mut result.structured_content {
         members.retain(|_, value| !value.as_str().is_some_and(|text| text.starts_with(JOB)));
     }
-    Answer::Result(result, counted)
+    Ok((result, counted))
 }
 
 /// Counts a long answer as memory of its caller: the text, and what it becomes when it is read.
@@ -93,34 +87,30 @@ fn parts(text: &str) -> usize {
 const JOB: &str = "job://";
 
 /// The answer of the one host that a call was for.
-pub(crate) fn of_one(host: &str, answered: Answered, account: Option<&Account>) -> Outcome {
+pub(crate) fn of_one(host: &Host, answered: Answered, account: Option<&Account>) -> Outcome {
     let path = answered.path;
-    match answered.result {
-        Ok(outcome) => match read(outcome, account) {
-            Answer::Result(mut result, _counted) => {
-                mark(&mut result, host, path);
-                result.into()
-            }
-            Answer::Other(outcome) => outcome,
-            Answer::Overgrown(failed) => refusal(host, path, &failed).into(),
-        },
-        Err(failed) => refusal(host, path, &failed).into(),
+    let read = answered.result.and_then(|outcome| read(outcome, account));
+    match read {
+        Ok((mut result, _counted)) => {
+            mark(&mut result, host, path);
+            result.into()
+        }
+        Err(failed) => refusal(&host.name, path, &failed).into(),
     }
 }
 
 /// Says where a result is from: in one line for models, in two members for programs.
-fn mark(result: &mut CallToolResult, host: &str, path: Option<Kind>) {
+fn mark(result: &mut CallToolResult, host: &Host, path: Option<Kind>) {
     if let Some(Value::Object(members)) = &mut result.structured_content {
-        // A hub there has said which way it went on.
-        let onward = members.remove("via");
-        members.extend(place(host, path));
+        // A hub there has said which way it went on. Nobody else has a say in that.
+        let onward = members.remove("via").filter(|_| host.config.hub);
+        members.extend(place(&host.name, path));
         if let (Some(path), Some(Value::String(onward))) = (path, onward) {
             members.insert("via".to_owned(), format!("{path}/{onward}").into());
         }
     }
-    result
-        .content
-        .push(Content::text(format!("[{}]", shown(host, path))));
+    let mark = format!("[{}]", shown(&host.name, path));
+    result.content.push(Content::text(mark));
 }
 
 /// A failure as a result, which models read.
@@ -174,6 +164,48 @@ mod tests {
     use lmcp_wire::Resource;
 
     use super::*;
+    use crate::config::{HostConfig, Times};
+
+    /// A host that nothing leads to but what a test says.
+    fn far(more: &str) -> Host {
+        let config: HostConfig = toml::from_str(&format!("url = 'http://x'\n{more}")).unwrap();
+        Host::over("far", config, Times::default(), Vec::new())
+    }
+
+    fn answered(text: &str) -> Answered {
+        let raw = serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+        Answered {
+            path: Some(Kind::Http),
+            result: Ok(Outcome::new(Payload::Raw(raw))),
+        }
+    }
+
+    #[test]
+    fn only_a_hub_says_which_way_a_call_went_on() {
+        let said = r#"{"content":[],"structuredContent":{"host":"near","via":"ssh"}}"#;
+        for (more, via) in [("", "http"), ("hub = true", "http/ssh")] {
+            let Payload::CallTool(result) = of_one(&far(more), answered(said), None).payload else {
+                panic!("it is a result");
+            };
+            let expected = json!({ "host": "far", "via": via });
+            assert_eq!(result.structured_content, Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_question_or_a_task_of_a_host_reaches_nobody() {
+        for said in [
+            r#"{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"your password?"}}}}"#,
+            r#"{"resultType":"task","taskId":"1","status":"working"}"#,
+            r#"[]"#,
+        ] {
+            let Payload::CallTool(result) = of_one(&far(""), answered(said), None).payload else {
+                panic!("{said} is passed on");
+            };
+            assert!(result.is_error);
+            assert!(!json!(result).to_string().contains("password"));
+        }
+    }
 
     #[test]
     fn links_to_what_cannot_be_read_through_the_hub_are_left_out() {
@@ -182,9 +214,7 @@ mod tests {
         result.structured_content = Some(json!({ "output": "job://x/output", "job": "x" }));
         let raw = serde_json::value::to_raw_value(&result).unwrap();
         for outcome in [Outcome::from(result), Outcome::new(Payload::Raw(raw))] {
-            let Answer::Result(read, _) = read(outcome, None) else {
-                panic!("it is a result");
-            };
+            let (read, _) = read(outcome, None).expect("it is a result");
             assert_eq!(read.content.len(), 1);
             assert_eq!(read.content[0].as_text(), Some("said"));
             assert_eq!(read.structured_content, Some(json!({ "job": "x" })));
@@ -202,7 +232,7 @@ mod tests {
             path: Some(Kind::Http),
             result: Ok(Outcome::new(Payload::Raw(raw))),
         };
-        let Payload::CallTool(result) = of_one("far", answered, None).payload else {
+        let Payload::CallTool(result) = of_one(&far(""), answered, None).payload else {
             panic!("it is a result");
         };
         assert!(result.is_error);
@@ -224,15 +254,13 @@ mod tests {
             let raw = serde_json::value::RawValue::from_string(text).unwrap();
             Outcome::new(Payload::Raw(raw))
         };
-        let Answer::Result(_, first) = read(answer(), Some(&account)) else {
-            panic!("one answer is always taken");
-        };
+        let (_, first) = read(answer(), Some(&account)).expect("one answer is always taken");
         assert!(account.used() > 2 << 20);
         let answered = Answered {
             path: Some(Kind::Http),
             result: Ok(answer()),
         };
-        let Payload::CallTool(result) = of_one("far", answered, Some(&account)).payload else {
+        let Payload::CallTool(result) = of_one(&far(""), answered, Some(&account)).payload else {
             panic!("it is a result");
         };
         let text = result.content[0].as_text().unwrap();

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    answer::{self, Answer},
+    answer,
     fleet::audit,
     host::{Answered, Failed, Hear, Host},
     limits::REPLIES,
@@ -52,16 +52,16 @@ pub(crate) type Work = (
 /// Dropping the future cancels the calls at all hosts.
 pub(crate) async fn fan(
     calls: Vec<Planned>,
-    tool: &str,
+    (tool, caller): (&str, &str),
     parallel: usize,
     wait: Duration,
     say: &Say,
 ) -> Vec<Part> {
     let hosts = calls.len();
     let works = calls.into_iter().map(|(host, request)| -> Work {
-        let (name, tool) = (Arc::clone(&host.name), tool.to_owned());
+        let (name, told) = (Arc::clone(&host.name), (tool.to_owned(), caller.to_owned()));
         let work = move |teller: Teller| -> Pin<Box<dyn Future<Output = Part> + Send>> {
-            Box::pin(async move { one(&host, request, &tool, (hosts, wait), &teller).await })
+            Box::pin(async move { one(&host, request, &told, (hosts, wait), &teller).await })
         };
         (name, Box::new(work))
     });
@@ -116,7 +116,7 @@ pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<
 async fn one(
     host: &Arc<Host>,
     request: Result<Request, Failed>,
-    tool: &str,
+    (tool, caller): &(String, String),
     (hosts, wait): (usize, Duration),
     teller: &Teller,
 ) -> Part {
@@ -124,37 +124,25 @@ async fn one(
     let mut account = None;
     let answered = match request {
         Ok(request) => {
-            let caller = request.caller().owner();
             account = request.account();
-            let answered = host.call(request, wait, teller).await;
-            audit(tool, &host.name, &answered, began, &caller);
-            answered
+            host.call(request, wait, teller).await
         }
         Err(failed) => Answered {
             path: None,
             result: Err(failed),
         },
     };
-    let asks = || Failed {
-        words:
-            "it asks something before it does this, which only a call of this host alone can answer"
-                .to_owned(),
-        began: Some(false),
-        is_retriable: false,
-    };
+    audit(tool, &host.name, &answered, began, caller);
     Part {
         host: host.name.to_string(),
         path: answered.path,
         result: answered
             .result
-            .and_then(|outcome| match answer::read(outcome, account.as_ref()) {
-                Answer::Result(result, counted) => {
-                    // What is kept of it counts from here on, and the rest is gone.
-                    drop(counted);
-                    Said::of(result, hosts, account.as_ref())
-                }
-                Answer::Other(_) => Err(asks()),
-                Answer::Overgrown(failed) => Err(failed),
+            .and_then(|outcome| answer::read(outcome, account.as_ref()))
+            .and_then(|(result, counted)| {
+                // What is kept of it counts from here on, and the rest is gone.
+                drop(counted);
+                Said::of(result, hosts, account.as_ref())
             }),
         seconds: began.elapsed().as_secs_f64(),
     }

@@ -12,13 +12,12 @@ use lmcp_core::{
     Caller, Discovery, Outcome, Page, Payload, Replies, Reply, Request, Say, Server, Service, Tasks,
 };
 use lmcp_wire::{
-    CallToolResult, Content, RpcError, ServerCapabilities, Tool,
+    CallToolResult, RpcError, ServerCapabilities, Tool,
     capability::ListCapability,
     discover::{CacheHint, PaginatedParams},
     members::Members,
     meta,
     method::{notification, request},
-    task,
 };
 use serde_json::{
     Value, json,
@@ -27,7 +26,7 @@ use serde_json::{
 use tokio::{
     sync::{Semaphore, watch},
     task::AbortHandle,
-    time::{Instant, timeout},
+    time::Instant,
 };
 
 use crate::{
@@ -35,14 +34,15 @@ use crate::{
     config::{Hosts, Times, expect_named},
     copy,
     fan::{self, fan},
-    host::{Answered, Failed, Host, Try},
+    host::{Answered, Failed, Host},
     hubs,
     limits::{MOST_PARALLEL, MOST_WAIT, OWN_ARGUMENT_BYTES, PARALLEL, PROBES},
+    listing::list_hosts,
     path::Kind,
     probe,
     rights::{AllRights, Rights},
     select::{Choice, Selected, known, select},
-    status::{HostState, HostStatus, STATUS, now},
+    status::{HostStatus, STATUS},
     summary::summary,
     tools::{self, COPY, LIST_HOSTS, LOCAL, PREFIX},
 };
@@ -201,7 +201,11 @@ impl Inner {
         if hosts.is_empty() {
             return Vec::new();
         }
-        let known = known(&choices(&hosts));
+        let known = match self.rights.values().any(|rights| rights.hosts.is_some()) {
+            // All callers see the same descriptions, and not all may know of all hosts.
+            true => "remote_list_hosts names them".to_owned(),
+            false => known(&choices(&hosts)),
+        };
         let remote = self.local.iter().map(|tool| tools::remote(tool, &known));
         [tools::list_hosts(&known)]
             .into_iter()
@@ -217,7 +221,7 @@ impl Inner {
         if name == LIST_HOSTS {
             let (fleet, hosts) = (Arc::clone(self), self.hosts_for(request.caller()));
             return Ok(Replies::later(async move {
-                let listed = fleet.list_hosts(whole.get(), hosts).await;
+                let listed = list_hosts(whole.get(), hosts, fleet.times.budget).await;
                 Replies::done(listed.unwrap_or_else(CallToolResult::error))
             }));
         }
@@ -246,51 +250,6 @@ impl Inner {
         };
         let local = local.clone();
         Ok(Replies::speaking(|say| run(plan, local, request, say)))
-    }
-
-    async fn list_hosts(
-        &self,
-        params: &str,
-        mut hosts: Vec<Arc<Host>>,
-    ) -> Result<CallToolResult, String> {
-        let params = Members::read(params).unwrap_or_default();
-        let arguments = &own_argument("arguments", params.get("arguments"))?;
-        let mut wanted = None;
-        if !arguments["host"].is_null() {
-            let names = match select(&arguments["host"], &choices(&hosts))? {
-                Selected::One(name) => vec![name],
-                Selected::Several(names) => names,
-            };
-            let outer = |name: &String| name.split('/').next().map(str::to_owned);
-            let outer: Vec<_> = names.iter().filter_map(outer).collect();
-            hosts.retain(|host| outer.iter().any(|name| **name == *host.name));
-            wanted = Some(names);
-        }
-        if arguments["force"] == true {
-            let looking = Tasks::default();
-            for host in hosts.iter().filter(|host| !host.config.disabled) {
-                let host = Arc::clone(host);
-                looking.spawn(async move { host.look(Try::All).await });
-            }
-            let done = async {
-                while !looking.is_empty() {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            };
-            let _ = timeout(self.times.budget, done).await;
-        }
-        let mut status = Vec::new();
-        for host in &hosts {
-            status.push(host.status());
-            if host.config.hub {
-                let inner = hubs::statuses(host, wanted.as_deref());
-                let inner = timeout(self.times.budget, inner).await;
-                status.extend(inner.unwrap_or_default());
-            }
-        }
-        let mut result = CallToolResult::new(vec![Content::text(table(&status))]);
-        result.structured_content = Some(json!({ "hosts": status }));
-        Ok(result)
     }
 
     fn rights_of(&self, caller: &Caller) -> Option<&Rights> {
@@ -358,33 +317,14 @@ impl Plan {
         let told = params.take("_meta");
         let told = told.as_ref().map_or("{}", |told| told.get());
         let mut told = Members::read(told).unwrap_or_default();
-        if let Some(declared) = told.take(meta::CLIENT_CAPABILITIES) {
-            let declared = match self.one {
-                // A task of a host would have an id that leads back to none.
-                Some(_) => without_tasks(&declared),
-                // Nobody can answer the same question for several hosts by sending the request again.
-                None => None,
-            };
-            match declared {
-                Some(declared) => told.set(meta::CLIENT_CAPABILITIES, &declared),
-                None => told.set(meta::CLIENT_CAPABILITIES, &json!({})),
-            }
+        if told.get(meta::CLIENT_CAPABILITIES).is_some() {
+            // Tools of hosts ask nobody anything, so a host that does is none to be answered. A task of a host would have an id
+            // that leads back to none.
+            told.set(meta::CLIENT_CAPABILITIES, &json!({}));
         }
         params.set("_meta", &told);
         request.with_params(&params)
     }
-}
-
-/// What a client can do, but for tasks. `None`: nothing.
-fn without_tasks(declared: &RawValue) -> Option<Box<RawValue>> {
-    let mut declared = Members::read(declared.get()).ok()?;
-    if let Some(extensions) = declared.take("extensions")
-        && let Ok(mut extensions) = Members::read(extensions.get())
-    {
-        extensions.take(task::EXTENSION);
-        declared.set("extensions", &extensions);
-    }
-    to_raw_value(&declared).ok()
 }
 
 /// An argument that is for the fleet itself.
@@ -432,14 +372,14 @@ async fn run(mut plan: Plan, local: Tool, request: Request, say: Say) -> Result<
             },
         };
         audit(&tool, &host.name, &answered, began, &caller);
-        return Ok(answer::of_one(&host.name, answered, account.as_ref()));
+        return Ok(answer::of_one(host, answered, account.as_ref()));
     }
     let calls = plan.several.iter().map(|host| {
         let request = allowed(host, &local).map(|()| sent.clone());
         (Arc::clone(host), request)
     });
     let calls: Vec<fan::Planned> = calls.collect();
-    let parts = fan(calls, &tool, plan.parallel, plan.wait, &say).await;
+    let parts = fan(calls, (&tool, &caller), plan.parallel, plan.wait, &say).await;
     Ok(summary(parts).into())
 }
 
@@ -518,38 +458,6 @@ async fn listen(mut changes: watch::Receiver<u64>, say: Say) -> Result<Outcome, 
             .await;
     }
     Ok(Payload::Acknowledged.into())
-}
-
-/// A line for each host, for models and people.
-fn table(hosts: &[HostStatus]) -> String {
-    if hosts.is_empty() {
-        return "there are no hosts".to_owned();
-    }
-    let now = now();
-    let lines = hosts.iter().map(|host| {
-        let seconds = now.saturating_sub(host.since);
-        let state = match host.state {
-            HostState::Unknown => "not looked at yet".to_owned(),
-            HostState::Up => format!("UP for {seconds} s"),
-            HostState::Down => format!("DOWN for {seconds} s"),
-            HostState::Disabled => "disabled".to_owned(),
-        };
-        let mut line = format!("{}: {state}", host.host);
-        if let Some(via) = &host.via {
-            line.push_str(&format!(", via {via}"));
-        }
-        if !host.groups.is_empty() {
-            line.push_str(&format!(", in {}", host.groups.join(", ")));
-        }
-        if host.read_only {
-            line.push_str(", read-only");
-        }
-        if let Some(reason) = &host.reason {
-            line.push_str(&format!(" ({reason})"));
-        }
-        line
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 impl fmt::Debug for Fleet {

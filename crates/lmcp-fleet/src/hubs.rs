@@ -11,11 +11,12 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    config::is_name,
     fleet::own_argument,
     host::Host,
-    limits::HUBS,
+    limits::{HOSTS, HUBS},
     select::{Choice, means},
-    status::{HostStatus, STATUS},
+    status::{HostStatus, STATUS, one_line},
     tools::PREFIX,
 };
 
@@ -122,6 +123,9 @@ pub(crate) async fn statuses(host: &Host, wanted: Option<&[String]>) -> Vec<Host
     };
     let told: Option<Told> = asked(&*service, STATUS).await.ok().flatten();
     let mut hosts = told.map(|told| told.hosts).unwrap_or_default();
+    hosts.truncate(HOSTS);
+    // What is no name is none of a host of ours, and could be made to look like one of another.
+    hosts.retain(|its| is_name(&its.host));
     hosts.retain(|its| {
         let choice = Choice {
             name: &its.host,
@@ -140,6 +144,9 @@ pub(crate) async fn statuses(host: &Host, wanted: Option<&[String]>) -> Vec<Host
     });
     for its in &mut hosts {
         its.host = format!("{}/{}", host.name, its.host);
+        its.groups.retain(|group| is_name(group));
+        its.via = its.via.as_deref().map(one_line);
+        its.reason = its.reason.as_deref().map(one_line);
     }
     hosts
 }

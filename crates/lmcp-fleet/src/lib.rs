@@ -20,6 +20,7 @@
 //! | `host` | one host: which way is open, UP or DOWN, one call |
 //! | `hubs` | hosts that are hubs themselves |
 //! | `status` | how a host is, for people and programs |
+//! | `listing` | `remote_list_hosts`: how all of them are |
 //! | `probe` | the task beside every host: is it there? |
 //! | `fan` | one call on several hosts at once |
 //! | `copy` | `remote_copy`: a file or folder from one host to others |
@@ -36,6 +37,7 @@ mod host;
 mod hubs;
 pub mod join;
 mod limits;
+mod listing;
 mod path;
 mod probe;
 mod push;

@@ -79,8 +79,17 @@ pub(crate) const STRUCTURED_BYTES: usize = 512 << 10;
 /// The least that a host's part is, of both, however many hosts there are.
 pub(crate) const LEAST_PART: usize = 1 << 10;
 
+/// Names, globs and groups in one `host`. A call with more is refused: every one of them is looked for among all hosts.
+pub(crate) const TERMS: usize = 1024;
+
 /// Hosts that the description of `host` names. Of a larger fleet it names the groups alone.
 pub(crate) const NAMED: usize = 32;
+
+/// Letters of the reason why a host is down. The rest of what it said is left out.
+pub(crate) const REASON_LETTERS: usize = 1024;
+
+/// Bytes of the words with which a host refuses a call. The rest is left out.
+pub(crate) const REFUSAL_BYTES: usize = 16 << 10;
 
 /// Hubs that a call may come through before it is refused.
 pub(crate) const HUBS: usize = 8;

@@ -13,6 +13,7 @@ use std::{
 use lmcp_client::{Endpoint, Secret, Settings, outbound};
 use lmcp_core::Service;
 use lmcp_upstream::{Route, Upstream, command};
+use lmcp_wire::ClientCapabilities;
 use rustix::fs::OFlags;
 
 use crate::{
@@ -120,9 +121,11 @@ pub(crate) fn ways(config: &HostConfig, times: Times, seat: Option<&Arc<Seat>>) 
     ways
 }
 
-/// A server that is lost is not looked for: another way may lead there at once.
-fn upstream(route: Route) -> Arc<dyn Service> {
-    Arc::new(Upstream::builder(route).impatient().names_callers().build())
+/// A server that is lost is not looked for: another way may lead there at once. Its questions reach nobody: the tools of a host have
+/// none, and a host in wrong hands would ask for secrets.
+pub(crate) fn upstream(route: Route) -> Arc<dyn Service> {
+    let upstream = Upstream::builder(route).impatient().names_callers();
+    Arc::new(upstream.capabilities(ClientCapabilities::default()).build())
 }
 
 fn http(config: &HostConfig) -> Result<Route, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::limits::{NAMED, NEAR};
+use crate::limits::{NAMED, NEAR, TERMS};
 
 /// What a call is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +76,12 @@ fn terms(wanted: &Value) -> Result<Vec<&str>, String> {
         .map(str::trim)
         .filter(|term| !term.is_empty())
         .collect();
-    match terms.is_empty() {
-        true => Err("`host` names no host".to_owned()),
-        false => Ok(terms),
+    match terms.len() {
+        0 => Err("`host` names no host".to_owned()),
+        1..=TERMS => Ok(terms),
+        _ => Err(format!(
+            "`host` has more than {TERMS} names: a glob or a group says more at once"
+        )),
     }
 }
 
@@ -270,6 +273,7 @@ mod tests {
             (json!(" , "), "names no host"),
             (json!(null), "`host` is missing"),
             (json!(7), "is a text"),
+            (json!("far/x,".repeat(TERMS + 1)), "more than 1024 names"),
         ] {
             let said = chosen(&wanted).unwrap_err();
             assert!(said.contains(words), "{wanted}: {said}");

@@ -4,6 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::REASON_LETTERS;
+
 /// The request that a fleet answers with how its hosts are: `{ "hosts": [HostStatus, …] }`.
 pub const STATUS: &str = "lmcp/hub/hosts";
 
@@ -47,8 +49,34 @@ pub struct HostStatus {
     pub read_only: bool,
 }
 
+/// The beginning of what a host or a hub says, on one line: it is shown among lines about others.
+pub(crate) fn one_line(words: &str) -> String {
+    let is_break = |letter: char| letter.is_control() || "\u{2028}\u{2029}".contains(letter);
+    let letters = words.chars().map(|letter| match is_break(letter) {
+        true => ' ',
+        false => letter,
+    });
+    let line: String = letters.take(REASON_LETTERS).collect();
+    line.trim().to_owned()
+}
+
 /// Now, in seconds of Unix time.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_host_cannot_pass_for_a_line_about_another() {
+        let said = one_line("no\r\ndb1: UP for 5 s\u{85}x\u{2028}y\u{1b}[2J\n");
+        assert_eq!(said, "no  db1: UP for 5 s x y [2J");
+        assert_eq!(
+            one_line(&"é".repeat(1 << 20)).chars().count(),
+            REASON_LETTERS
+        );
+    }
 }

@@ -266,7 +266,7 @@ const ENDS: [char; 7] = [
 ];
 
 /// The first bytes of a text, up to the end of a letter.
-fn cut(text: &str, most: usize) -> &str {
+pub(crate) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len()))
         .rev()
         .find(|end| text.is_char_boundary(*end));

@@ -127,7 +127,7 @@ impl Turn {
         );
         let origin = Origin {
             client: Client::of(request),
-            is_askable: may_ask && request.asks() != Asks::Never,
+            is_askable: may_ask && self.asks() != Asks::Never,
             account: request.account(),
             start: request.extension::<AtStart>().copied(),
         };
@@ -155,7 +155,7 @@ impl Turn {
                 }
                 Err(error) => return Err(error),
             };
-            match (cross::asks(&result), self.request.asks()) {
+            match (cross::asks(&result), self.asks()) {
                 (false, _) | (true, Asks::ByRetry) => return Ok(result.into()),
                 (true, Asks::Inline) => {
                     let answers = self.ask_all(&result).await?;
@@ -247,7 +247,7 @@ impl Turn {
             if !self.is_askable(&question) {
                 continue;
             }
-            match self.request.asks() {
+            match self.asks() {
                 Asks::ByRetry => {
                     let mut questions = vec![(key(1), question)];
                     while let Some(more) = call.slot.next_question() {
@@ -259,6 +259,14 @@ impl Turn {
                 }
                 _ => self.ask(&call, &question).await,
             }
+        }
+    }
+
+    /// How the caller is asked. Nobody is, where the server was told that nobody can be.
+    fn asks(&self) -> Asks {
+        match self.shared.profile.asks_nobody() {
+            true => Asks::Never,
+            false => self.request.asks(),
         }
     }
 

@@ -66,6 +66,9 @@ pub(crate) fn params(
                 told.set(meta::LOG_LEVEL, &level);
             }
         }
+        if profile.asks_nobody() {
+            told.set(meta::CLIENT_CAPABILITIES, &ClientCapabilities::default());
+        }
         if told.get(meta::CLIENT_INFO).is_none() {
             let info: Implementation = request
                 .client_info()

@@ -110,7 +110,8 @@ impl Builder {
         self
     }
 
-    /// What callers can be asked for, as servers with sessions are told: everything, unless it is said here.
+    /// What callers can be asked for, as servers with sessions are told: everything, unless it is said here. If that is nothing,
+    /// no server is told otherwise, and no question of a server reaches a caller.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.profile.capabilities = capabilities;
         self

@@ -122,13 +122,13 @@ fn host_lines(hosts: &[HostStatus], now: u64) -> String {
             _ => "unknown",
         };
         [
-            host.host.clone(),
+            unhidden(&host.host),
             state.to_owned(),
             ago(now.saturating_sub(host.since)),
-            host.via.clone().unwrap_or_else(|| "-".to_owned()),
+            host.via.as_deref().map_or("-".to_owned(), unhidden),
             match host.groups.is_empty() {
                 true => "-".to_owned(),
-                false => host.groups.join(","),
+                false => unhidden(&host.groups.join(",")),
             },
         ]
     });

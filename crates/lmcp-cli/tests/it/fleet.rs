@@ -2,6 +2,7 @@
 
 mod apart;
 mod copy;
+mod hostile;
 mod hubs;
 mod join;
 mod paths;
@@ -248,6 +249,9 @@ fn several_hosts_answer_at_once_and_a_dead_one_holds_up_nobody() {
     );
     let words = hosts[1]["error"]["message"].as_str().expect("it is text");
     assert!(words.contains("read-only"), "{words}");
+    // Both hosts have their line in the log.
+    let log = read(&place.0.join("hub.log"));
+    assert!(log.contains("remote_shell on two via no way: "), "{log}");
     // A call of the dead host alone fails with the reason, and a call of a misspelt host names the host that was meant.
     let result = hub.call(
         "remote_shell",
@@ -371,6 +375,13 @@ fn a_token_reaches_the_hosts_and_tools_that_it_is_for() {
         let text = refused["content"][0]["text"].as_str().expect("it is text");
         assert!(text.contains(words), "{text}");
     }
+    // Descriptions name no host, for they are the same for everybody.
+    let at = format!("http://{}/mcp", hub.address);
+    let mut command = lmcp(&["tools", "--json", "--at", &at]);
+    let described = command.env("LMCP_TOKEN", "token-of-ann").output();
+    let described = json_of(&described.expect("the binary was built")).to_string();
+    assert!(described.contains("remote_list_hosts names them"));
+    assert!(!described.contains("hosts: one"), "{described}");
     let unknown = call("ann", "remote_jobs", &json!({ "host": "one" }));
     let text = unknown["content"][0]["text"].as_str().expect("it is text");
     assert!(text.contains("there is no host `one`"), "{text}");

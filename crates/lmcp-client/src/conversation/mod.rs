@@ -59,6 +59,11 @@ impl Profile {
             names_callers: false,
         }
     }
+
+    /// Can it be asked nothing at all?
+    pub fn asks_nobody(&self) -> bool {
+        self.capabilities == ClientCapabilities::default()
+    }
 }
 
 /// The server at the other end, as it opened.

@@ -17,7 +17,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::sleep;
 
 use crate::{
-    answer::{self, Answer},
+    answer,
     host::{Failed, Hear, Host},
     limits::{COPY_BYTES, COPY_TRIES, COPY_WAIT, WAIT_PAUSE},
     path::Kind,
@@ -113,11 +113,7 @@ impl End {
         // A part, and a short list, fit what is reserved for the whole copy.
         let account = self.request.account();
         let account = account.filter(|_| outcome.bytes() > COPY_BYTES / 3);
-        let (result, _counted) = match answer::read(outcome, account.as_ref()) {
-            Answer::Result(result, counted) => (result, counted),
-            Answer::Other(_) => return Err(own("it asks something")),
-            Answer::Overgrown(failed) => return Err(failed),
-        };
+        let (result, _counted) = answer::read(outcome, account.as_ref())?;
         let text = result.content.iter().find_map(Content::as_text);
         let text = text.unwrap_or_default();
         if result.is_error {

@@ -26,9 +26,10 @@ use crate::{
     config::{HostConfig, Times},
     hubs,
     join::Seat,
-    limits::{HANG_UP, OPENING, PING, QUIET, WAIT_PAUSE},
+    limits::{HANG_UP, OPENING, PING, QUIET, REFUSAL_BYTES, WAIT_PAUSE},
     path::{Kind, Way, ways},
     status::HostState,
+    summary::cut,
 };
 
 /// A host of the fleet.
@@ -403,20 +404,12 @@ impl Host {
         request: Request,
         listener: &impl Hear,
     ) -> Result<Outcome, RpcError> {
-        let (session, id) = (request.session().cloned(), request.id().clone());
         let mut replies = open.service.call(request);
         let mut heard = Instant::now();
         loop {
             let reply = match next_within(&mut replies, sleep(QUIET)).await {
                 Some(reply) => reply,
                 None => {
-                    // The time that people take to answer a question is not the host's.
-                    if session
-                        .as_ref()
-                        .is_some_and(|session| session.is_asked(&id))
-                    {
-                        heard = Instant::now();
-                    }
                     if heard.elapsed() >= self.config.timeout {
                         return Err(began(format!(
                             "it said nothing for {} s",
@@ -440,7 +433,11 @@ impl Host {
             heard = Instant::now();
             match reply {
                 Some(Reply::Done(result)) => return result,
-                Some(reply) => listener.hear(reply).await,
+                // Nothing else is heard from a host: it could be about something of another, or ask for secrets.
+                Some(reply @ (Reply::Progress(_) | Reply::Log(_) | Reply::Pause(_))) => {
+                    listener.hear(reply).await;
+                }
+                Some(_) => {}
                 None => return Err(began("it gave no answer".to_owned())),
             }
         }
@@ -454,7 +451,7 @@ impl Host {
         }
         let began = data["began"].as_bool();
         Failed {
-            words: error.message.to_string(),
+            words: cut(&error.message, REFUSAL_BYTES).to_owned(),
             began,
             is_retriable: data["retriable"].as_bool().unwrap_or(began == Some(false)),
         }

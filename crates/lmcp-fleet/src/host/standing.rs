@@ -13,7 +13,7 @@ use super::{Failed, Failure, Host, State};
 use crate::{
     config::Times,
     limits::{LEAST_PAUSE, SOON, SOON_AGAIN},
-    status::{HostState, HostStatus, now},
+    status::{HostState, HostStatus, now, one_line},
 };
 
 impl Host {
@@ -111,7 +111,7 @@ impl Host {
         };
         road.live = None;
         road.failure = Some(Failure {
-            why: why.to_owned(),
+            why: one_line(why),
             count,
             until,
         });

@@ -7,7 +7,7 @@ use std::{
 
 use lmcp_client::Given;
 use lmcp_core::Service;
-use lmcp_upstream::{Route, Upstream};
+use lmcp_upstream::Route;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::OwnedMutexGuard,
@@ -23,6 +23,7 @@ use crate::{
     host::Host,
     hubs,
     limits::{NEWCOMER, PRESENT},
+    path::upstream,
 };
 
 /// See above.
@@ -132,12 +133,8 @@ impl Admission {
         let farewell = Farewell(Arc::downgrade(&self.host));
         let (pulse, cut) = Pulse::new(stream, farewell);
         let given = Given::new(name, Box::new(pulse));
-        let upstream = Upstream::builder(Route::Given(given))
-            .impatient()
-            .names_callers()
-            .build();
         let taken = Taken {
-            service: Arc::new(upstream),
+            service: upstream(Route::Given(given)),
             cut,
         };
         if let Some(before) = self.seat.taken().replace(taken) {

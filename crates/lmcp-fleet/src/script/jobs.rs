@@ -180,8 +180,10 @@ pub(super) fn read_job(said: &parts::Answer) -> impl Iterator<Item = (Job, Detai
     let jobs = said.parts().filter(|part| part.name() == "job");
     let complete = jobs.zip(found).filter_map(|(part, (job, details))| {
         let mut details = details?;
-        let out = part.count("out").unwrap_or_default();
-        details.lengths = (out, part.count("err"));
+        details.lengths = (
+            length(&part, "out").unwrap_or_default(),
+            length(&part, "err"),
+        );
         details.has_eof = part.says("eof");
         Some((job, details))
     });
@@ -189,19 +191,21 @@ pub(super) fn read_job(said: &parts::Answer) -> impl Iterator<Item = (Job, Detai
 }
 
 fn job(part: &Part<'_>) -> Job {
-    let out: u64 = part.count("out").unwrap_or_default();
+    let out = length(part, "out").unwrap_or_default();
     let mut job = Job::default();
     job.id = part.value("id").unwrap_or_default().to_owned();
     job.pid = part.count("pid");
     job.started = part.count("started").unwrap_or_default();
-    job.output_bytes = out + part.count::<u64>("err").unwrap_or_default();
+    job.output_bytes = out + length(part, "err").unwrap_or_default();
     job.is_guarded = part.says("guarded");
     // A call that was kept has become a job.
     job.is_answered = !part.says("kept");
     job.end = part.count::<i32>("exit").map(|code| {
         let mut end = End::default();
         // What a shell knows of a signal is that the code is 128 more than its number.
-        let signal = Some(code - 128).filter(|number| (1..=31).contains(number));
+        let signal = code
+            .checked_sub(128)
+            .filter(|number| (1..=31).contains(number));
         end.exit_code = Some(code).filter(|_| signal.is_none());
         end.signal = signal;
         end.timed_out = part.says("timed_out");
@@ -219,10 +223,35 @@ fn job(part: &Part<'_>) -> Job {
     job
 }
 
+/// The length of an output, as the host says. No file is longer, and sums of what a host makes up stay numbers.
+pub(super) fn length(part: &Part<'_>, key: &str) -> Option<u64> {
+    part.count::<u64>(key).map(|length| length.min(1 << 60))
+}
+
 fn order(text: &str) -> Vec<(u64, u64)> {
     let looks = text.lines().take(SHELL_PARTS).filter_map(|line| {
         let (out, err) = line.split_once(' ')?;
         Some((out.parse().ok()?, err.parse().ok()?))
     });
     looks.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_a_host_makes_up_are_no_danger() {
+        let most = u64::MAX;
+        let said = format!(
+            "\nM- job id=x exit={} guarded=no out={most} err={most} left= started={most} ended=1\n\
+             \nM- about\n{{\"owner\":\"a\",\"command\":\"c\",\"is_call\":false,\"limit\":\"0\"}}\
+             \nM- order\n{most} {most}\n",
+            i32::MIN
+        );
+        let answer = parts::Answer::new(0, said.into_bytes(), "M");
+        let (job, details) = read_job(&answer).next().expect("it is told of");
+        assert_eq!(job.output_bytes, 2 << 60);
+        assert_eq!(details.order, [(most, most)]);
+    }
 }

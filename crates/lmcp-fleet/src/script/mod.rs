@@ -42,7 +42,7 @@ use lmcp_tools::elsewhere::{
     list_dir, read_file, search_files, shell, shell_bg, systeminfo, write_file,
 };
 
-use lmcp_wire::RpcError;
+use lmcp_wire::{CallToolResult, RpcError, method::request};
 use tokio::sync::Mutex;
 
 use link::Way;
@@ -122,7 +122,12 @@ impl ScriptHost {
 
 impl Service for ScriptHost {
     fn call(&self, request: Request) -> Replies {
-        self.tools.call(request)
+        let is_fetch = request.method() == request::TOOLS_CALL
+            && request.target().is_ok_and(|tool| tool == "fetch");
+        match is_fetch {
+            true => Replies::done(CallToolResult::error(NO_FETCH)),
+            false => self.tools.call(request),
+        }
     }
 
     fn close(&self) {
@@ -147,3 +152,6 @@ impl Service for ScriptHost {
         self.tools.is_idle()
     }
 }
+
+/// The one tool that a shell does not do, with the ways out.
+const NO_FETCH: &str = "nothing is fetched over a shell\nhint: `curl` or `wget` in a command may do; `lmcp hub push HOST` puts lmcp there, which can";

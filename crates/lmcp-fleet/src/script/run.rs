@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::{
     Far,
     copies::Folder,
-    jobs::read_job,
+    jobs::{length, read_job},
     link::Call,
     parts,
     pool::Lease,
@@ -135,11 +135,8 @@ async fn keep(mut lease: Lease<'_>, id: &str, began: Instant, cx: &Cx) -> ToolRe
 fn record(said: &parts::Answer) -> ToolResult<Folder> {
     let folder = Folder::new()?;
     let job = said.part("job");
-    let length = |key: &str| {
-        job.and_then(|job| job.count::<u64>(key))
-            .unwrap_or_default()
-    };
-    let (out, err) = (length("out"), length("err"));
+    let said_length = |key: &str| job.and_then(|job| length(&job, key)).unwrap_or_default();
+    let (out, err) = (said_length("out"), said_length("err"));
     let mut output = Pieces::default();
     output.length = out + err;
     for part in said.parts() {
@@ -150,9 +147,9 @@ fn record(said: &parts::Answer) -> ToolResult<Folder> {
         };
         let at: u64 = part.number(1).unwrap_or_default();
         // It may have written more since it was counted.
-        let length = usize::try_from(most.saturating_sub(at)).unwrap_or(usize::MAX);
-        let bytes = part.bytes.get(..length).unwrap_or(part.bytes);
-        output.pieces.push((start + at, bytes));
+        let fits = usize::try_from(most.saturating_sub(at)).unwrap_or(usize::MAX);
+        let bytes = part.bytes.get(..fits).unwrap_or(part.bytes);
+        output.pieces.push((start + at.min(most), bytes));
     }
     copy_output(
         folder.path(),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lmcp_core::{Caller, CallerTransport, Endpoint, Messages, admit};
 use lmcp_upstream::Upstream;
-use lmcp_wire::{Incoming, ProtocolVersion, meta};
+use lmcp_wire::{ClientCapabilities, Incoming, ProtocolVersion, meta};
 use serde_json::{Value, json};
 
 use crate::{hostile::scripted, support::soon};
@@ -80,6 +80,33 @@ async fn one_owner_is_asked_whatever_its_other_requests_were() {
             .iter()
             .any(|message| message["params"]["data"] == "a secret")
     );
+}
+
+/// The same of 2026-07-28, whatever it is told of its callers.
+const ASKS_BY_ITS_ANSWER: &str = r#"
+    if method == "server/discover": ok(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
+    elif message["params"]["name"] == "told": ok(id, {"resultType": "complete", **content(json.dumps(message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]))})
+    else: ok(id, {"resultType": "input_required", "inputRequests": {"k": {"method": "elicitation/create", "params": {"message": "really?", "requestedSchema": {"type": "object", "properties": {}}}}}})
+"#;
+
+#[tokio::test]
+async fn callers_of_an_upstream_that_can_be_asked_nothing_are_asked_nothing() {
+    for script in [ASKS, ASKS_BY_ITS_ANSWER] {
+        let upstream = Upstream::builder(scripted(script).route());
+        let upstream = upstream.capabilities(ClientCapabilities::default());
+        let server = Endpoint::new(upstream.build());
+        let heard = all(call(&server, "ann", "ask")).await;
+        assert!(!is_asked(&heard), "{heard:?}");
+        let said = heard.last().expect("there is an answer").to_string();
+        assert!(
+            said.contains("could be asked") || said.contains("cannot be asked"),
+            "{said}"
+        );
+        if script == ASKS_BY_ITS_ANSWER {
+            let told = all(call(&server, "ann", "told")).await;
+            assert_eq!(told[0]["result"]["content"][0]["text"], "{}", "{told:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The same call means the same on every path to a host: over HTTP, over ssh with lmcp, over ssh without it, and with BusyBox as
-//! the only programs there.
+//! The same call means the same on every path to a host: over HTTP, over ssh with lmcp, over ssh without it, with BusyBox as the
+//! only programs there, and over the connection of a host that joined.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{Hub, Place, Sshd, json_of, ssh, url};
+use super::{Hub, Place, Sshd, join::Joining, json_of, ssh, url};
 
 /// A tool and its arguments in each line: what `lmcp-fleet` compares with this machine's own tools, edits and jobs with all
 /// their errors among them. `TREE` is a folder, `JOB` the job that was started last.
@@ -173,7 +173,7 @@ fn busybox(folder: PathBuf) -> Option<PathBuf> {
 }
 
 #[test]
-fn every_call_means_the_same_over_http_ssh_and_a_shell() {
+fn every_call_means_the_same_on_every_way() {
     let place = Place::new("fleet-paths");
     let Some(sshd) = Sshd::start(&place.0) else {
         return;
@@ -195,7 +195,11 @@ fn every_call_means_the_same_over_http_ssh_and_a_shell() {
         config.push_str(&ssh("tiny", tiny, "lmcp"));
         ways.push(way("tiny", "shell"));
     }
+    place.write("far.token", "token-of-far", 0o600);
+    config.push_str("[hosts.joined]\njoin = true\ntoken_file = 'far.token'\n");
+    ways.push(way("joined", "join"));
     let hub = place.hub(&config);
+    let _joined = Joining::start(place.joining(&hub.address, "joined-state"));
     let all: Vec<_> = ways
         .iter()
         .map(|way| everything(&place, &hub, *way))
@@ -218,7 +222,7 @@ fn every_call_means_the_same_over_http_ssh_and_a_shell() {
         let fetched = hub.call("remote_fetch", &arguments);
         let text = fetched["content"][0]["text"].as_str().expect("it is text");
         let words = match way.via {
-            "shell" => "there is no tool `fetch`",
+            "shell" => "nothing is fetched over a shell",
             _ => "127.0.0.1",
         };
         assert!(fetched["isError"] == true && text.contains(words), "{text}");
