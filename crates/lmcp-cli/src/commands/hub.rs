@@ -310,8 +310,21 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         Ok(made)
     };
     tokio::select! {
+        biased;
         served = listen::run(&serving, asked, signals, make) => served,
         never = watch(&options, &serving, &hub, &mounting, files) => match never {},
+        never = shed_starts(&hub) => match never {},
+    }
+}
+
+/// Frees the code that only the start of this hub and of its servers needs, whenever one of them has been started.
+async fn shed_starts(hub: &OnceLock<Hub>) -> Infallible {
+    loop {
+        match hub.get() {
+            Some(hub) => hub.settled().await,
+            None => sleep(LOOK).await,
+        }
+        lmcp::heap::let_go_of_code();
     }
 }
 
