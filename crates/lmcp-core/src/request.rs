@@ -6,7 +6,12 @@ use bytes::Bytes;
 use lmcp_schema::header_params;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
-    RpcError, jsonrpc, method::request, name::Beginning, params::Params, scan, task,
+    RpcError, jsonrpc,
+    method::request,
+    name::Beginning,
+    params::Params,
+    scan::{self, Written},
+    task,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -224,11 +229,15 @@ impl Request {
         jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
     }
 
-    /// The parameters as they are written: an object, in which nothing is decoded.
-    pub fn params_text(&self) -> &str {
+    /// The members of the parameters, as they are written.
+    pub fn written_params(&self) -> impl Iterator<Item = Written<'_>> {
         let text = std::str::from_utf8(&self.message).unwrap_or_default();
-        let params = scan::member(text, "params");
-        params.filter(|params| *params != "null").unwrap_or("{}")
+        scan::members_of(text, "params")
+    }
+
+    /// How long the message is.
+    pub fn message_bytes(&self) -> usize {
+        self.message.len()
     }
 
     /// The same request for another tool, prompt, resource or task, for services that know it by another name. Nothing else of
@@ -522,7 +531,7 @@ mod tests {
             );
             let mut expected = params.clone();
             expected["name"] = json!(target);
-            let mut read: Value = serde_json::from_str(request.params_text()).unwrap();
+            let mut read: Value = request.params().unwrap();
             let told = read.as_object_mut().and_then(|read| read.remove("_meta"));
             assert_eq!((read, told.is_some()), (expected, true));
         }

@@ -90,10 +90,8 @@ pub(crate) async fn answer(
 ///
 /// # Errors
 /// There is none. The request was not sent.
-async fn room_for_arguments(
-    request: &Request,
-    bytes: usize,
-) -> Result<Option<Reservation>, RpcError> {
+async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, RpcError> {
+    let bytes = request.message_bytes();
     if bytes <= CALL_BYTES {
         return Ok(None);
     }
@@ -118,10 +116,9 @@ impl Turn {
         answers: Option<&Answers>,
     ) -> Result<Call, RpcError> {
         let (shared, request) = (&self.shared, &self.request);
-        let params = request.params_text();
-        let counted = room_for_arguments(request, params.len()).await?;
+        let counted = room_for_arguments(request).await?;
         let id = shared.ids.next();
-        let line = cross::line(request, params, peer, &shared.profile, id, answers);
+        let line = cross::line(request, peer, &shared.profile, id, answers);
         let mut call = conversation::Call::written(id, request.method(), line, peer);
         // The line is memory of its caller until it is written.
         if let Some(counted) = counted {

@@ -24,18 +24,17 @@ pub(crate) struct Answers {
 /// A request as this server takes it: the whole line. Everything that neither side has a rule about is copied as it is written.
 pub(crate) fn line(
     request: &Request,
-    params: &str,
     peer: &Peer,
     profile: &Profile,
     id: i64,
     answers: Option<&Answers>,
 ) -> Vec<u8> {
-    let mut out = Vec::with_capacity(params.len() + MORE);
+    let mut out = Vec::with_capacity(request.message_bytes() + MORE);
     jsonrpc::open_request(&mut out, &id.into(), request.method());
     let start = out.len();
     let brings_answers = |name: &str| matches!(name, "inputResponses" | "requestState");
     let mut told = "{}";
-    for member in scan::members(params) {
+    for member in request.written_params() {
         match &*member.name() {
             "_meta" => told = member.value,
             name if brings_answers(name) && (answers.is_some() || peer.version.has_handshake()) => {
@@ -72,7 +71,9 @@ pub(crate) fn beside(
     id: i64,
     cursor: Option<&Value>,
 ) -> Vec<u8> {
-    let told = scan::member(request.params_text(), "_meta").unwrap_or("{}");
+    let mut told = request.written_params();
+    let told = told.find(|member| member.name() == "_meta");
+    let told = told.map_or("{}", |member| member.value);
     let mut out = b"{\"_meta\":".to_vec();
     write_meta(&mut out, request, peer, profile, id, told);
     if let Some(cursor) = cursor {

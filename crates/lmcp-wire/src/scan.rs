@@ -20,11 +20,7 @@ pub struct Written<'a> {
 impl<'a> Written<'a> {
     /// Its name. One whose escapes stand for nothing is as it is written.
     pub fn name(&self) -> Cow<'a, str> {
-        if !self.name.contains('\\') {
-            return Cow::Borrowed(self.name);
-        }
-        let quoted = format!("\"{}\"", self.name);
-        serde_json::from_str(&quoted).map_or(Cow::Borrowed(self.name), Cow::Owned)
+        unescaped(self.name)
     }
 
     /// Writes it behind others, behind a comma.
@@ -32,6 +28,13 @@ impl<'a> Written<'a> {
         out.push(b',');
         out.extend_from_slice(self.whole.as_bytes());
     }
+}
+
+fn unescaped(name: &str) -> Cow<'_, str> {
+    if !name.as_bytes().contains(&b'\\') {
+        return Cow::Borrowed(name);
+    }
+    serde_json::from_str(&format!("\"{name}\"")).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The members of an object, in their order.
@@ -50,13 +53,38 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     found.map(|member| member.value)
 }
 
-/// The first member, and what stands behind it.
-fn split(members: &str) -> Option<(Written<'_>, &str)> {
+/// The members of the object that the member of this name is.
+pub fn members_of<'a>(object: &'a str, name: &str) -> impl Iterator<Item = Written<'a>> {
+    members(from_value(object, name).unwrap_or_default())
+}
+
+/// The text from the value of the member of this name on. Nobody has looked for the end of the value.
+fn from_value<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut rest = after(object.trim_ascii_start(), b'{')?;
+    loop {
+        let (found, value) = head(rest)?;
+        if unescaped(found) == name {
+            return Some(value);
+        }
+        let behind = value.get(value_length(value.as_bytes())..)?;
+        rest = after(behind.trim_ascii_start(), b',')?;
+    }
+}
+
+/// The name of the first member, and the text from its value on.
+fn head(members: &str) -> Option<(&str, &str)> {
     let text = members.trim_ascii_start();
     let inside = text.strip_prefix('"')?;
     let behind = text.len() - after_string(inside.as_bytes()).len();
     let name = text.get(1..behind - 1)?;
-    let value = after(text.get(behind..)?.trim_ascii_start(), b':')?.trim_ascii_start();
+    let value = after(text.get(behind..)?.trim_ascii_start(), b':')?;
+    Some((name, value.trim_ascii_start()))
+}
+
+/// The first member, and what stands behind it.
+fn split(members: &str) -> Option<(Written<'_>, &str)> {
+    let text = members.trim_ascii_start();
+    let (name, value) = head(text)?;
     let length = value_length(value.as_bytes());
     let (value, rest) = value.split_at_checked(length)?;
     let whole = text.get(..text.len() - rest.len())?;
@@ -128,6 +156,10 @@ mod tests {
         assert_eq!(member(text, "params"), Some(r#"{"a":[1]}"#));
         assert_eq!(member(text, "x"), Some("2"));
         assert_eq!(member(text, "a"), None);
+        let inner: Vec<_> = members_of(text, "params").map(|one| one.value).collect();
+        assert_eq!(inner, ["[1]"]);
+        assert_eq!(members_of(text, "x").count(), 0);
+        assert_eq!(members_of(text, "y").count(), 0);
     }
 
     #[test]
