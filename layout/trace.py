@@ -100,8 +100,13 @@ def messages(program, tier, tool=None):
 
 def trace_stdio(program, trace, tier):
     arguments = ["stdio"] if is_echo(program) else ["serve", "--stdio"]
+    trace_lines(program, arguments, trace, tier)
+
+
+def trace_lines(program, arguments, trace, tier, tool=None):
+    """Asks a program on stdio."""
     child = start(program, arguments, trace, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    everything = [*messages(program, tier), *old_messages(program, tier)]
+    everything = [*messages(program, tier, tool), *old_messages(program, tier, tool)]
     lines = "".join(json.dumps(message) + "\n" for message in everything)
     child.stdin.write(lines.encode())
     child.stdin.flush()
@@ -130,7 +135,7 @@ def serve_http(program):
 
 
 def trace_between(program, folder):
-    """A hub over two servers of which one is dead, and a bridge in front of one."""
+    """A hub over two servers of which one is dead, over HTTP and on stdio, and a bridge in front of one."""
     demo = ["serve", "--demo", "--stdio"]
     config = os.path.join(folder, "hub.toml")
     with open(config, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
@@ -140,6 +145,7 @@ def trace_between(program, folder):
     # Twice: the second time the lists are known from the first.
     for name in ("hub-first", "hub"):
         trace_http(program, hub, os.path.join(folder, name), BETWEEN, "a__echo")
+    trace_lines(program, ["hub", "--config", config, "--stdio"], os.path.join(folder, "hub-stdio"), BETWEEN, "a__echo")
     port = free_port()
     bridge = ["bridge", "--http", str(port), "--", program, *demo]
     trace_http(program, bridge, os.path.join(folder, "bridge"), BETWEEN, "echo", port)

@@ -40,6 +40,7 @@ pub mod client;
 mod clock;
 pub mod completion;
 mod cx;
+mod deadlines;
 mod dispatch;
 mod ended;
 mod endpoint;
@@ -100,6 +101,7 @@ pub use caller::{Caller, HeaderValue, Headers, Identity, Transport as CallerTran
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
+pub use deadlines::{Deadline, Deadlines};
 pub use ended::Ended;
 pub use endpoint::{Endpoint, Messages, Transport};
 pub use era::{admit, handshake, is_handshake, own_request};

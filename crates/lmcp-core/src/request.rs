@@ -6,7 +6,12 @@ use bytes::Bytes;
 use lmcp_schema::header_params;
 use lmcp_wire::{
     ClientCapabilities, Implementation, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
-    RpcError, jsonrpc, method::request, name::Beginning, params::Params, task,
+    RpcError, jsonrpc,
+    method::request,
+    name::Beginning,
+    params::Params,
+    scan::{self, Written},
+    task,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -79,6 +84,27 @@ impl Members {
     }
 }
 
+impl Members {
+    /// The target, which stood at this place, ends there now: all that follows it is moved.
+    fn move_behind(&mut self, place: Range<usize>, end: usize) -> Result<(), RpcError> {
+        let too_long = || RpcError::invalid_request("the message is too long");
+        let is_behind = |part: &&mut Part| part.start as usize >= place.end;
+        let parts = [
+            &mut self.arguments,
+            &mut self.input_responses,
+            &mut self.request_state,
+            &mut self.client_capabilities,
+            &mut self.client_info,
+        ];
+        for part in parts.into_iter().flatten().filter(is_behind) {
+            let start = part.start as usize - place.end + end;
+            part.start = u32::try_from(start).map_err(|_| too_long())?;
+        }
+        self.target = Part::new(place.start, end - place.start);
+        Ok(())
+    }
+}
+
 /// A text within a message. Small, because requests are moved around.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -91,9 +117,13 @@ impl Part {
     pub(crate) fn of(message: &[u8], part: &str) -> Option<Self> {
         let start = (part.as_ptr() as usize).checked_sub(message.as_ptr() as usize)?;
         let is_within = start + part.len() <= message.len();
-        let length = u32::try_from(part.len()).ok().and_then(NonZeroU32::new)?;
+        is_within.then(|| Self::new(start, part.len())).flatten()
+    }
+
+    fn new(start: usize, length: usize) -> Option<Self> {
+        let length = u32::try_from(length).ok().and_then(NonZeroU32::new)?;
         let start = u32::try_from(start).ok()?;
-        is_within.then_some(Self { start, length })
+        Some(Self { start, length })
     }
 
     fn place(self) -> Range<usize> {
@@ -199,6 +229,35 @@ impl Request {
         jsonrpc::params(text).map_err(|err| RpcError::invalid_params(fit(err)))
     }
 
+    /// The members of the parameters, as they are written.
+    pub fn written_params(&self) -> impl Iterator<Item = Written<'_>> {
+        let text = std::str::from_utf8(&self.message).unwrap_or_default();
+        scan::members_of(text, "params")
+    }
+
+    /// How long the message is.
+    pub fn message_bytes(&self) -> usize {
+        self.message.len()
+    }
+
+    /// The same request for another tool, prompt, resource or task, for services that know it by another name. Nothing else of
+    /// the message is read.
+    ///
+    /// # Errors
+    /// The request is about none.
+    pub fn with_target(mut self, target: &str) -> Result<Self, RpcError> {
+        self.target()?;
+        let place = self.members.target.map(Part::place).unwrap_or_default();
+        let mut message = Vec::with_capacity(self.message.len() + target.len());
+        message.extend_from_slice(&self.message[..place.start]);
+        jsonrpc::append(&mut message, target);
+        let end = message.len();
+        message.extend_from_slice(&self.message[place.end..]);
+        self.members.move_behind(place, end)?;
+        self.hold(message);
+        Ok(self)
+    }
+
     /// The same request with another value of one parameter, for services that pass it on.
     ///
     /// # Errors
@@ -226,17 +285,21 @@ impl Request {
         self.with_message(message)
     }
 
-    /// A long message counts as memory of its caller, as the one did that it replaces.
     fn with_message(mut self, message: Vec<u8>) -> Result<Self, RpcError> {
+        self.hold(message);
+        let members = Members::cut(&self.message, &self.method, &self.params()?);
+        self.members = members;
+        Ok(self)
+    }
+
+    /// A long message counts as memory of its caller, as the one did that it replaces.
+    fn hold(&mut self, message: Vec<u8>) {
         self.message = Bytes::new();
         let account = self.account().filter(|_| message.len() > CALL_BYTES);
         self.message = match account {
             Some(account) => account.take(message.len()).hold(message),
             None => message.into(),
         };
-        let members = Members::cut(&self.message, &self.method, &self.params()?);
-        self.members = members;
-        Ok(self)
     }
 
     /// Checks the headers that repeat arguments of a call, as the schema of the tool asks for them. For services that pass
@@ -292,6 +355,15 @@ impl Request {
             Some(session) => session.client_info(),
             None => decode(self.part(self.members.client_info)?).ok(),
         }
+    }
+
+    /// The same as JSON, as it was written.
+    pub fn client_info_text(&self) -> Option<&str> {
+        let info = match &self.session {
+            Some(session) => session.client_info_text(),
+            None => std::str::from_utf8(self.part(self.members.client_info)?).ok(),
+        };
+        info.filter(|info| info.starts_with('{'))
     }
 
     /// The name that the client gives itself: in its handshake, or on this very request.
@@ -436,4 +508,34 @@ fn message_with(params: &impl Serialize, bytes: usize) -> Vec<u8> {
     jsonrpc::append(&mut message, params);
     message.push(b'}');
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::era::own_request;
+
+    #[test]
+    fn another_target_changes_nothing_else_of_a_request() {
+        let params = json!({ "arguments": { "text": "\"name\"" }, "name": "a", "requestState": "s", "x": [1] });
+        for target in ["", "a", "a \"much\" longer name of a tool"] {
+            let request = own_request("me", "1", request::TOOLS_CALL, params.clone()).unwrap();
+            let (before, info) = (request.capabilities(), request.client_info());
+            let request = request.with_target(target).unwrap();
+            assert_eq!(request.target().unwrap(), target);
+            assert_eq!(request.arguments(), Some(&br#"{"text":"\"name\""}"#[..]));
+            assert_eq!(request.request_state(), Some(&b"\"s\""[..]));
+            assert_eq!(
+                (request.capabilities(), request.client_info()),
+                (before, info)
+            );
+            let mut expected = params.clone();
+            expected["name"] = json!(target);
+            let mut read: Value = request.params().unwrap();
+            let told = read.as_object_mut().and_then(|read| read.remove("_meta"));
+            assert_eq!((read, told.is_some()), (expected, true));
+        }
+        let nothing = own_request("me", "1", request::TOOLS_LIST, json!({})).unwrap();
+        assert!(nothing.with_target("a").is_err());
+    }
 }

@@ -1,12 +1,15 @@
 //! Replies of a service that is written as one future.
 
 use std::{
+    collections::VecDeque,
+    fmt,
     pin::Pin,
-    task::{Context, Poll},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use lmcp_wire::RpcError;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use crate::{
     outcome::Outcome,
@@ -18,13 +21,62 @@ use crate::{
 const WAITING: usize = 16;
 
 /// What a service says on its way: see [`Replies::speaking`].
-#[derive(Clone, Debug)]
-pub struct Say(mpsc::Sender<Reply>);
+#[derive(Clone)]
+pub struct Say(Arc<Said>);
 
 impl Say {
     /// Says something, once there is room for it. After the end it goes nowhere.
     pub async fn say(&self, reply: Reply) {
-        let _ = self.0.send(reply).await;
+        loop {
+            let taken = self.0.taken.notified();
+            {
+                let mut queue = self.0.lock();
+                if queue.is_over {
+                    return;
+                }
+                if queue.replies.len() < WAITING {
+                    queue.replies.push_back(reply);
+                    let taker = queue.taker.take();
+                    drop(queue);
+                    return taker.into_iter().for_each(Waker::wake);
+                }
+            }
+            taken.await;
+        }
+    }
+}
+
+impl fmt::Debug for Say {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Say").finish_non_exhaustive()
+    }
+}
+
+/// What was said and waits to be taken. Most calls say nothing before their end, so nothing is set aside for it.
+#[derive(Default)]
+struct Said {
+    queue: Mutex<Queue>,
+    /// There is room again, or nobody listens any more.
+    taken: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    replies: VecDeque<Reply>,
+    /// Whoever waits for the next reply.
+    taker: Option<Waker>,
+    is_over: bool,
+}
+
+impl Said {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing more is taken.
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.taken.notify_waiters();
     }
 }
 
@@ -45,9 +97,9 @@ impl Replies {
     where
         F: Future<Output = Result<Outcome, RpcError>> + Send + 'static,
     {
-        let (say, said) = mpsc::channel(WAITING);
+        let said = Arc::<Said>::default();
         Self::from_source(Speaking {
-            work: Some(Box::pin(work(Say(say)))),
+            work: Some(Box::pin(work(Say(Arc::clone(&said))))),
             said,
             end: None,
         })
@@ -59,7 +111,7 @@ type Work = Pin<Box<dyn Future<Output = Result<Outcome, RpcError>> + Send>>;
 struct Speaking {
     /// `None` once it has ended.
     work: Option<Work>,
-    said: mpsc::Receiver<Reply>,
+    said: Arc<Said>,
     /// Held back until everything said before it is taken.
     end: Option<Result<Outcome, RpcError>>,
 }
@@ -72,24 +124,40 @@ impl Source for Speaking {
             self.work = None;
             self.end = Some(end);
             // Somebody may have kept a way to speak.
-            self.said.close();
+            self.said.end();
         }
-        match self.said.poll_recv(cx) {
-            Poll::Ready(Some(reply)) => Poll::Ready(Some(reply)),
-            // Who let go of the way to speak still has an answer to give.
-            Poll::Ready(None) if self.work.is_some() => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(self.end.take().map(Reply::Done)),
-            Poll::Pending => Poll::Pending,
+        let mut queue = self.said.lock();
+        if let Some(reply) = queue.replies.pop_front() {
+            let was_full = queue.replies.len() + 1 == WAITING;
+            drop(queue);
+            if was_full {
+                self.said.taken.notify_waiters();
+            }
+            return Poll::Ready(Some(reply));
         }
+        if self.work.is_some() {
+            queue.taker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        drop(queue);
+        Poll::Ready(self.end.take().map(Reply::Done))
+    }
+}
+
+impl Drop for Speaking {
+    fn drop(&mut self) {
+        self.said.end();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::task::yield_now;
 
     use super::*;
-    use crate::outcome::Payload;
+    use crate::{outcome::Payload, reply::ProgressReport};
 
     #[tokio::test]
     async fn who_says_nothing_on_its_way_is_waited_for() {
@@ -100,5 +168,49 @@ mod tests {
         });
         assert!(matches!(replies.next().await, Some(Reply::Done(Ok(_)))));
         assert!(replies.next().await.is_none());
+    }
+
+    fn progress(number: usize) -> Reply {
+        Reply::Progress(ProgressReport::new(number as f64))
+    }
+
+    #[tokio::test]
+    async fn everything_that_is_said_is_taken_in_its_order_before_the_end() {
+        let mut replies = Replies::speaking(async |say: Say| {
+            for number in 0..3 * WAITING {
+                say.say(progress(number)).await;
+            }
+            Ok(Payload::Acknowledged.into())
+        });
+        for number in 0..3 * WAITING {
+            let Some(Reply::Progress(report)) = replies.next().await else {
+                panic!("progress {number} is taken");
+            };
+            assert_eq!(report.progress, number as f64);
+        }
+        assert!(matches!(replies.next().await, Some(Reply::Done(Ok(_)))));
+    }
+
+    #[tokio::test]
+    async fn another_task_may_speak_and_waits_for_nobody_who_is_gone() {
+        let mut kept = None;
+        let mut replies = Replies::speaking(|say| {
+            kept = Some(say);
+            std::future::pending()
+        });
+        let say = kept.expect("the work was made");
+        let speaking = tokio::spawn(async move {
+            for number in 0..=WAITING + 1 {
+                say.say(progress(number)).await;
+            }
+        });
+        assert!(matches!(replies.next().await, Some(Reply::Progress(_))));
+        poll_fn(|cx| {
+            drop(replies.poll_next(cx));
+            Poll::Ready(())
+        })
+        .await;
+        drop(replies);
+        speaking.await.expect("nothing holds it up");
     }
 }

@@ -23,7 +23,6 @@ use lmcp_wire::{
     params::Params,
 };
 use serde_json::value::RawValue;
-use tokio::time::timeout;
 
 use crate::{
     answer::{Answer, Body, Refusal, SESSION_ID, empty, events, first_turn, json, whole_json},
@@ -518,9 +517,9 @@ async fn answer(
         (false, _) => Duration::MAX,
     };
     let opening = poll_fn(|cx| reader.poll_opening(cx));
-    let answers = match timeout(patience, opening).await {
-        Ok(Opening::Answered(answers)) => answers,
-        Ok(Opening::Events) | Err(_) => {
+    let answers = match shared.sessions.patience.within(patience, opening).await {
+        Some(Opening::Answered(answers)) => answers,
+        Some(Opening::Events) | None => {
             return events(Body::log(reader, limits.keep_alive));
         }
     };

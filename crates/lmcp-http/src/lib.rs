@@ -24,6 +24,7 @@ mod headers;
 mod legacy;
 mod legacy_sse;
 mod manage;
+mod one_write;
 mod post;
 mod serve;
 mod service;

@@ -119,9 +119,15 @@ where
     let most = size
         .exact()
         .map_or(most, |size| usize::try_from(size).unwrap_or(most));
-    let deadline = after(shared.limits.body_wait);
-    let Ok(first) = timeout_at(deadline, poll_fn(|cx| poll_data(body, cx))).await else {
-        return Err(late(shared));
+    // Nearly every body came with its head: it needs no clock.
+    let at_once = poll_fn(|cx| Poll::Ready(poll_data(body, cx))).await;
+    let deadline = || after(shared.limits.body_wait);
+    let first = match at_once {
+        Poll::Ready(first) => first,
+        Poll::Pending => {
+            let first = timeout_at(deadline(), poll_fn(|cx| poll_data(body, cx))).await;
+            first.map_err(|_| late(shared))?
+        }
     };
     match first {
         None => Ok(Bytes::new()),
@@ -135,7 +141,7 @@ where
                 most,
                 room: None,
             };
-            Box::pin(reading.rest(body, first, deadline)).await
+            Box::pin(reading.rest(body, first, deadline())).await
         }
     }
 }

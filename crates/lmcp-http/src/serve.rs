@@ -26,6 +26,7 @@ use tokio::{net::TcpStream, sync::watch, time::timeout};
 use crate::{
     answer::{Body, close, refuse},
     bind::Http,
+    one_write::OneWrite,
     service::HttpService,
     upgrade::Handing,
     who::Who,
@@ -132,7 +133,7 @@ async fn serve(
         };
         received.answer()
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), answer);
+    let connection = builder.serve_connection(TokioIo::new(OneWrite(stream)), answer);
     let result = {
         let mut connection = std::pin::pin!(connection.with_upgrades());
         tokio::select! {

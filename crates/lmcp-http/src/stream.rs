@@ -38,6 +38,19 @@ pub(crate) enum Answers {
     Something,
 }
 
+impl Answers {
+    /// What follows the number of an event in its name.
+    fn suffix(&self) -> String {
+        let id = match self {
+            Self::Nothing => return String::new(),
+            Self::Request(id) => serde_json::to_string(id).ok(),
+            Self::Something => None,
+        };
+        let id = id.filter(|id| id.len() <= LONGEST_ID).unwrap_or_default();
+        format!("-{}", URL_SAFE_NO_PAD.encode(id))
+    }
+}
+
 /// Behind the number of an event that ends a stream.
 const LAST: char = '!';
 
@@ -70,10 +83,8 @@ impl EventId {
 /// One stream.
 pub(crate) struct Stream {
     pub(crate) number: u64,
-    /// What follows the number of an event in its name.
-    suffix: String,
-    /// Its first response is its end.
-    answers_one: bool,
+    /// What it is there for.
+    answers: Answers,
     /// Begins with an event that has a name and nothing else.
     pub(crate) priming: bool,
     kept: Kept,
@@ -127,7 +138,7 @@ pub(crate) enum Opening {
 impl Stream {
     /// The stream of a session.
     pub(crate) fn standing(number: u64, priming: bool, most: usize) -> Arc<Self> {
-        Self::with(number, String::new(), false, priming, Kept::Events(most))
+        Self::with(number, Answers::Nothing, priming, Kept::Events(most))
     }
 
     /// The stream of an answer to these requests.
@@ -137,26 +148,17 @@ impl Stream {
         priming: bool,
         kept: Kept,
     ) -> Arc<Self> {
-        let one = match (requests.next(), requests.next()) {
-            (Some(id), None) => serde_json::to_string(id).ok(),
-            _ => None,
+        let answers = match (requests.next(), requests.next()) {
+            (Some(id), None) => Answers::Request(id.clone()),
+            _ => Answers::Something,
         };
-        let id = one.as_deref().filter(|id| id.len() <= LONGEST_ID);
-        let suffix = format!("-{}", URL_SAFE_NO_PAD.encode(id.unwrap_or_default()));
-        Self::with(number, suffix, one.is_some(), priming, kept)
+        Self::with(number, answers, priming, kept)
     }
 
-    fn with(
-        number: u64,
-        suffix: String,
-        answers_one: bool,
-        priming: bool,
-        kept: Kept,
-    ) -> Arc<Self> {
+    fn with(number: u64, answers: Answers, priming: bool, kept: Kept) -> Arc<Self> {
         Arc::new(Self {
             number,
-            suffix,
-            answers_one,
+            answers,
             priming,
             kept,
             log: Mutex::default(),
@@ -255,7 +257,7 @@ impl Stream {
         } else {
             String::new()
         };
-        format!("{:x}-{number}{last}{}", self.number, self.suffix)
+        format!("{:x}-{number}{last}{}", self.number, self.answers.suffix())
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -377,7 +379,7 @@ impl Reader {
         let index = usize::try_from(position - log.dropped).unwrap_or(usize::MAX);
         if let Some(event) = log.events.get(index) {
             let json = event.json.clone();
-            let last = event.response && self.stream.answers_one;
+            let last = event.response && matches!(self.stream.answers, Answers::Request(_));
             log.position = Some(position + 1);
             log.named = true;
             drop(log);

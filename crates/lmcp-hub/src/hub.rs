@@ -158,6 +158,12 @@ impl Hub {
         let _ = spawn_blocking(move || hub.heed_approvals()).await;
     }
 
+    /// Waits until a server has been started and has said what it offers, or could not be: for programs that then let go of what
+    /// only a start needs. For one waiter.
+    pub async fn settled(&self) {
+        self.0.settled.notified().await;
+    }
+
     /// How all servers are.
     pub fn status(&self) -> Vec<ServerStatus> {
         Desk::whole(&self.0).status()

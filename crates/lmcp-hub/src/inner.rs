@@ -10,7 +10,7 @@ use std::{
 
 use lmcp_core::{OwnerKey, Tasks};
 use lmcp_wire::Implementation;
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{sync::Notify, task::AbortHandle, time::Instant};
 
 use crate::{
     approvals::Approvals, catalog::Part, member::Member, names::Prefixes, review::Known,
@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) began: Instant,
     pub(crate) is_lazy: AtomicBool,
     pub(crate) keepers: Tasks,
+    /// A server was started and listed, or could not be.
+    pub(crate) settled: Notify,
 }
 
 /// A server and the task that keeps it.
@@ -74,6 +76,7 @@ impl Inner {
             began: Instant::now(),
             is_lazy: AtomicBool::new(false),
             keepers: Tasks::default(),
+            settled: Notify::new(),
         }
     }
 

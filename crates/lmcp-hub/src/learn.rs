@@ -69,6 +69,7 @@ impl Inner {
     pub(crate) fn was_tried(&self, member: &Arc<Member>) {
         let was_tried = member.is_tried.swap(true, Ordering::AcqRel);
         self.nudge();
+        self.settled.notify_one();
         if was_tried || member.is_mounted || self.knows(&member.name) {
             return;
         }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use lmcp_core::{Endpoint, Service, Tasks};
+use lmcp_core::{Deadline, Deadlines, Endpoint, Service, Tasks};
 use lmcp_upstream::Health;
 use lmcp_wire::RpcError;
 use serde_json::json;
@@ -67,6 +67,8 @@ pub(crate) struct Member {
     pub(crate) opened: Notify,
     /// How its lists were last asked for.
     pub(crate) lists: watch::Sender<Listed>,
+    /// When calls of it have waited for too long.
+    deadlines: Deadlines,
     /// Services that are given up.
     leaving: Tasks,
     /// What it offers is known, or it is known that it cannot be asked.
@@ -149,6 +151,7 @@ impl Member {
             opening: tokio::sync::Mutex::default(),
             opened: Notify::new(),
             lists: watch::Sender::default(),
+            deadlines: Deadlines::default(),
             leaving: Tasks::default(),
             is_tried: AtomicBool::new(false),
         }
@@ -163,6 +166,11 @@ impl Member {
     pub(crate) fn reconfigure(&self, config: ServerConfig) {
         let mut held = self.config.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(config);
+    }
+
+    /// How long it may be silent during a call, from now on.
+    pub(crate) fn patience(&self) -> Deadline {
+        self.deadlines.after(self.config().timeout)
     }
 
     pub(crate) fn is_disabled(&self) -> bool {

@@ -7,13 +7,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use lmcp_core::{Replies, Reply, Request, service::Source, session::Session};
+use lmcp_core::{Deadline, Replies, Reply, Request, service::Source, session::Session};
 use lmcp_upstream::AtStart;
 use lmcp_wire::{RequestId, RpcError};
 use serde_json::json;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
-    time::{Instant, Sleep, sleep},
+    time::Instant,
 };
 
 use crate::{
@@ -53,7 +53,7 @@ struct Passing {
     replies: Replies,
     /// Runs anew with everything that the server says, and behind every question: the time that people take is not the
     /// server's.
-    patience: Pin<Box<Sleep>>,
+    patience: Deadline,
     /// The client was asked something, and had not answered when it was last looked at.
     is_thinking: bool,
     /// The session that questions are put in, and the request that they belong to.
@@ -72,7 +72,7 @@ impl Passing {
             asked_in: session.map(|session| (session, request.id().clone())),
             is_thinking: false,
             replies: lease.live.service.call(request),
-            patience: Box::pin(sleep(lease.member.config().timeout)),
+            patience: lease.member.patience(),
             began: Instant::now(),
             leading_back: None,
             is_over: false,
@@ -92,7 +92,7 @@ impl Passing {
             }
             reply => {
                 self.is_thinking |= matches!(reply, Reply::Ask(_));
-                self.patience.set(sleep(member.config().timeout));
+                self.patience = member.patience();
                 reply
             }
         };
@@ -121,13 +121,13 @@ impl Passing {
         loop {
             if self.is_thinking && !self.is_asked() {
                 self.is_thinking = false;
-                self.patience.set(sleep(self.lease.member.config().timeout));
+                self.patience = self.lease.member.patience();
             }
-            ready!(self.patience.as_mut().poll(cx));
+            ready!(Pin::new(&mut self.patience).poll(cx));
             if !self.is_thinking {
                 return Poll::Ready(());
             }
-            self.patience.set(sleep(self.lease.member.config().timeout));
+            self.patience = self.lease.member.patience();
         }
     }
 

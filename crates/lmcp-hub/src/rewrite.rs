@@ -27,7 +27,7 @@ pub(crate) fn out(
     view: &View,
     slugs: Slugs<'_>,
 ) -> Result<Option<(Arc<str>, Request)>, RpcError> {
-    let (place, member) = match request.method() {
+    let place = match request.method() {
         request::TOOLS_CALL => {
             let name = request.target()?;
             let place = view.tools.get(&*name).cloned();
@@ -39,27 +39,27 @@ pub(crate) fn out(
                     serde_json::from_str(schema.get()).unwrap_or_default();
                 request.check_headers(&schema)?;
             }
-            (place.ok_or_else(|| unknown("tool", &name))?, "name")
+            place.ok_or_else(|| unknown("tool", &name))?
         }
         request::PROMPTS_GET => {
             let name = request.target()?;
             let place = view.prompts.get(&*name).cloned();
-            (place.ok_or_else(|| unknown("prompt", &name))?, "name")
+            place.ok_or_else(|| unknown("prompt", &name))?
         }
         request::RESOURCES_READ => {
             let uri = request.target()?;
             let place = led_back(&uri, slugs);
-            (place.ok_or_else(|| no_resource(&uri))?, "uri")
+            place.ok_or_else(|| no_resource(&uri))?
         }
         request::TASKS_GET | request::TASKS_UPDATE | request::TASKS_CANCEL => {
             let id = request.target()?;
             let place = led_back(&id, slugs);
-            (place.ok_or_else(|| unknown("task", &id))?, "taskId")
+            place.ok_or_else(|| unknown("task", &id))?
         }
         request::COMPLETE => return complete(request, view, slugs).map(Some),
         _ => return Ok(None),
     };
-    let request = request.with_param(member, &place.own)?;
+    let request = request.with_target(&place.own)?;
     Ok(Some((place.server, request)))
 }
 

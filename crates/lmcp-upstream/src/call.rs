@@ -91,11 +91,14 @@ pub(crate) async fn answer(
 /// # Errors
 /// There is none. The request was not sent.
 async fn room_for_arguments(request: &Request) -> Result<Option<Reservation>, RpcError> {
-    let whole: &RawValue = request.params()?;
-    let Some(account) = request.account().filter(|_| whole.get().len() > CALL_BYTES) else {
+    let bytes = request.message_bytes();
+    if bytes <= CALL_BYTES {
+        return Ok(None);
+    }
+    let Some(account) = request.account() else {
         return Ok(None);
     };
-    let reserved = account.reserve(whole.get().len(), ARGUMENTS_WAIT).await;
+    let reserved = account.reserve(bytes, ARGUMENTS_WAIT).await;
     reserved.map(Some).map_err(no_room)
 }
 
@@ -115,8 +118,8 @@ impl Turn {
         let (shared, request) = (&self.shared, &self.request);
         let counted = room_for_arguments(request).await?;
         let id = shared.ids.next();
-        let params = cross::params(request, peer, &shared.profile, id, answers)?;
-        let mut call = conversation::Call::new(id, request.method(), &params, peer);
+        let line = cross::line(request, peer, &shared.profile, id, answers);
+        let mut call = conversation::Call::written(id, request.method(), line, peer);
         // The line is memory of its caller until it is written.
         if let Some(counted) = counted {
             call.line = counted.hold(call.line);
@@ -200,14 +203,9 @@ impl Turn {
         let mut cursor = None;
         for _ in 0..TOOL_PAGES {
             let id = self.shared.ids.next();
-            let whole = cross::params(&self.request, peer, &self.shared.profile, id, None)?;
-            let whole: Value = serde_json::from_slice(&whole).unwrap_or_default();
-            let mut params = json!({ "_meta": whole["_meta"] });
-            if let Some(cursor) = cursor {
-                params["cursor"] = cursor;
-            }
-            let text = params.to_string();
-            let call = conversation::Call::new(id, request::TOOLS_LIST, text.as_bytes(), peer);
+            let (request, profile) = (&self.request, &self.shared.profile);
+            let params = cross::beside(request, peer, profile, id, cursor.as_ref());
+            let call = conversation::Call::new(id, request::TOOLS_LIST, &params, peer);
             let slot = self.shared.begin(call, Origin::default())?;
             let shared = Arc::clone(&self.shared);
             let listing = Call { id, slot, shared };

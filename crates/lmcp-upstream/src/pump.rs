@@ -1,7 +1,7 @@
 //! The task of an upstream: it opens the way to the server when somebody wants it, carries lines both ways, and opens it
 //! again when it is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use lmcp_client::{
     Channel, Error, Event,
@@ -136,6 +136,8 @@ async fn converse(
 ) -> Ended {
     shared.opened();
     let began = Instant::now();
+    // It waits in one place, from the first turn to the last.
+    let mut closing = pin!(closed(closing));
     loop {
         let settled = shared.settle();
         settled
@@ -152,17 +154,17 @@ async fn converse(
         };
         let event = tokio::select! {
             biased;
-            () = closed(closing) => {
+            () = &mut closing => {
                 channel.close().await;
                 return Ended::Closed;
             }
             event = channel.next() => event,
             () = shared.woken.notified() => continue,
-            () = sleep_until(began + PROBE_WAIT), if is_probing && !shared.route.is_http() => {
+            () = reach(began, PROBE_WAIT), if is_probing && !shared.route.is_http() => {
                 shared.lock().conversation.probe_expired();
                 continue;
             }
-            () = sleep_until(began + OPENING_WAIT), if !is_open => {
+            () = reach(began, OPENING_WAIT), if !is_open => {
                 channel.close().await;
                 let why = silent(shared);
                 // Another way of opening would meet the same silence.
@@ -184,6 +186,11 @@ async fn converse(
             _ => {}
         }
     }
+}
+
+/// Waits until so much time has passed. No timer is made before somebody waits.
+async fn reach(began: Instant, time: Duration) {
+    sleep_until(began + time).await;
 }
 
 /// Says why a server is left that writes no messages.

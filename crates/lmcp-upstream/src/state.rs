@@ -241,6 +241,9 @@ impl Shared {
 
     /// The server, once it is there.
     pub(crate) async fn peer(&self) -> Result<Arc<Peer>, RpcError> {
+        if let Some(peer) = &self.status.borrow().peer {
+            return Ok(Arc::clone(peer));
+        }
         let mut status = self.status.subscribe();
         let failures = {
             let now = status.borrow_and_update();

@@ -21,7 +21,7 @@ pub fn is_deeper(text: &[u8], levels: usize) -> bool {
 }
 
 /// What follows a string whose first quote has been read.
-fn after_string(mut text: &[u8]) -> &[u8] {
+pub(crate) fn after_string(mut text: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', text) {
         let is_end = text.get(at) == Some(&b'"');
         let taken = if is_end { 1 } else { 2 };

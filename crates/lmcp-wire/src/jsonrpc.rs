@@ -384,14 +384,19 @@ pub fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     out
 }
 
+/// Opens a request; the caller writes the parameters and closes it with `}`.
+pub fn open_request(out: &mut Vec<u8>, id: &RequestId, method: &str) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    append(out, id);
+    out.extend_from_slice(b",\"method\":");
+    append(out, method);
+    out.extend_from_slice(b",\"params\":");
+}
+
 /// A whole request whose parameters are JSON already.
 pub fn request_with(id: &RequestId, method: &str, params: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(80 + method.len() + params.len());
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    append(&mut out, id);
-    out.extend_from_slice(b",\"method\":");
-    append(&mut out, method);
-    out.extend_from_slice(b",\"params\":");
+    open_request(&mut out, id, method);
     out.extend_from_slice(params);
     out.push(b'}');
     out

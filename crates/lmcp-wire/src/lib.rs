@@ -45,6 +45,7 @@ pub mod prompt;
 pub mod resource;
 pub mod roots;
 pub mod sampling;
+pub mod scan;
 mod shape;
 pub mod subscribe;
 pub mod task;

@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use lmcp::{
-    Endpoint, Hub, Layered, Logged, Terms,
+    Endpoint, Hub, Layered, Logged, Service, Terms,
     hub::{Groups, Isolate, Servers},
 };
 use lmcp_fleet::Hosts;
@@ -300,18 +300,37 @@ pub(crate) async fn run(mut options: HubOptions) -> Result<(), Failure> {
         let whole = whole.layer(move |request, next| front.front(request, next));
         let endpoint = Endpoint::on_terms(Logged::new(whole), terms);
         let mut made = Made::new(endpoint, described(&plan));
-        let whole = hub.clone();
-        made.below = Some(Box::new(move |name| match whole.group(name) {
-            Some(group) => Ok(Arc::new(Logged::new(group))),
-            None => Err(format!("this hub has no group `{name}`")),
-        }));
+        made.below = Some(Box::new(groups(hub.clone())));
         let front = Arc::clone(&mounting);
         made.join = Some(Box::new(move |headers| front.admit(headers)));
         Ok(made)
     };
     tokio::select! {
+        biased;
         served = listen::run(&serving, asked, signals, make) => served,
         never = watch(&options, &serving, &hub, &mounting, files) => match never {},
+        never = shed_starts(&hub) => match never {},
+    }
+}
+
+/// Finds the service of a group by its name.
+fn groups(hub: Hub) -> impl Fn(&str) -> Result<Arc<dyn Service>, String> + Send + Sync {
+    move |name| match hub.group(name) {
+        Some(group) => Ok(Arc::new(Logged::new(group))),
+        None => Err(format!("this hub has no group `{name}`")),
+    }
+}
+
+/// Frees the code that only the start of this hub and of its servers needs, whenever one of them has been started.
+async fn shed_starts(hub: &OnceLock<Hub>) -> Infallible {
+    loop {
+        match hub.get() {
+            Some(hub) => hub.settled().await,
+            None => sleep(LOOK).await,
+        }
+        // Others may be about to be started, too.
+        sleep(TOGETHER).await;
+        lmcp::heap::let_go_of_code();
     }
 }
 
@@ -490,6 +509,9 @@ impl Seen {
 
 /// The folder of a hub among what is kept.
 pub(super) const FOLDER: &str = "hub";
+
+/// Servers that are started within this time are started together.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// How often the file and what was approved are looked at: a call of the system for each.
 const LOOK: Duration = Duration::from_secs(1);

@@ -113,7 +113,12 @@ pub struct Call {
 impl Call {
     /// A request with these parameters, an object.
     pub fn new(id: i64, method: &str, params: &[u8], peer: &Peer) -> Self {
-        let mut line = jsonrpc::request_with(&id.into(), method, params);
+        let line = jsonrpc::request_with(&id.into(), method, params);
+        Self::written(id, method, line, peer)
+    }
+
+    /// The whole request, as it is written for this server.
+    pub fn written(id: i64, method: &str, mut line: Vec<u8>, peer: &Peer) -> Self {
         join_lines(&mut line);
         Self {
             id,

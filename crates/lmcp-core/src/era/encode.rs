@@ -11,6 +11,7 @@ use lmcp_wire::{
     meta,
     method::{notification, request},
     progress::ProgressParams,
+    scan,
 };
 use serde_json::{json, value::RawValue};
 
@@ -246,6 +247,11 @@ fn write_raw(
     more: Option<Meta>,
     info: Option<&str>,
 ) -> Result<(), RpcError> {
+    let has_rules = method == request::DISCOVER || members::CACHED.contains(&method);
+    if !has_rules && more.is_none() && raw.get().starts_with('{') {
+        write_plain(out, raw.get(), info);
+        return Ok(());
+    }
     let no_object = |_| RpcError::internal("the result that is passed on is no object");
     let mut result = Members::read(raw.get()).map_err(no_object)?;
     let kind = result.take("resultType");
@@ -284,6 +290,37 @@ fn write_raw(
     Ok(())
 }
 
+/// The same for a result that no rule is about: everything is copied as it is written.
+fn write_plain(out: &mut Vec<u8>, text: &str, info: Option<&str>) {
+    let (mut kind, mut told) = ("\"complete\"", "{}");
+    let kind_and_told = |name: &str| matches!(name, "resultType" | "_meta");
+    for member in scan::members(text) {
+        match &*member.name() {
+            "resultType" => kind = member.value,
+            "_meta" => told = member.value,
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"{\"resultType\":");
+    out.extend_from_slice(kind.as_bytes());
+    let others = scan::members(text).filter(|member| !kind_and_told(&member.name()));
+    others.for_each(|member| member.write(out));
+    let info = info.filter(|_| scan::member(told, meta::SERVER_INFO).is_none());
+    let is_empty = scan::members(told).next().is_none();
+    if info.is_some() || !is_empty {
+        out.extend_from_slice(b",\"_meta\":{");
+        let start = out.len();
+        if let Some(info) = info {
+            out.extend_from_slice(b",\"io.modelcontextprotocol/serverInfo\":");
+            out.extend_from_slice(info.as_bytes());
+        }
+        scan::members(told).for_each(|member| member.write(out));
+        out.remove(start);
+        out.push(b'}');
+    }
+    out.push(b'}');
+}
+
 fn read_meta(meta: Option<&RawValue>) -> Members<'_> {
     let members = meta.and_then(|meta| Members::read(meta.get()).ok());
     members.unwrap_or_default()
@@ -302,5 +339,35 @@ fn result_type(payload: &Payload) -> &'static str {
         | Payload::Task(_)
         | Payload::Acknowledged
         | Payload::Raw(_) => "complete",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_copied_is_the_one_that_would_be_written_member_by_member() {
+        for result in [
+            "{}",
+            r#"{"content":[{"type":"text","text":"\"}"}]}"#,
+            r#"{"content":[],"resultType":"input_required","requestState":"x"}"#,
+            r#"{"_meta":{"a":1},"content":[]}"#,
+            r#"{ "_meta" : { "io.modelcontextprotocol/serverInfo" : {"name":"y"} } , "content" : [ ] }"#,
+            r#"{"_meta":null,"\u0063ontent":[]}"#,
+        ] {
+            let raw = RawValue::from_string(result.to_owned()).unwrap();
+            for info in [None, Some(r#"{"name":"x"}"#)] {
+                let written = |more: Option<Meta>| {
+                    let mut out = Vec::new();
+                    write_raw(&mut out, request::TOOLS_CALL, &raw, more, info).unwrap();
+                    serde_json::from_slice::<Value>(&out).unwrap()
+                };
+                let member_by_member = written(Some(Meta::default()));
+                assert_eq!(written(None), member_by_member, "{result} of {info:?}");
+            }
+        }
     }
 }

@@ -14,10 +14,10 @@ use std::{
 };
 
 use lmcp_wire::{
-    ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError, legacy::ClientProfile,
+    ClientCapabilities, Implementation, ProtocolVersion, RequestId, RpcError,
+    legacy::ClientProfile, scan,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 pub use state::{Ask, SessionState};
 pub(crate) use state::{NoAnswer, Question, Waits};
@@ -187,7 +187,9 @@ impl Session {
 
     /// What the client can be asked for, as far as the revision knows it.
     pub fn capabilities(&self) -> ClientCapabilities {
-        let mut capabilities = self.profile().capabilities;
+        let declared = self.profile("capabilities").map(serde_json::from_str);
+        let mut capabilities: ClientCapabilities =
+            declared.and_then(Result::ok).unwrap_or_default();
         if !self.0.agreement.can_ask {
             capabilities.elicitation = None;
             capabilities.sampling = None;
@@ -211,23 +213,22 @@ impl Session {
 
     /// Who the client says it is.
     pub fn client_info(&self) -> Option<Implementation> {
-        self.profile().client_info
+        serde_json::from_str(self.client_info_text()?).ok()
+    }
+
+    /// The same as JSON.
+    pub(crate) fn client_info_text(&self) -> Option<&str> {
+        self.profile("clientInfo").filter(|info| *info != "null")
     }
 
     /// The name that the client gives itself, and nothing else of what it says: asked for on many calls.
     pub(crate) fn client_name(&self) -> Option<Cow<'_, str>> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Known<'a> {
-            #[serde(borrow)]
-            client_info: Option<&'a RawValue>,
-        }
-        let known: Known<'_> = serde_json::from_str(&self.0.agreement.profile).ok()?;
-        name_of(known.client_info?.get())
+        name_of(self.client_info_text()?)
     }
 
-    fn profile(&self) -> ClientProfile {
-        serde_json::from_str(&self.0.agreement.profile).unwrap_or_default()
+    /// A member of the [`ClientProfile`], as JSON.
+    fn profile(&self, member: &str) -> Option<&str> {
+        scan::member(&self.0.agreement.profile, member)
     }
 
     /// What goes on, if anything does.

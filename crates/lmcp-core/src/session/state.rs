@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -31,9 +31,10 @@ pub(crate) enum NoAnswer {
 }
 
 /// Questions that wait for an answer, and what the client wished for.
+#[derive(Default)]
 pub struct SessionState {
-    /// The id of the next question.
-    next: AtomicI64,
+    /// The id of the next question; none before the first.
+    next: OnceLock<AtomicI64>,
     questions: Mutex<HashMap<i64, Waiting>>,
     /// Calls that do nothing but wait for answers.
     waiting: AtomicUsize,
@@ -60,21 +61,6 @@ struct Wishes {
     watched: BTreeMap<String, Option<Reservation>>,
     /// How often that has changed.
     watch_changes: u64,
-}
-
-impl Default for SessionState {
-    fn default() -> Self {
-        // Begins anywhere, so that an answer to a question of an earlier life meets none of this one.
-        let [a, b, c, d, ..] = random::bytes::<8>();
-        let start = i64::from(u32::from_be_bytes([a, b, c, d])) << 16;
-        Self {
-            next: AtomicI64::new(start),
-            questions: Mutex::default(),
-            waiting: AtomicUsize::new(0),
-            wishes: Mutex::default(),
-            folders: Mutex::default(),
-        }
-    }
 }
 
 impl SessionState {
@@ -138,7 +124,8 @@ impl SessionState {
 
     /// A new question.
     pub(crate) fn question(self: &Arc<Self>, request: &RequestId) -> Question {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let next = self.next.get_or_init(|| AtomicI64::new(anywhere()));
+        let id = next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let waiting = Waiting {
             request: request.clone(),
@@ -223,6 +210,11 @@ impl SessionState {
     fn wishes(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where ids of questions begin: anywhere, so that an answer to a question of an earlier life meets none of this one.
+fn anywhere() -> i64 {
+    i64::from(u32::from_be_bytes(random::bytes())) << 16
 }
 
 impl std::fmt::Debug for SessionState {

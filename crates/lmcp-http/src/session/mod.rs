@@ -14,8 +14,8 @@ use std::{
 };
 
 use lmcp_core::{
-    Budget, CALL_BYTES, Caller, Endpoint, HeaderValue, Limits, Message, Messages, Reservation,
-    Session, Tasks, expect_share,
+    Budget, CALL_BYTES, Caller, Deadlines, Endpoint, HeaderValue, Limits, Message, Messages,
+    Reservation, Session, Tasks, expect_share,
     session::{Agreement, SessionId, SessionKey, SessionState, SessionStore},
 };
 use lmcp_wire::{RequestId, RpcError, header};
@@ -37,6 +37,8 @@ pub(crate) struct Sessions {
     next_stream: AtomicU64,
     /// The calls that run. They belong to nobody's connection.
     tasks: Tasks,
+    /// When the answers to those become streams of events.
+    pub(crate) patience: Deadlines,
 }
 
 /// A session that a request belongs to.
@@ -88,6 +90,7 @@ impl Sessions {
             server: server.clone(),
             next_stream: AtomicU64::new(start),
             tasks: Tasks::default(),
+            patience: Deadlines::default(),
         })
     }
 

@@ -32,6 +32,8 @@ pub(in crate::era) fn result(
         Payload::InputRequired(_) | Payload::TaskCreated(_) | Payload::Task(_) => {
             return Err(raw::cannot_be_said());
         }
+        Payload::Raw(result)
+            if outcome.meta.is_none() && raw::write_plain(&mut out, version, method, result) => {}
         Payload::Raw(result) => {
             let info = outcome.server_info.as_deref();
             let result = raw::shaped(version, method, result.get(), info, outcome.meta.take())?;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use lmcp_wire::{
-    Content, Meta, ProtocolVersion, RpcError, members::Members, meta, method::request,
+    Content, Meta, ProtocolVersion, RpcError, members::Members, meta, method::request, scan,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{
@@ -14,6 +14,48 @@ use serde_json::{
 
 use super::downgrade::{HEADER_ANNOTATION, is_first, lacks_icons, lacks_titles};
 use crate::{era::members::CACHED, request::string};
+
+/// Writes the result of a tool that no rule is about: as it came, without what later revisions add to every result. `false`: a
+/// rule is about it, and nothing is written.
+pub(super) fn write_plain(
+    out: &mut Vec<u8>,
+    version: ProtocolVersion,
+    method: &str,
+    result: &RawValue,
+) -> bool {
+    let text = result.get();
+    if method != request::TOOLS_CALL || lacks_icons(version) || !text.starts_with('{') {
+        return false;
+    }
+    let start = out.len();
+    let mut told = None;
+    for member in scan::members(text) {
+        match (&*member.name(), member.value) {
+            ("resultType", "\"complete\"") => {}
+            ("_meta", value) if told.is_none() => told = Some(value),
+            ("structuredContent", value) if value.starts_with('{') => member.write(out),
+            ("resultType" | "_meta" | "structuredContent", _) => {
+                out.truncate(start);
+                return false;
+            }
+            _ => member.write(out),
+        }
+    }
+    let before = out.len();
+    out.extend_from_slice(b",\"_meta\":");
+    let inside = out.len();
+    let told = scan::members(told.unwrap_or_default());
+    let told = told.filter(|member| member.name() != meta::SERVER_INFO);
+    told.for_each(|member| member.write(out));
+    match out.get_mut(inside) {
+        Some(first) => {
+            *first = b'{';
+            out.push(b'}');
+        }
+        None => out.truncate(before),
+    }
+    true
+}
 
 /// The members of a result.
 ///
@@ -308,4 +350,43 @@ fn text(members: &Members<'_>, name: &str) -> Option<String> {
 fn read<T: DeserializeOwned + Default>(value: Option<&RawValue>) -> T {
     let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
     value.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::era::versions::LEGACY;
+
+    #[test]
+    fn what_is_copied_as_it_came_is_what_the_rules_make_of_it() {
+        for result in [
+            r#"{"content":[]}"#,
+            r#"{"resultType":"complete","content":[{"type":"text","text":"}\"{"}],"isError":true}"#,
+            r#"{ "_meta" : { "io.modelcontextprotocol/serverInfo" : {"name":"x"} , "a" : 1 } , "content" : [ ] }"#,
+            r#"{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}},"b":1.10}"#,
+            r#"{"content":[],"_meta":null,"structuredContent":{"a":[1]}}"#,
+            r#"{"content":[],"structuredContent":[1]}"#,
+            r#"{"resultType":"task","taskId":"1"}"#,
+        ] {
+            let raw = RawValue::from_string(result.to_owned()).unwrap();
+            for version in LEGACY {
+                let mut copied = b"{".to_vec();
+                if !write_plain(&mut copied, version, request::TOOLS_CALL, &raw) {
+                    assert_eq!(copied, b"{", "{result}");
+                    continue;
+                }
+                let mut shaped = b"{".to_vec();
+                let members = super::shaped(version, request::TOOLS_CALL, result, None, None);
+                members.unwrap().write(&mut shaped);
+                let read = |mut text: Vec<u8>| -> Value {
+                    text.push(b'}');
+                    if text.len() > 2 {
+                        text.remove(1);
+                    }
+                    serde_json::from_slice(&text).unwrap()
+                };
+                assert_eq!(read(copied), read(shaped), "{result} in {version}");
+            }
+        }
+    }
 }
