@@ -5,7 +5,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
-//! | `caller`, `peer`, [`workplace`] | who is at the other end, and where it works |
+//! | `caller`, `identity`, `peer`, [`workplace`] | who is at the other end, and where it works |
 //! | `authenticate`, `principal`, `extensions` | who that is by its credentials; values that come along |
 //! | `era` | the message becomes a valid [`Request`] of some revision; replies become messages of it |
 //! | `mirror` | headers that repeat parts of a request |
@@ -49,6 +49,7 @@ mod extensions;
 mod fit;
 mod folders;
 mod handler;
+mod identity;
 mod layer;
 pub mod limits;
 mod logged;
@@ -96,7 +97,7 @@ pub mod workplace;
 pub use authenticate::{Authenticate, Authenticating, Authenticator, Challenge};
 pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share, try_later};
 pub use bytes;
-pub use caller::{Caller, HeaderValue, Headers, Identity, Transport as CallerTransport};
+pub use caller::{Caller, HeaderValue, Headers, Transport as CallerTransport};
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
@@ -105,6 +106,7 @@ pub use endpoint::{Endpoint, Messages, Transport};
 pub use era::{admit, handshake, is_handshake, own_request};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
+pub use identity::Identity;
 pub use layer::{Layered, Next};
 pub use limits::{Limits, is_long};
 pub use logged::Logged;

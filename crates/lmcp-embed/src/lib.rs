@@ -6,9 +6,12 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `host` | [`Host`]: the thread, the socket, the end |
+//! | `host`, `setup` | [`Host`]: the thread, the socket, the end; how it starts |
+//! | `handle` | [`HostHandle`]: the host, for its own tools |
 //! | `socket_dir` | which folder, which name, and what the dead left behind |
-//! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
+//! | `child`, `belongings`, `folder` | [`Child`]: one process, its entries in the register, and the file it comes in with |
+//! | `state` | [`State`]: what the next host should know |
+//! | `member`, `event` | [`ChildHandle`]: what is known of it; [`Event`]: what happens to it |
 //! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `view` | what a process above was started with, and whether it looks at the same register |
@@ -17,21 +20,32 @@
 
 mod above;
 mod ancestry;
+mod belongings;
 mod child;
 mod children;
+mod event;
 mod folder;
+mod handle;
 mod host;
 mod lock;
+mod member;
 mod peer_process;
 mod random;
 mod register;
+mod setup;
 mod socket_dir;
 mod stat;
+mod state;
 mod view;
 mod whoami;
 
 pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
+pub use event::{Event, Events};
+pub use handle::HostHandle;
 pub use host::Host;
 pub use lmcp_core::Identity;
+pub use member::{ChildHandle, ChildOf, Connection, Ended};
+pub use setup::Setup;
+pub use state::State;
 pub use whoami::whoami;

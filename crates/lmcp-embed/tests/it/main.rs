@@ -17,8 +17,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod events;
 mod gate;
+mod handles;
 mod life;
 mod load;
+mod restart;
 mod roles;
 mod visitor;
