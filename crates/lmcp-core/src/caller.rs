@@ -14,7 +14,13 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::{
-    extensions::Extensions, identity::Identity, peer::Process, principal::Principal, random,
+    extensions::Extensions,
+    face::Face,
+    headers::{HeaderValue, Headers, NoHeaders},
+    identity::Identity,
+    peer::Process,
+    principal::Principal,
+    random,
     workplace::Workplace,
 };
 
@@ -79,30 +85,6 @@ impl Connection {
             open: watch::channel(()).0,
         })
     }
-}
-
-/// Header fields, for transports that have them. Names are given in lower case.
-pub trait Headers: Send + Sync {
-    /// The value of a field, if there is exactly one and it is text.
-    fn get(&self, name: &str) -> HeaderValue<'_>;
-
-    /// The value of this type that came along with them, put there by whoever stands before the transport.
-    fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let _ = of;
-        None
-    }
-}
-
-/// What a look-up of a header finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderValue<'a> {
-    /// No such field.
-    Absent,
-    /// One field, of text.
-    Text(&'a str),
-    /// Several fields, or one that is not text.
-    Malformed,
 }
 
 impl Caller {
@@ -207,6 +189,15 @@ impl Caller {
         let is_same = |known: &Arc<Identity>| Arc::ptr_eq(known, &latest);
         let is_new = !self.0.identity.as_ref().is_some_and(is_same);
         is_new.then_some(latest)
+    }
+
+    /// What tells whether something is for it, without being part of its connection.
+    pub(crate) fn face(&self) -> Face {
+        Face {
+            principal: self.0.principal.clone(),
+            renewed: self.0.renewed.clone(),
+            identity: self.0.identity.clone(),
+        }
     }
 
     fn known(self, identity: Identity, gone: Option<watch::Receiver<bool>>) -> Self {
@@ -454,14 +445,6 @@ const FOR: &str = "for:";
 
 /// A token that came without any header.
 struct Shown(Box<str>);
-
-struct NoHeaders;
-
-impl Headers for NoHeaders {
-    fn get(&self, _: &str) -> HeaderValue<'_> {
-        HeaderValue::Absent
-    }
-}
 
 /// The headers of another caller.
 struct Same(Caller);

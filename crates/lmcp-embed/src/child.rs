@@ -25,7 +25,7 @@ use crate::{
     host::Inner,
     member::{ChildHandle, Ended, Member},
     random,
-    stat::Stat,
+    stat::{Started, Stat},
 };
 
 /// An identity for one process, and for what that process starts.
@@ -147,20 +147,8 @@ impl Child {
     /// There is no such process, or it was said already.
     pub fn bind(&self, process: u32) -> io::Result<()> {
         let host = self.host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
-        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let process = process.ok_or(Errno::SRCH)?;
-        let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
-        let started = Stat::of(process)?.process;
-        if !self.member.begin(started) {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "this child has a process already, or has ended",
-            ));
-        }
-        self.belongings().register(started)?;
-        self.member.record();
-        watch(&host, &self.member, watched);
-        Ok(())
+        let register = |started| self.belongings().register(started);
+        bind(&host, &self.member, process, |_| true, register)
     }
 
     /// Leaves it to the host to wait for the process that [`Child::spawn`] gave: how it ends is told by
@@ -205,6 +193,38 @@ fn status_of(process: BorrowedFd<'_>) -> Option<ExitStatus> {
     let code = status.exit_status().map(|code| (code & 0xff) << 8);
     let signal = status.terminating_signal();
     Some(ExitStatus::from_raw(code.or(signal)?))
+}
+
+/// Says which process a child is, if that one will do.
+pub(crate) fn bind(
+    host: &Inner,
+    member: &Arc<Member>,
+    process: u32,
+    will_do: impl FnOnce(Pid) -> bool,
+    register: impl FnOnce(Started) -> io::Result<()>,
+) -> io::Result<()> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let process = process.ok_or(Errno::SRCH)?;
+    let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
+    let started = Stat::of(process)?.process;
+    // In this order: what was looked at is what is watched.
+    if !will_do(process) || Stat::of(process)?.process != started {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "you have not started it, or it belongs to another",
+        ));
+    }
+    if !member.begin(started) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "this child has a process already, or has ended",
+        ));
+    }
+    // A process that nobody watches would be this child for ever.
+    register(started).inspect_err(|_| host.children.end(member, Ended::TakenBack))?;
+    member.record();
+    watch(host, member, watched);
+    Ok(())
 }
 
 /// Ends a child with its process.

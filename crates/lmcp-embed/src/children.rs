@@ -41,6 +41,7 @@ pub(crate) struct Children {
     /// By a digest of the token: finding one takes as long as not finding it, and the token itself is kept nowhere.
     by_token: Mutex<HashMap<Key, Arc<Member>>>,
     pub(crate) teller: Teller,
+    making: Mutex<()>,
     host: Weak<Inner>,
 }
 
@@ -49,6 +50,7 @@ impl Children {
         Self {
             by_token: Mutex::default(),
             teller: Teller::default(),
+            making: Mutex::default(),
             host,
         }
     }
@@ -77,6 +79,42 @@ impl Children {
         self.lock().remove(&member.key);
         member.end(how, &self.host, &self.teller);
         drop(member.take_kept());
+        let id = member.identity.borrow().id.clone();
+        for child in self.subs_of(&id) {
+            self.end(&child, Ended::TakenBack);
+        }
+    }
+
+    /// Held while a child makes another, so that it makes no more than it may.
+    pub(crate) fn making(&self) -> MutexGuard<'_, ()> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find_id(&self, id: &str) -> Option<ChildHandle> {
+        let children = self.lock();
+        let found = children
+            .values()
+            .find(|member| member.identity.borrow().id == id);
+        found.map(|member| ChildHandle::new(member, &self.host))
+    }
+
+    /// How many children others made below this one, in all generations.
+    pub(crate) fn count_below(&self, id: &str) -> usize {
+        let subs = self.subs_of(id);
+        let below = subs.iter().map(|member| {
+            let id = member.identity.borrow().id.clone();
+            1 + self.count_below(&id)
+        });
+        below.sum()
+    }
+
+    /// The children that this one made.
+    fn subs_of(&self, id: &str) -> Vec<Arc<Member>> {
+        let children = self.lock();
+        let subs = children.values().filter(|member| {
+            member.is_sub() && member.identity.borrow().parent.as_deref() == Some(id)
+        });
+        subs.cloned().collect()
     }
 
     /// The host closes: nothing more is known of anybody. The next one finds the files of those that were left to
@@ -123,8 +161,9 @@ impl Children {
         }
         let belongings = Belongings::new(state.reopen(&host.socket)?, host.lock.path());
         let Some(process) = state.process() else {
-            // It was never started, or where nobody here can see it.
-            return Ok(());
+            // It was never started, or where nobody here can see it. If this process was about to start it before it
+            // became this program, it is so no longer.
+            return belongings.announce(&state.id);
         };
         // In this order: what is watched is what was looked at.
         let watched = pidfd_open(process.process, PidfdFlags::NONBLOCK);
@@ -133,6 +172,12 @@ impl Children {
         let is_it = Stat::of(process.process).is_ok_and(|found| found.process == process);
         let member = Member::new(key, state.identity(), Life::Running(process));
         *member.stored() = state.stored.clone();
+        if state.adopts {
+            member.set_adopts();
+        }
+        if state.is_sub {
+            member.set_sub();
+        }
         member.settle(belongings.folder.path(), host.returns)?;
         let member = self.add(member).map_err(io::Error::other)?;
         belongings.register(process)?;
@@ -161,7 +206,7 @@ impl Children {
     }
 
     /// Which child a process belongs to: the nearest above it, itself included.
-    fn owner_of(&self, process: Pid) -> Option<Pid> {
+    pub(crate) fn owner_of(&self, process: Pid) -> Option<Pid> {
         let children = self.lock();
         let processes = children.values().filter_map(|member| member.process());
         let processes: Vec<Pid> = processes.map(|started| started.process).collect();
@@ -209,7 +254,7 @@ impl Children {
         if !pinned.is_alive() {
             return Err(refused("the process that connected has ended"));
         }
-        if owner != Some(child) {
+        if owner != Some(child) && !(owner.is_none() && member.adopts()) {
             return Err(refused(&not_below(pinned.process, child, owner)));
         }
         let caller = Caller::process(peer.process().uid, peer.process().pid);
@@ -267,6 +312,7 @@ fn not_below(process: Pid, child: Pid, owner: Option<Pid>) -> String {
     let uppermost = uppermost.copied().unwrap_or(process);
     let name = ancestry::name(uppermost).unwrap_or_default();
     format!(
-        "{given}, which has not started process {process}: that is below `{name}` ({uppermost})"
+        "{given}, which has not started process {process}: that is below `{name}` ({uppermost}), and this program \
+         does not admit such processes for this child"
     )
 }

@@ -91,6 +91,13 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    /// Also where it never began to serve: what the host before left is then left to the next.
+    fn drop(&mut self) {
+        self.children.close(self.returns);
+    }
+}
+
 /// A runtime that may be dropped anywhere, also in a future of another one: what still runs on its threads holds nobody.
 struct Background(Option<runtime::Runtime>);
 

@@ -15,6 +15,9 @@
 //! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `view` | what a process above was started with, and whether it looks at the same register |
+//! | `reach` | what a host says to one child, and its role |
+//! | `family` | identities that children make for their own |
+//! | `wiring` | what starts a child that the program starts in a way of its own |
 //! | `random` | names and tokens that nobody guesses |
 //! | `whoami` | a tool for callers that want to know |
 
@@ -24,6 +27,7 @@ mod belongings;
 mod child;
 mod children;
 mod event;
+mod family;
 mod folder;
 mod handle;
 mod host;
@@ -31,6 +35,7 @@ mod lock;
 mod member;
 mod peer_process;
 mod random;
+mod reach;
 mod register;
 mod setup;
 mod socket_dir;
@@ -38,10 +43,12 @@ mod stat;
 mod state;
 mod view;
 mod whoami;
+mod wiring;
 
 pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
 pub use event::{Event, Events};
+pub use family::{Allowance, family};
 pub use handle::HostHandle;
 pub use host::Host;
 pub use lmcp_core::Identity;
@@ -49,3 +56,4 @@ pub use member::{ChildHandle, ChildOf, Connection, Ended};
 pub use setup::Setup;
 pub use state::State;
 pub use whoami::whoami;
+pub use wiring::McpEntry;

@@ -6,7 +6,10 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     process::{self, ExitStatus},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use lmcp_core::{Caller, Cx, Identity};
@@ -17,6 +20,7 @@ use tokio::sync::watch;
 use crate::{
     belongings::Belongings,
     event::{Event, Teller},
+    family::Allowance,
     host::Inner,
     stat::Started,
     state::ChildState,
@@ -43,6 +47,12 @@ pub(crate) struct Member {
     stored: Mutex<Value>,
     /// Its files, if it ends with its process alone.
     kept: Mutex<Option<Belongings>>,
+    /// What it may give to sub-agents.
+    family: Mutex<Option<Allowance>>,
+    /// Another child made it, and it ends with that one.
+    is_sub: AtomicBool,
+    /// Processes may be it that it has not started.
+    adopts: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -98,6 +108,9 @@ impl Member {
             place: OnceLock::new(),
             stored: Mutex::default(),
             kept: Mutex::default(),
+            family: Mutex::default(),
+            is_sub: AtomicBool::new(false),
+            adopts: AtomicBool::new(false),
         }
     }
 
@@ -153,7 +166,7 @@ impl Member {
         self.kept().is_some()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Option<Belongings>> {
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Option<Belongings>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,6 +234,50 @@ impl Member {
             self.gone.send_replace(true);
         }
         ends
+    }
+
+    /// Gives it another role, and tells that. `false`: it has that role, or has ended.
+    pub(crate) fn set_role(
+        self: &Arc<Self>,
+        role: &str,
+        host: &Weak<Inner>,
+        teller: &Teller,
+    ) -> bool {
+        let _in_order = self.connections();
+        if matches!(self.life(), Life::Ended(_)) || self.identity.borrow().role == role {
+            return false;
+        }
+        let mut from = role.to_owned();
+        self.identity.send_modify(|identity| {
+            let mut changed = Identity::clone(identity);
+            std::mem::swap(&mut changed.role, &mut from);
+            *identity = Arc::new(changed);
+        });
+        teller.tell(|| Event::RoleChanged {
+            child: ChildHandle::new(self, host),
+            from,
+        });
+        true
+    }
+
+    pub(crate) fn family(&self) -> MutexGuard<'_, Option<Allowance>> {
+        self.family.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_sub(&self) {
+        self.is_sub.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_sub(&self) -> bool {
+        self.is_sub.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn adopts(&self) -> bool {
+        self.adopts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_adopts(&self) {
+        self.adopts.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn entered(self: &Arc<Self>, caller: &Caller, host: &Weak<Inner>, teller: &Teller) {
@@ -324,6 +381,14 @@ impl ChildHandle {
                     .end(Ended::TakenBack, &self.host, &Teller::default()),
             ),
         }
+    }
+
+    /// Lets in processes that show its token and that it has not started itself, as long as they belong to no other child:
+    /// what runs in `tmux`, `screen`, `systemd-run` or a container is started by a daemon. Whoever of this user can read the
+    /// [credentials](crate::Child::credentials) can then be this child, so it is for children that need it.
+    pub fn admit_adopted(&self) {
+        self.member.set_adopts();
+        self.member.record();
     }
 
     /// Keeps a value of the program with it, instead of the one of this type that there was.

@@ -47,6 +47,12 @@ pub(crate) struct ChildState {
     pub(crate) stored: Value,
     /// Absent until it is started.
     process: Option<ProcessState>,
+    /// Processes may be it that it has not started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) adopts: bool,
+    /// Another child made it, and it ends with that one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_sub: bool,
     folder: PathBuf,
 }
 
@@ -81,6 +87,8 @@ impl ChildState {
                 start: process.at,
                 namespace: register::namespace(),
             }),
+            adopts: member.adopts(),
+            is_sub: member.is_sub(),
             folder: folder.to_owned(),
         }
     }
