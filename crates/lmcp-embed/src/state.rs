@@ -152,7 +152,8 @@ pub(crate) fn left_at(socket: &Path) -> State {
         let child = name
             .strip_suffix(SUFFIX)
             .and_then(|name| name.strip_prefix(stem.to_str()?)?.strip_prefix('.'));
-        if child.is_none() {
+        // One with a dot belongs to a host whose name begins like this one's.
+        if child.is_none_or(|child| child.contains('.')) {
             continue;
         }
         let text = fs::read(entry.path().join(RECORD)).unwrap_or_default();
