@@ -17,6 +17,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod deck;
 mod events;
 mod family;
 mod gate;
