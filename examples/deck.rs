@@ -22,7 +22,7 @@ use std::{
 };
 
 use avt::Terminal;
-use lmcp_core::{Cx, NoArgs, Resource, Server, Tool, ToolError, ToolResult, ToolSet};
+use lmcp_core::{Cx, NoArgs, Resource, Server, Tasks, Tool, ToolError, ToolResult, ToolSet};
 use lmcp_embed::{ChildOf as _, Event, Host, HostHandle, whoami};
 use rustix::{
     io::{FdFlags, fcntl_setfd},
@@ -61,6 +61,7 @@ struct Kept {
 struct Desk {
     host: HostHandle,
     shared: Mutex<Shared>,
+    timers: Tasks,
 }
 
 impl Desk {
@@ -134,10 +135,12 @@ async fn waiting(desk: Arc<Desk>, _: NoArgs, cx: Cx) -> String {
 }
 
 async fn set_timer(desk: Arc<Desk>, timer: Timer, cx: Cx) -> &'static str {
-    let to = label(&cx);
-    tokio::spawn(async move {
+    let (to, then) = (label(&cx), Arc::downgrade(&desk));
+    desk.timers.spawn(async move {
         tokio::time::sleep(Duration::from_secs(timer.seconds.into())).await;
-        desk.deliver(&to, format!("timer: {}", timer.text));
+        if let Some(desk) = then.upgrade() {
+            desk.deliver(&to, format!("timer: {}", timer.text));
+        }
     });
     "set"
 }
@@ -310,6 +313,7 @@ fn main() -> Result {
         let made = Arc::new(Desk {
             host: host.clone(),
             shared: Mutex::new(shared),
+            timers: Tasks::default(),
         });
         server(Arc::clone(desk.insert(made)))
     })?;

@@ -8,7 +8,7 @@
 //! use lmcp_wiring::{Entry, Presets, User, plan};
 //!
 //! # fn demo(credentials: &str, scratch: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
-//! let argv = ["claude".into(), "tidy up".into()];
+//! let argv = ["claude", "tidy up"].map(std::ffi::OsString::from);
 //! let entry = Entry::new("deck", "/usr/bin/lmcp").args(["proxy", "--identity-file", credentials]);
 //! let presets = Presets::built_in();
 //! let (preset, _note) = presets.choose(None, &argv[0])?;
