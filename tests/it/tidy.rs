@@ -13,11 +13,12 @@ use std::{
 const LONG: usize = 600;
 
 /// What each crate of ours may depend on.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("lmcp-wire", &[]),
     ("lmcp-heap", &[]),
     ("lmcp-schema", &[]),
     ("lmcp-private", &[]),
+    ("lmcp-wiring", &["lmcp-wire"]),
     ("lmcp-testkit", &["lmcp-core"]),
     ("lmcp-outbound", &[]),
     (
@@ -35,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "lmcp-http",
             "lmcp-hub",
             "lmcp-upstream",
+            "lmcp-wiring",
         ],
     ),
     (
@@ -71,6 +73,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "lmcp-private",
             "lmcp-proxy",
             "lmcp-tools",
+            "lmcp-wiring",
         ],
     ),
 ];

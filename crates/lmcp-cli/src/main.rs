@@ -1,6 +1,5 @@
 //! The binary `lmcp`: reads the command line, runs one command, says how it went.
 
-mod agents;
 mod apart;
 mod child;
 mod cli;
@@ -11,6 +10,7 @@ mod demo;
 mod host;
 mod logging;
 mod options;
+mod presets;
 mod private;
 mod report;
 mod signals;

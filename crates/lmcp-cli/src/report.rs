@@ -82,6 +82,21 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<lmcp_wiring::Error> for Failure {
+    fn from(err: lmcp_wiring::Error) -> Self {
+        let words = err.to_string();
+        let failure = if err.is_misuse() {
+            Self::misuse(words)
+        } else {
+            Self::of(words)
+        };
+        match err.hint() {
+            Some(hint) => failure.hint(hint.to_owned()),
+            None => failure,
+        }
+    }
+}
+
 impl From<lmcp::Error> for Failure {
     fn from(err: lmcp::Error) -> Self {
         Self::of(chain(&err))

@@ -14,7 +14,14 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::{
-    extensions::Extensions, peer::Process, principal::Principal, random, workplace::Workplace,
+    extensions::Extensions,
+    face::Face,
+    headers::{HeaderValue, Headers, NoHeaders},
+    identity::Identity,
+    peer::Process,
+    principal::Principal,
+    random,
+    workplace::Workplace,
 };
 
 /// Who sent a request, as far as the transport knows.
@@ -26,6 +33,8 @@ struct Inner<H: ?Sized> {
     transport: Transport,
     principal: Option<Arc<Principal>>,
     identity: Option<Arc<Identity>>,
+    /// Who it is by now, where that may change.
+    renewed: Option<watch::Receiver<Arc<Identity>>>,
     extensions: Extensions,
     /// True once it is gone for good.
     gone: Option<watch::Receiver<bool>>,
@@ -43,39 +52,6 @@ struct Connection {
     name: String,
     /// Dropped with the last who knows the caller.
     open: watch::Sender<()>,
-}
-
-/// A caller that whoever runs the server knows in person: a process it started, say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Identity {
-    /// Tells it from all others.
-    pub id: String,
-    /// What people call it.
-    pub label: String,
-    /// What it may do: tools can be for some roles only.
-    pub role: String,
-    /// The caller that it was started for.
-    pub parent: Option<String>,
-}
-
-impl Identity {
-    /// Somebody without a parent.
-    pub fn new(id: impl Into<String>, label: impl Into<String>, role: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            label: label.into(),
-            role: role.into(),
-            parent: None,
-        }
-    }
-
-    /// The same, started for another.
-    #[must_use]
-    pub fn below(mut self, parent: impl Into<String>) -> Self {
-        self.parent = Some(parent.into());
-        self
-    }
 }
 
 /// How a request came.
@@ -111,30 +87,6 @@ impl Connection {
     }
 }
 
-/// Header fields, for transports that have them. Names are given in lower case.
-pub trait Headers: Send + Sync {
-    /// The value of a field, if there is exactly one and it is text.
-    fn get(&self, name: &str) -> HeaderValue<'_>;
-
-    /// The value of this type that came along with them, put there by whoever stands before the transport.
-    fn extension(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let _ = of;
-        None
-    }
-}
-
-/// What a look-up of a header finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeaderValue<'a> {
-    /// No such field.
-    Absent,
-    /// One field, of text.
-    Text(&'a str),
-    /// Several fields, or one that is not text.
-    Malformed,
-}
-
 impl Caller {
     /// Somebody on a transport, not yet known any better.
     pub fn new(transport: Transport) -> Self {
@@ -160,6 +112,7 @@ impl Caller {
             transport,
             principal: None,
             identity: None,
+            renewed: None,
             extensions: Extensions::default(),
             gone: None,
             process,
@@ -189,6 +142,7 @@ impl Caller {
         self.changed(|caller| {
             caller.principal = Some(Arc::new(principal));
             caller.identity = None;
+            caller.renewed = None;
             caller.gone = None;
         })
     }
@@ -205,11 +159,51 @@ impl Caller {
         self.known(identity, Some(gone))
     }
 
-    fn known(self, identity: Identity, gone: Option<watch::Receiver<bool>>) -> Self {
-        let principal = Principal::new(format!("identity {}", identity.id)).role(&identity.role);
+    /// The same, for somebody whose role may change meanwhile: [`Caller::now`] follows it.
+    #[must_use]
+    pub fn identified_as(
+        self,
+        identity: watch::Receiver<Arc<Identity>>,
+        gone: watch::Receiver<bool>,
+    ) -> Self {
+        let latest = Arc::clone(&identity.borrow());
         self.changed(|caller| {
-            caller.principal = Some(Arc::new(principal));
-            caller.identity = Some(Arc::new(identity));
+            caller.identify(latest);
+            caller.renewed = Some(identity);
+            caller.gone = Some(gone);
+        })
+    }
+
+    /// The caller as it is by now. Transports ask for each request of a connection, so a request keeps the role it came with.
+    #[must_use]
+    pub fn now(&self) -> Self {
+        match self.latest() {
+            Some(latest) => self.clone().changed(|caller| caller.identify(latest)),
+            None => self.clone(),
+        }
+    }
+
+    /// Who it is by now, if that has changed.
+    fn latest(&self) -> Option<Arc<Identity>> {
+        let latest = Arc::clone(&self.0.renewed.as_ref()?.borrow());
+        let is_same = |known: &Arc<Identity>| Arc::ptr_eq(known, &latest);
+        let is_new = !self.0.identity.as_ref().is_some_and(is_same);
+        is_new.then_some(latest)
+    }
+
+    /// What tells whether something is for it, without being part of its connection.
+    pub(crate) fn face(&self) -> Face {
+        Face {
+            principal: self.0.principal.clone(),
+            renewed: self.0.renewed.clone(),
+            identity: self.0.identity.clone(),
+        }
+    }
+
+    fn known(self, identity: Identity, gone: Option<watch::Receiver<bool>>) -> Self {
+        self.changed(|caller| {
+            caller.identify(Arc::new(identity));
+            caller.renewed = None;
             caller.gone = gone;
         })
     }
@@ -232,6 +226,7 @@ impl Caller {
             transport: self.0.transport,
             principal: self.0.principal.clone(),
             identity: self.0.identity.clone(),
+            renewed: self.0.renewed.clone(),
             extensions: self.0.extensions.clone(),
             gone: self.0.gone.clone(),
             process: self.0.process,
@@ -392,7 +387,8 @@ impl Caller {
 
     /// Whose something is: jobs, tasks, sessions, subscriptions, sealed answers. All of them are recorded under this text, and
     /// under no other: the name that belongs to the credentials, else the user at the other end of the socket, else one name
-    /// that all strangers share; each apart for every role, and for everybody that it acts for.
+    /// that all strangers share; each apart for every role, and for everybody that it acts for. Somebody known in person owns
+    /// the same in every role.
     ///
     /// Records on disk hold it, so the text of a caller without a role never changes.
     pub fn owner(&self) -> Cow<'static, str> {
@@ -407,6 +403,9 @@ impl Caller {
     /// Whose share of memory, places and work something takes: the owner, whoever it acts for. So nobody gets more by acting
     /// for many.
     pub fn payer(&self) -> Cow<'static, str> {
+        if let Some(identity) = self.identity() {
+            return format!("identity:{}", identity.id).into();
+        }
         let who = match (self.principal(), &self.0.process) {
             (Some(name), _) => Cow::from(format!("principal:{name}")),
             (None, Some(process)) => format!("uid:{}", process.uid).into(),
@@ -433,19 +432,19 @@ impl Caller {
     }
 }
 
+impl Inner<Same> {
+    fn identify(&mut self, identity: Arc<Identity>) {
+        let principal = Principal::new(format!("identity {}", identity.id)).role(&identity.role);
+        self.principal = Some(Arc::new(principal));
+        self.identity = Some(identity);
+    }
+}
+
 /// What owners that act for somebody begin with. No other owner does.
 const FOR: &str = "for:";
 
 /// A token that came without any header.
 struct Shown(Box<str>);
-
-struct NoHeaders;
-
-impl Headers for NoHeaders {
-    fn get(&self, _: &str) -> HeaderValue<'_> {
-        HeaderValue::Absent
-    }
-}
 
 /// The headers of another caller.
 struct Same(Caller);
@@ -505,6 +504,8 @@ mod tests {
             Caller::process(1000, None),
             Caller::process(1000, None).authenticated(Principal::anyone().role("admin")),
             http().identified(Identity::new("1", "ann", "admin")),
+            http().identified(Identity::new("2", "ann", "admin")),
+            known(Principal::new("identity 1").role("admin")),
             http().acting_for("ann"),
             http().acting_for("bob"),
             http().acting_for("1"),
@@ -550,6 +551,20 @@ mod tests {
         for broken in ["for:", "for:9:x/anyone", "for:x:y/z", "for:1:xy"] {
             assert_eq!(Caller::payer_of(broken), broken);
         }
+    }
+
+    #[test]
+    fn a_role_that_changes_is_seen_by_the_next_request_and_owns_the_same() {
+        let ann = |role: &str| Arc::new(Identity::new("1", "ann", role));
+        let identity = watch::Sender::new(ann("worker"));
+        let (_alive, gone) = watch::channel(false);
+        let caller = Caller::process(0, None).identified_as(identity.subscribe(), gone);
+        assert_eq!(caller.now().role(), Some("worker"));
+        identity.send_replace(ann("lead"));
+        let now = caller.now();
+        assert_eq!((caller.role(), now.role()), (Some("worker"), Some("lead")));
+        assert_eq!(caller.owner(), now.owner());
+        assert_eq!(caller.connection(), now.connection());
     }
 
     #[test]

@@ -162,8 +162,8 @@ impl Engine {
         };
         // What depends on the caller is for it alone.
         let mut cache = self.list_cache;
-        let is_common = wanted.structured && catalog.is_common(wanted.visibility);
-        if request.method() == request::TOOLS_LIST && !is_common {
+        let is_common = catalog.is_common(request.method(), wanted.visibility);
+        if !(wanted.structured && is_common) {
             cache = CacheHint::private(cache.ttl_ms);
         }
         let page = match &*request.method {
@@ -218,7 +218,8 @@ impl Engine {
 
     fn read_resource(self: &Arc<Self>, request: Request) -> Routed {
         let uri = request.target()?.into_owned();
-        let Some((resource, variables)) = self.catalog().find_resource(&uri) else {
+        let visibility = self.visibility(&request);
+        let Some((resource, variables)) = self.catalog().find_visible(&uri, visibility) else {
             return Err(no_resource(&uri));
         };
         let asking = self.resume(&request)?;
@@ -236,7 +237,8 @@ impl Engine {
 
     /// Reads a resource for the caller of a request and throws the contents away: a result says that it may be read.
     pub(crate) fn try_read(self: &Arc<Self>, uri: &str, request: &Request) -> Replies {
-        let Some((resource, variables)) = self.catalog().find_resource(uri) else {
+        let visibility = self.visibility(request);
+        let Some((resource, variables)) = self.catalog().find_visible(uri, visibility) else {
             return Replies::error(no_resource(uri));
         };
         let uri = uri.to_owned();
@@ -251,8 +253,9 @@ impl Engine {
     fn get_prompt(self: &Arc<Self>, request: Request) -> Routed {
         let name = request.target()?;
         let catalog = self.catalog();
-        let Some(prompt) = catalog.prompts.get(&name) else {
-            return Err(unknown("prompt", &name, catalog.prompts.keys()));
+        let visibility = self.visibility(&request);
+        let Some(prompt) = catalog.find_prompt(&name, visibility) else {
+            return Err(unknown("prompt", &name, catalog.prompt_names(visibility)));
         };
         let arguments = request.arguments().unwrap_or(b"{}");
         let arguments: BTreeMap<String, String> = decode(arguments).map_err(|err| {
@@ -279,10 +282,11 @@ impl Engine {
             value: params.argument.value.clone().into_owned(),
             filled: filled.unwrap_or_default(),
         };
+        let visibility = self.visibility(&request);
         let work: Box<dyn FnOnce(Cx) -> Work> = match &params.reference {
             Reference::Prompt { name: prompt, .. } => {
-                let Some(prompt) = catalog.prompts.get(prompt) else {
-                    return Err(unknown("prompt", prompt, catalog.prompts.keys()));
+                let Some(prompt) = catalog.find_prompt(prompt, visibility) else {
+                    return Err(unknown("prompt", prompt, catalog.prompt_names(visibility)));
                 };
                 Box::new(|cx| {
                     Box::pin(async move {
@@ -291,8 +295,11 @@ impl Engine {
                 })
             }
             Reference::Resource { uri } => {
-                let Some(template) = catalog.find_template(uri) else {
-                    return Err(unknown("resource template", uri, catalog.templates.keys()));
+                let template = catalog.find_template(uri);
+                let template = template.filter(|template| visibility.includes(&template.roles));
+                let Some(template) = template else {
+                    let known = catalog.template_uris(visibility);
+                    return Err(unknown("resource template", uri, known));
                 };
                 Box::new(|cx| {
                     Box::pin(async move {

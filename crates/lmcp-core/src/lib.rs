@@ -5,7 +5,7 @@
 //! | file | what happens there |
 //! |---|---|
 //! | [`transport`] | a line becomes a message; answers become lines |
-//! | `caller`, `peer`, [`workplace`] | who is at the other end, and where it works |
+//! | `caller`, `identity`, `peer`, [`workplace`] | who is at the other end, and where it works |
 //! | `authenticate`, `principal`, `extensions` | who that is by its credentials; values that come along |
 //! | `era` | the message becomes a valid [`Request`] of some revision; replies become messages of it |
 //! | `mirror` | headers that repeat parts of a request |
@@ -47,9 +47,12 @@ mod endpoint;
 mod era;
 pub mod error;
 mod extensions;
+mod face;
 mod fit;
 mod folders;
 mod handler;
+mod headers;
+mod identity;
 mod layer;
 pub mod limits;
 mod logged;
@@ -68,6 +71,7 @@ mod random;
 mod reply;
 mod request;
 pub mod resource;
+mod roles;
 pub mod roots;
 mod schema;
 mod seal;
@@ -97,7 +101,7 @@ pub mod workplace;
 pub use authenticate::{Authenticate, Authenticating, Authenticator, Challenge};
 pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share, try_later};
 pub use bytes;
-pub use caller::{Caller, HeaderValue, Headers, Identity, Transport as CallerTransport};
+pub use caller::{Caller, Transport as CallerTransport};
 pub use client::Client;
 pub use completion::Completing;
 pub use cx::{Cx, Progress};
@@ -107,6 +111,8 @@ pub use endpoint::{Endpoint, Messages, Transport};
 pub use era::{admit, handshake, is_handshake, own_request};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
+pub use headers::{HeaderValue, Headers};
+pub use identity::Identity;
 pub use layer::{Layered, Next};
 pub use limits::{Limits, is_long};
 pub use logged::Logged;
@@ -128,6 +134,7 @@ pub use session::Session;
 pub use set::ToolSet;
 pub use spawn::Tasks;
 pub use speaking::Say;
+pub use subscribe::{Audience, Telling};
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool, debug_handler};
 #[cfg(unix)]

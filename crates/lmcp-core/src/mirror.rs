@@ -4,7 +4,7 @@ use lmcp_schema::HeaderParam;
 use lmcp_wire::{RpcError, header, name::Beginning};
 use serde_json::Value;
 
-use crate::caller::{HeaderValue, Headers};
+use crate::headers::{HeaderValue, Headers};
 
 /// `Mcp-Name` repeats the tool, prompt, resource or task of the body.
 pub(crate) fn check_name(headers: &dyn Headers, name: &str) -> Result<(), RpcError> {

@@ -16,6 +16,7 @@ use crate::{
     error::{Error, ToolError, ToolResult},
     fit::{self, Flaw},
     handler::{self, Bound, Handler, Unbound},
+    roles::Roles,
     schema, strings,
     tool::check_name,
 };
@@ -47,6 +48,7 @@ pub struct Prompt<S = ()> {
     flaw: Option<Flaw>,
     render: Unbound<S, Arguments, GetPromptResult>,
     completions: Unfinished<S>,
+    roles: Roles,
 }
 
 type Arguments = BTreeMap<String, String>;
@@ -77,7 +79,16 @@ impl<S: Send + Sync + 'static> Prompt<S> {
             flaw,
             render,
             completions: Unfinished::default(),
+            roles: Roles::default(),
         }
+    }
+
+    /// Only callers with one of these roles see it and can use it; to others, and to all who have no role, it is not there, nor
+    /// does anybody complete its arguments for them. See [`Tool::only_for`](crate::Tool::only_for).
+    #[must_use]
+    pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
+        self.roles = Roles::only(roles);
+        self
     }
 
     /// What it is for.
@@ -203,6 +214,9 @@ pub(crate) struct AnyPrompt {
     flaw: Option<Flaw>,
     render: Bound<Arguments, GetPromptResult>,
     pub(crate) completions: Completions,
+    pub(crate) roles: Roles,
+    /// Tells it from one of the same name that was there before.
+    pub(crate) number: u64,
 }
 
 impl AnyPrompt {
@@ -213,6 +227,8 @@ impl AnyPrompt {
             flaw: prompt.flaw,
             render: handler::bind(prompt.render, state),
             completions,
+            roles: prompt.roles,
+            number: 0,
         }
     }
 

@@ -13,7 +13,13 @@ pub(crate) fn above(process: Pid) -> impl Iterator<Item = Pid> {
     std::iter::successors(Some(process), parent).take(MOST)
 }
 
-/// The same of this process, nearest first, with when each was started.
+/// What a process calls itself.
+pub(crate) fn name(process: Pid) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim().to_owned())
+}
+
+/// This process and those above it, nearest first, with when each was started.
 pub(crate) fn above_this() -> Line {
     let mut line = Line {
         processes: Vec::new(),

@@ -2,46 +2,43 @@
 
 use std::{
     io,
-    path::Path,
-    process::Command,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    ops::Deref,
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::process::ExitStatusExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    sync::Arc,
 };
 
 use lmcp_core::{Error, Identity};
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
 use tokio::net::unix::pipe;
 
 use crate::{
-    children::{Life, Ticket},
+    belongings::Belongings,
     folder::{Credentials, Folder},
     host::Inner,
+    member::{ChildHandle, Ended, Member},
     random,
-    register::{self, Record, Written},
     stat::{Started, Stat},
 };
 
 /// An identity for one process, and for what that process starts.
 ///
 /// It is good from [`Child::spawn`] or [`Child::bind`] until the process ends or this value is dropped, whichever is
-/// first; then the connections that were made with it end too.
+/// first; then the connections that were made with it end too. All that a [`ChildHandle`] can do, it can do as well.
 #[derive(Debug)]
 pub struct Child {
-    ticket: Arc<Ticket>,
-    folder: Folder,
-    host: Weak<Inner>,
-    record: Record,
-    registered: Mutex<Registered>,
-}
-
-/// What the register says of a child.
-#[derive(Debug, Default)]
-struct Registered {
-    /// It is about to be started.
-    starting: Option<Written>,
-    process: Option<(Started, Written)>,
+    handle: ChildHandle,
+    /// Absent once it is detached.
+    belongings: Option<Belongings>,
+    credentials: PathBuf,
+    folder: PathBuf,
 }
 
 /// Where a child finds its credentials.
@@ -61,31 +58,34 @@ impl Child {
         identity.parent = parent.map(|parent| parent.id.clone());
         // 128 bits, known to this process, to the file and to whoever reads it.
         let token = random::hex::<16>();
-        let ticket = host.children.expect(&token, identity)?;
+        let id = identity.id.clone();
+        let member = host.children.expect(&token, identity)?;
+        let handle = ChildHandle::new(&member, &Arc::downgrade(host));
         let credentials = Credentials {
             socket: &host.socket,
             identity: &token,
-            host_lock: host.lock.path(),
+            host_lock: (!host.returns).then_some(host.lock.path()),
+            returns: host.returns,
         };
         let failed = |err| Error::io(format!("cannot write the credentials of `{label}`"), err);
-        let folder = Folder::make(&credentials, &ticket.identity.id).map_err(failed)?;
-        let record = Record {
-            identity_file: folder.credentials().to_owned(),
-            host_lock: host.lock.path().to_owned(),
-            namespace: register::namespace(),
-        };
+        let made = Folder::make(&credentials, &id);
+        let made = made.and_then(|folder| {
+            let belongings = Belongings::new(folder, host.lock.path());
+            member.settle(belongings.folder.path(), host.returns)?;
+            Ok(belongings)
+        });
+        let belongings = made.inspect_err(|_| handle.end()).map_err(failed)?;
         Ok(Self {
-            ticket: Arc::new(ticket),
-            folder,
-            host: Arc::downgrade(host),
-            record,
-            registered: Mutex::default(),
+            handle,
+            credentials: belongings.folder.credentials().to_owned(),
+            folder: belongings.folder.path().to_owned(),
+            belongings: Some(belongings),
         })
     }
 
-    /// Who it is, for handlers: [`Caller::identity`](lmcp_core::Caller::identity).
-    pub fn identity(&self) -> &Identity {
-        &self.ticket.identity
+    /// A handle of this child, which may be cloned and does not end it.
+    pub fn handle(&self) -> &ChildHandle {
+        &self.handle
     }
 
     /// A child of this child: its identity names this one as its parent. It is started by the program all the same.
@@ -95,18 +95,18 @@ impl Child {
     pub fn child(&self, label: &str, role: &str) -> Result<Self, Error> {
         let closed = || Error::config(format!("`{label}`: the host has closed"));
         let host = self.host.upgrade().ok_or_else(closed)?;
-        Self::new(&host, label, role, Some(self.identity()))
+        Self::new(&host, label, role, Some(&self.identity()))
     }
 
     /// The file with the token and the socket: `{"identity": …, "socket": …}`, for this user alone. `lmcp proxy` takes
     /// it as `--identity-file`.
     pub fn credentials(&self) -> &Path {
-        self.folder.credentials()
+        &self.credentials
     }
 
     /// A folder for this user alone, which goes with the child: for a configuration that is made for it, say.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
@@ -131,7 +131,7 @@ impl Child {
         self.announce()?;
         self.prepare(command);
         let started = command.spawn();
-        let mut process = started.inspect_err(|_| self.registered().is_started())?;
+        let mut process = started.inspect_err(|_| self.belongings().retract())?;
         if let Err(err) = self.bind(process.id()) {
             let _ = process.kill();
             let _ = process.wait();
@@ -147,87 +147,108 @@ impl Child {
     /// There is no such process, or it was said already.
     pub fn bind(&self, process: u32) -> io::Result<()> {
         let host = self.host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
-        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let process = process.ok_or(Errno::SRCH)?;
-        let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
-        let started = Stat::of(process)?.process;
-        if !self.ticket.begin(process) {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "this child has a process already, or has ended",
-            ));
-        }
-        self.register(started)?;
-        let ticket = Arc::downgrade(&self.ticket);
-        host.runtime.spawn(async move {
-            // Readable when the process ends; it is only watched, so that it is no pipe does not matter. One that cannot
-            // be watched ends the child rather than never.
-            if let Ok(watched) = pipe::Receiver::from_owned_fd_unchecked(watched) {
-                let _ = watched.readable().await;
-            }
-            if let Some(ticket) = ticket.upgrade() {
-                ticket.end();
-            }
-        });
-        Ok(())
+        let register = |started| self.belongings().register(started);
+        bind(&host, &self.member, process, |_| true, register)
     }
 
-    /// Notes which process it is, for those below it that were told nothing, and for whoever cleans up some day.
-    fn register(&self, process: Started) -> io::Result<()> {
-        self.folder.note(process)?;
-        let written = self.record.write_process(process)?;
-        let mut registered = self.registered();
-        registered.process = Some((process, written));
-        registered.is_started();
-        Ok(())
+    /// Leaves it to the host to wait for the process that [`Child::spawn`] gave: how it ends is told by
+    /// [`ChildHandle::ended`] and by [`Event::Ended`](crate::Event::Ended), and no zombie is left.
+    pub fn watch(&self, process: std::process::Child) {
+        self.member.watch(process);
+    }
+
+    /// Leaves it to itself: it ends with its process, and not with this value. Where the host [comes
+    /// back](crate::Host::start_at), it outlives the host, too, and the next one knows it.
+    pub fn detach(mut self) -> ChildHandle {
+        let handle = self.handle.clone();
+        if let Some(belongings) = self.belongings.take() {
+            self.member.keep(belongings);
+        }
+        handle
     }
 
     /// Notes that it is about to be started by this process.
     fn announce(&self) -> io::Result<()> {
-        let mut registered = self.registered();
-        if registered.starting.is_none() && registered.process.is_none() {
-            let host = Stat::of_this_process()?.process;
-            let child = &self.ticket.identity.id;
-            registered.starting = Some(self.record.write_starting(host, child)?);
+        self.belongings().announce(&self.identity().id)
+    }
+
+    fn belongings(&self) -> &Belongings {
+        let belongings = self.belongings.as_ref();
+        belongings.expect("they are taken by `detach` alone, which takes the child, too")
+    }
+}
+
+impl Deref for Child {
+    type Target = ChildHandle;
+
+    fn deref(&self) -> &ChildHandle {
+        &self.handle
+    }
+}
+
+/// How a process ended, if it was started by this one and nobody has asked yet. It can be asked again.
+fn status_of(process: BorrowedFd<'_>) -> Option<ExitStatus> {
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = waitid(WaitId::PidFd(process), peek).ok().flatten()?;
+    let code = status.exit_status().map(|code| (code & 0xff) << 8);
+    let signal = status.terminating_signal();
+    Some(ExitStatus::from_raw(code.or(signal)?))
+}
+
+/// Says which process a child is, if that one will do.
+pub(crate) fn bind(
+    host: &Inner,
+    member: &Arc<Member>,
+    process: u32,
+    will_do: impl FnOnce(Pid) -> bool,
+    register: impl FnOnce(Started) -> io::Result<()>,
+) -> io::Result<()> {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let process = process.ok_or(Errno::SRCH)?;
+    let watched = pidfd_open(process, PidfdFlags::NONBLOCK)?;
+    let started = Stat::of(process)?.process;
+    // In this order: what was looked at is what is watched.
+    if !will_do(process) || Stat::of(process)?.process != started {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "you have not started it, or it belongs to another",
+        ));
+    }
+    if !member.begin(started) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "this child has a process already, or has ended",
+        ));
+    }
+    // A process that nobody watches would be this child for ever.
+    register(started).inspect_err(|_| host.children.end(member, Ended::TakenBack))?;
+    member.record();
+    watch(host, member, watched);
+    Ok(())
+}
+
+/// Ends a child with its process.
+pub(crate) fn watch(host: &Inner, member: &Arc<Member>, process: OwnedFd) {
+    let (member, children) = (Arc::downgrade(member), Arc::clone(&host.children));
+    host.runtime.spawn(async move {
+        // Readable when the process ends; it is only watched, so that it is no pipe does not matter. One that cannot be
+        // watched ends the child rather than never.
+        let mut status = None;
+        if let Ok(process) = pipe::Receiver::from_owned_fd_unchecked(process) {
+            let _ = process.readable().await;
+            status = status_of(process.as_fd());
         }
-        Ok(())
-    }
-
-    fn registered(&self) -> MutexGuard<'_, Registered> {
-        let registered = self.registered.lock();
-        registered.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has its process ended, or was it ended here?
-    pub fn has_ended(&self) -> bool {
-        *self.ticket.life.borrow() == Life::Ended
-    }
-
-    /// Ends the identity, whatever its process does.
-    pub fn end(&self) {
-        self.ticket.end();
-    }
+        if let Some(member) = member.upgrade() {
+            let status = member.reap().or(status);
+            children.end(&member, Ended::Process(status));
+        }
+    });
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.end();
-        let mut registered = self.registered();
-        registered.is_started();
-        // A process that goes on keeps its record: it had an identity, and what it starts must not pass for nobody's.
-        if let Some((process, written)) = registered.process.take()
-            && process.has_ended()
-        {
-            written.remove();
-        }
-    }
-}
-
-impl Registered {
-    /// It is no longer about to be started.
-    fn is_started(&mut self) {
-        if let Some(starting) = self.starting.take() {
-            starting.remove();
+        if self.belongings.is_some() {
+            self.end();
         }
     }
 }

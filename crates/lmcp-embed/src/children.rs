@@ -2,21 +2,31 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use lmcp_core::{
-    Caller, Error, Identity,
+    Caller, Error, Identity, Process,
     transport::{Admitting, Gate, Peer},
 };
 use lmcp_private::Whose;
 use lmcp_wire::RpcError;
 use ring::digest::{SHA256, digest};
-use rustix::process::Pid;
-use tokio::sync::watch;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::{ancestry, peer_process::PeerProcess};
+use crate::{
+    ancestry,
+    belongings::Belongings,
+    child,
+    event::{Event, Teller},
+    host::Inner,
+    member::{ChildHandle, Ended, Key, Life, Member},
+    peer_process::PeerProcess,
+    stat::Stat,
+    state::{ChildState, State},
+};
 
 /// More children than a program has. A bound, because each of them is a name in memory.
 const MOST: usize = 4096;
@@ -29,86 +39,182 @@ const WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Children {
     /// By a digest of the token: finding one takes as long as not finding it, and the token itself is kept nowhere.
-    by_token: Mutex<HashMap<Key, Entry>>,
-}
-
-type Key = [u8; 32];
-
-#[derive(Clone, Debug)]
-struct Entry {
-    identity: Identity,
-    life: Arc<watch::Sender<Life>>,
-    gone: Arc<watch::Sender<bool>>,
-}
-
-/// What is known of a child's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// Not started yet, as far as anybody said.
-    Expected,
-    Running(Pid),
-    Ended,
-}
-
-/// A child in the table, for whoever started it.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    key: Key,
-    pub(crate) identity: Identity,
-    pub(crate) life: Arc<watch::Sender<Life>>,
-    gone: Arc<watch::Sender<bool>>,
-    children: Arc<Children>,
+    by_token: Mutex<HashMap<Key, Arc<Member>>>,
+    pub(crate) teller: Teller,
+    making: Mutex<()>,
+    host: Weak<Inner>,
 }
 
 impl Children {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(host: Weak<Inner>) -> Self {
         Self {
             by_token: Mutex::default(),
+            teller: Teller::default(),
+            making: Mutex::default(),
+            host,
         }
     }
 
     /// Takes in a child that is about to be started.
-    pub(crate) fn expect(
-        self: &Arc<Self>,
-        token: &str,
-        identity: Identity,
-    ) -> Result<Ticket, Error> {
-        let mut children = self.lock();
-        if children.len() >= MOST {
-            return Err(Error::config(format!(
-                "`{}`: a host has at most {MOST} children at a time",
-                identity.label
-            )));
-        }
-        let (key, life) = (key(token), Arc::new(watch::Sender::new(Life::Expected)));
-        let gone = Arc::new(watch::Sender::new(false));
-        let entry = Entry {
-            identity: identity.clone(),
-            life: Arc::clone(&life),
-            gone: Arc::clone(&gone),
-        };
-        children.insert(key, entry);
-        drop(children);
-        Ok(Ticket {
-            key,
-            identity,
-            life,
-            gone,
-            children: Arc::clone(self),
-        })
+    pub(crate) fn expect(&self, token: &str, identity: Identity) -> Result<Arc<Member>, Error> {
+        self.add(Member::new(key(token), identity, Life::Expected))
     }
 
-    fn find(&self, token: &str) -> Option<Entry> {
+    /// Takes in one more.
+    pub(crate) fn add(&self, member: Member) -> Result<Arc<Member>, Error> {
+        let mut children = self.lock();
+        if children.len() >= MOST {
+            let label = member.identity.borrow().label.clone();
+            return Err(Error::config(format!(
+                "`{label}`: a host has at most {MOST} children at a time"
+            )));
+        }
+        let member = Arc::new(member);
+        children.insert(member.key, Arc::clone(&member));
+        Ok(member)
+    }
+
+    /// Nobody comes in as this child any more, and who is in goes.
+    pub(crate) fn end(&self, member: &Arc<Member>, how: Ended) {
+        self.lock().remove(&member.key);
+        member.end(how, &self.host, &self.teller);
+        drop(member.take_kept());
+        let id = member.identity.borrow().id.clone();
+        for child in self.subs_of(&id) {
+            self.end(&child, Ended::TakenBack);
+        }
+    }
+
+    /// Held while a child makes another, so that it makes no more than it may.
+    pub(crate) fn making(&self) -> MutexGuard<'_, ()> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find_id(&self, id: &str) -> Option<ChildHandle> {
+        let children = self.lock();
+        let found = children
+            .values()
+            .find(|member| member.identity.borrow().id == id);
+        found.map(|member| ChildHandle::new(member, &self.host))
+    }
+
+    /// How many children others made below this one, in all generations.
+    pub(crate) fn count_below(&self, id: &str) -> usize {
+        let subs = self.subs_of(id);
+        let below = subs.iter().map(|member| {
+            let id = member.identity.borrow().id.clone();
+            1 + self.count_below(&id)
+        });
+        below.sum()
+    }
+
+    /// The children that this one made.
+    fn subs_of(&self, id: &str) -> Vec<Arc<Member>> {
+        let children = self.lock();
+        let subs = children.values().filter(|member| {
+            member.is_sub() && member.identity.borrow().parent.as_deref() == Some(id)
+        });
+        subs.cloned().collect()
+    }
+
+    /// The host closes: nothing more is known of anybody. The next one finds the files of those that were left to
+    /// themselves, if there is to be one.
+    pub(crate) fn close(&self, returns: bool) {
+        self.teller.close();
+        let children = std::mem::take(&mut *self.lock());
+        for member in children.into_values() {
+            member.end(Ended::HostClosed, &self.host, &self.teller);
+            match member.take_kept() {
+                Some(kept) if returns => kept.leave(),
+                kept => drop(kept),
+            }
+        }
+    }
+
+    /// What the next host should know.
+    pub(crate) fn state(&self) -> State {
+        let children = self.lock();
+        let states = children.values().filter_map(|member| member.state());
+        State {
+            children: states.collect(),
+        }
+    }
+
+    /// Was any child left to itself?
+    pub(crate) fn are_kept(&self) -> bool {
+        self.lock().values().any(|member| member.is_kept())
+    }
+
+    /// Takes in what the host before this one knew, with the files. Who has died meanwhile is told as ended.
+    pub(crate) fn resume(&self, host: &Inner, state: State) {
+        for state in state.children {
+            if let Err(err) = self.resume_child(host, &state) {
+                tracing::warn!("cannot go on with child `{}`: {err}", state.id);
+            }
+        }
+    }
+
+    fn resume_child(&self, host: &Inner, state: &ChildState) -> io::Result<()> {
+        let key = state.key().ok_or(io::ErrorKind::InvalidData)?;
+        if self.lock().contains_key(&key) {
+            return Ok(());
+        }
+        let belongings = Belongings::new(state.reopen(&host.socket)?, host.lock.path());
+        let Some(process) = state.process() else {
+            // It was never started, or where nobody here can see it. If this process was about to start it before it
+            // became this program, it is so no longer.
+            return belongings.announce(&state.id);
+        };
+        // In this order: what is watched is what was looked at.
+        let watched = pidfd_open(process.process, PidfdFlags::NONBLOCK);
+        // Children come again before the program can have asked for events.
+        self.teller.remember();
+        let is_it = Stat::of(process.process).is_ok_and(|found| found.process == process);
+        let member = Member::new(key, state.identity(), Life::Running(process));
+        *member.stored() = state.stored.clone();
+        if state.adopts {
+            member.set_adopts();
+        }
+        if state.is_sub {
+            member.set_sub();
+        }
+        member.settle(belongings.folder.path(), host.returns)?;
+        let member = self.add(member).map_err(io::Error::other)?;
+        belongings.register(process)?;
+        member.keep(belongings);
+        match watched {
+            Ok(watched) if is_it => child::watch(host, &member, watched),
+            _ => self.end(&member, Ended::Process(None)),
+        }
+        Ok(())
+    }
+
+    /// All of them, by the order of their ids.
+    pub(crate) fn all(&self) -> Vec<ChildHandle> {
+        let children = self.lock();
+        let handles = children
+            .values()
+            .map(|member| ChildHandle::new(member, &self.host));
+        let mut all: Vec<_> = handles.collect();
+        drop(children);
+        all.sort_by_cached_key(|child| child.identity().id.clone());
+        all
+    }
+
+    fn find(&self, token: &str) -> Option<Arc<Member>> {
         self.lock().get(&key(token)).cloned()
     }
 
     /// Which child a process belongs to: the nearest above it, itself included.
-    fn owner_of(&self, process: Pid) -> Option<Pid> {
-        let children: Vec<Pid> = self.lock().values().filter_map(Entry::process).collect();
-        ancestry::above(process).find(|process| children.contains(process))
+    pub(crate) fn owner_of(&self, process: Pid) -> Option<Pid> {
+        let children = self.lock();
+        let processes = children.values().filter_map(|member| member.process());
+        let processes: Vec<Pid> = processes.map(|started| started.process).collect();
+        drop(children);
+        ancestry::above(process).find(|process| processes.contains(process))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Member>>> {
         self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,27 +232,34 @@ impl Children {
             }
         }
         let Some(pinned) = pinned else {
-            return Err(refused("nobody can tell which process this is"));
+            return Err(refused(
+                "nobody can tell which process this is: it has ended, or it cannot be seen from here",
+            ));
         };
-        let Some(entry) = self.find(token) else {
+        let Some(member) = self.find(token) else {
             return Err(refused("this token is not known, or its process has ended"));
         };
-        let mut life = entry.life.subscribe();
+        let mut life = member.life.subscribe();
         let known = async {
             let known = life.wait_for(|life| *life != Life::Expected).await;
-            known.map_or(Life::Ended, |life| *life)
+            known.map_or(Life::Ended(Ended::HostClosed), |life| *life)
         };
         let child = match tokio::time::timeout(WAIT, known).await {
-            Ok(Life::Running(child)) => child,
+            Ok(Life::Running(child)) => child.process,
             Ok(_) => return Err(refused("the process of this token has ended")),
             Err(_) => return Err(refused("the process of this token has not been started")),
         };
         // In this order: as long as it is alive, nobody else has its number.
-        if self.owner_of(pinned.process) != Some(child) || !pinned.is_alive() {
-            return Err(refused("this token was given to another process"));
+        let owner = self.owner_of(pinned.process);
+        if !pinned.is_alive() {
+            return Err(refused("the process that connected has ended"));
+        }
+        if owner != Some(child) && !(owner.is_none() && member.adopts()) {
+            return Err(refused(&not_below(pinned.process, child, owner)));
         }
         let caller = Caller::process(peer.process().uid, peer.process().pid);
-        Ok(caller.identified_until(entry.identity, entry.gone.subscribe()))
+        let caller = caller.extended(ChildHandle::new(&member, &self.host));
+        Ok(caller.identified_as(member.identity.subscribe(), member.gone.subscribe()))
     }
 }
 
@@ -154,44 +267,28 @@ impl Gate for Children {
     fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a> {
         Box::pin(self.check(token, peer, PeerProcess::new(peer)))
     }
-}
 
-impl Entry {
-    fn process(&self) -> Option<Pid> {
-        match *self.life.borrow() {
-            Life::Running(process) => Some(process),
-            Life::Expected | Life::Ended => None,
+    fn entered(&self, caller: &Caller) {
+        if let Some(child) = ChildHandle::of(caller) {
+            child.member.entered(caller, &self.host, &self.teller);
         }
     }
-}
 
-impl Ticket {
-    /// Nobody comes in with this token any more, and who is in goes.
-    pub(crate) fn end(&self) {
-        self.children.lock().remove(&self.key);
-        self.life.send_replace(Life::Ended);
-        self.gone.send_replace(true);
+    fn left(&self, caller: &Caller) {
+        if let Some(child) = ChildHandle::of(caller) {
+            child.member.left(caller, &self.host, &self.teller);
+        }
     }
 
-    /// Says which process it is, once.
-    pub(crate) fn begin(&self, process: Pid) -> bool {
-        self.life.send_if_modified(|life| {
-            let is_expected = *life == Life::Expected;
-            if is_expected {
-                *life = Life::Running(process);
-            }
-            is_expected
-        })
+    fn refused(&self, process: Process, why: &RpcError) {
+        self.teller.tell(|| Event::Refused {
+            process: process.pid,
+            why: why.message.to_string(),
+        });
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn key(token: &str) -> Key {
+pub(crate) fn key(token: &str) -> Key {
     let digest = digest(&SHA256, token.as_bytes());
     let mut key = Key::default();
     key.copy_from_slice(digest.as_ref());
@@ -201,4 +298,21 @@ fn key(token: &str) -> Key {
 /// No stranger comes in instead: what cannot be told is not let in.
 fn refused(why: &str) -> RpcError {
     RpcError::invalid_request(why.to_owned())
+}
+
+/// Why a process may not use the token of a child.
+fn not_below(process: Pid, child: Pid, owner: Option<Pid>) -> String {
+    let given = format!("this token was given to another process, {child}");
+    if owner.is_some() {
+        return format!("{given}; process {process} belongs to another child of this program");
+    }
+    // A daemon, a multiplexer or a service manager started it; the uppermost but the first process tells which.
+    let above: Vec<Pid> = ancestry::above(process).collect();
+    let uppermost = above.iter().rev().find(|above| above.as_raw_pid() != 1);
+    let uppermost = uppermost.copied().unwrap_or(process);
+    let name = ancestry::name(uppermost).unwrap_or_default();
+    format!(
+        "{given}, which has not started process {process}: that is below `{name}` ({uppermost}), and this program \
+         does not admit such processes for this child"
+    )
 }

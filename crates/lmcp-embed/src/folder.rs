@@ -35,8 +35,13 @@ const PROCESS: &str = "process.json";
 pub(crate) struct Credentials<'a> {
     pub(crate) socket: &'a Path,
     pub(crate) identity: &'a str,
-    /// Locked for as long as the host lives: who cannot reach the socket learns here whether to wait.
-    pub(crate) host_lock: &'a Path,
+    /// Locked for as long as the host lives: who cannot reach the socket learns here whether to wait. None of a host that
+    /// comes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host_lock: Option<&'a Path>,
+    /// Another host may take this one's place: who cannot reach the socket waits for as long as this file is there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) returns: bool,
 }
 
 /// Which process a child is, for whoever finds its folder.
@@ -52,24 +57,30 @@ struct Process {
 pub(crate) struct Folder {
     path: PathBuf,
     credentials: PathBuf,
+    /// It is left for the next host.
+    pub(crate) stays: bool,
     _lock: Lock,
 }
 
 impl Folder {
     /// Makes it beside the socket, under a name that says whose it is.
     pub(crate) fn make(credentials: &Credentials<'_>, child: &str) -> io::Result<Self> {
-        let path = credentials
-            .socket
-            .with_extension(format!("{child}{SUFFIX}"));
+        let path = path_for(credentials.socket, child);
         DirBuilder::new().mode(0o700).create(&path)?;
-        let lock = Lock::take(&path.join(LOCK))?.ok_or(io::ErrorKind::AlreadyExists)?;
-        let folder = Self {
-            credentials: path.join("identity.json"),
-            path,
-            _lock: lock,
-        };
+        let folder = Self::reopen(&path)?;
         write(&folder.credentials, credentials)?;
         Ok(folder)
+    }
+
+    /// Takes over a folder that another host left, or that was just made.
+    pub(crate) fn reopen(path: &Path) -> io::Result<Self> {
+        let lock = Lock::take(&path.join(LOCK))?.ok_or(io::ErrorKind::AlreadyExists)?;
+        Ok(Self {
+            credentials: path.join("identity.json"),
+            path: path.to_owned(),
+            stays: false,
+            _lock: lock,
+        })
     }
 
     /// Notes which process the child is.
@@ -79,7 +90,7 @@ impl Folder {
             start: process.at,
             namespace: register::namespace(),
         };
-        write(&self.path.join(PROCESS), &process)
+        replace(&self.path.join(PROCESS), &process)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -93,10 +104,27 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
         lmcp_private::restore_folder_of(&self.path);
         lmcp_private::restore(&self.path);
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// The folder of a child of the host at this socket.
+pub(crate) fn path_for(socket: &Path, child: &str) -> PathBuf {
+    socket.with_extension(format!("{child}{SUFFIX}"))
+}
+
+/// Writes a file anew, in one step, so that nobody reads the half of it.
+pub(crate) fn replace(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    // What a killed program left of an earlier one.
+    let _ = fs::remove_file(&draft);
+    write(&draft, value)?;
+    fs::rename(&draft, path)
 }
 
 /// Is nobody left who could use this folder of a child? Its program must have let go of it, and the child's process have

@@ -1,16 +1,34 @@
 //! [`Host`]: a server that runs inside a program.
 
 use std::{
+    io,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    process::Command,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
-use lmcp_core::{Error, Handle, Server, transport::Unix};
+use lmcp_core::{Error, Handle, Server};
+use lmcp_wire::greeting::Then;
 use tokio::{runtime, sync::watch};
 
-use crate::{child::Child, children::Children, lock::Lock, socket_dir::SocketDir};
+use crate::{
+    child::Child,
+    children::Children,
+    event::Events,
+    handle::HostHandle,
+    lock::Lock,
+    member::ChildHandle,
+    setup::Setup,
+    socket_dir::SocketDir,
+    state::{self, State},
+};
 
 /// A server inside this program, on a socket of its own, for the children of this program.
 ///
@@ -38,7 +56,6 @@ use crate::{child::Child, children::Children, lock::Lock, socket_dir::SocketDir}
 #[derive(Debug)]
 pub struct Host {
     inner: Arc<Inner>,
-    server: Handle,
     /// Dropped to stop.
     stop: Option<watch::Sender<()>>,
     /// Hears when the server has ended.
@@ -54,6 +71,31 @@ pub(crate) struct Inner {
     pub(crate) lock: Lock,
     pub(crate) children: Arc<Children>,
     pub(crate) runtime: runtime::Handle,
+    /// Set before anybody is served.
+    pub(crate) server: OnceLock<Handle>,
+    /// Another host may come at the same path, and go on with the children.
+    pub(crate) returns: bool,
+    /// The program is about to become another one.
+    is_replaced: AtomicBool,
+}
+
+impl Inner {
+    /// What children should do when this host has closed.
+    fn goodbye(&self) -> Then {
+        let goes_on = self.is_replaced.load(Ordering::Relaxed) || self.children.are_kept();
+        if self.returns && goes_on {
+            Then::Wait
+        } else {
+            Then::Gone
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// Also where it never began to serve: what the host before left is then left to the next.
+    fn drop(&mut self) {
+        self.children.close(self.returns);
+    }
 }
 
 /// A runtime that may be dropped anywhere, also in a future of another one: what still runs on its threads holds nobody.
@@ -80,12 +122,34 @@ impl Host {
     /// Starts a server on a thread of its own, whatever the program is like: nothing the program does holds it up.
     ///
     /// The socket is `$XDG_RUNTIME_DIR/lmcp/PID.sock`; where there is no such folder, or it is not safe, it is in
-    /// `/run/user/UID/lmcp`, or in a folder for this user in `/tmp`.
+    /// `/run/user/UID/lmcp`, or in a folder for this user in `/tmp`. [`Host::setup`] has other choices.
     ///
     /// # Errors
     /// The server is wrong, or the socket cannot be made.
     pub fn start(server: Server) -> Result<Self, Error> {
-        Self::on_thread(server, SocketDir::usual()?)
+        Self::setup().start(server)
+    }
+
+    /// The same, for tools that need the host: they keep a clone of the handle, which keeps nothing alive.
+    ///
+    /// ```no_run
+    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+    /// # use lmcp_embed::Host;
+    /// let host = Host::start_with(|host| {
+    ///     let host = host.clone();
+    ///     let count = move |_: NoArgs, _: Cx| {
+    ///         let count = host.children().len();
+    ///         async move { format!("{count} children") }
+    ///     };
+    ///     Server::new("my-program", "1.0.0").tool(Tool::new("count", count).about("Counts children.").read_only())
+    /// })?;
+    /// # Ok::<(), lmcp_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    pub fn start_with(server: impl FnOnce(&HostHandle) -> Server) -> Result<Self, Error> {
+        Self::setup().start_with(server)
     }
 
     /// The same, with the socket in a folder of the program's own.
@@ -93,32 +157,48 @@ impl Host {
     /// # Errors
     /// As [`Host::start`]; the folder can be entered by others; its name is too long.
     pub fn start_in(server: Server, folder: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::on_thread(server, SocketDir::chosen(folder.as_ref())?)
+        Self::setup().folder(folder).start(server)
+    }
+
+    /// The same, with the socket at a path of the program's own, in a folder that only this user can enter.
+    ///
+    /// Such a host comes back: it goes on with the children of the last one at this path, be it that the program was
+    /// killed, has been upgraded or became another one by [`Host::exec`]. They are among [`Host::children`], with their
+    /// identity and what was [stored](ChildHandle::store) with them, and their connections come again by themselves. Those
+    /// whose processes have ended meanwhile are told as [`Event::Ended`](crate::Event::Ended).
+    ///
+    /// # Errors
+    /// As [`Host::start_in`]; another host listens there.
+    pub fn start_at(server: Server, path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::setup().path(path).start(server)
     }
 
     /// Starts a server on the runtime of the caller, for programs that want no other thread.
     ///
     /// # Errors
     /// As [`Host::start`].
-    #[expect(clippy::unused_async, reason = "shows that it needs a runtime")]
     pub async fn start_here(server: Server) -> Result<Self, Error> {
-        let place = SocketDir::usual()?;
-        let (server, listening) = (server.start()?, place.listen()?);
-        let (host, serving) = Self::new(server, listening, place, runtime::Handle::current());
-        host.inner.runtime.spawn(serving);
-        Ok(host)
+        Self::setup().start_here(server).await
     }
 
-    fn on_thread(server: Server, place: SocketDir) -> Result<Self, Error> {
+    /// All that can be chosen about how it starts.
+    pub fn setup() -> Setup {
+        Setup::default()
+    }
+
+    pub(crate) fn on_thread(
+        place: SocketDir,
+        state: State,
+        server: impl FnOnce(&HostHandle) -> Server,
+    ) -> Result<Self, Error> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(16)
             .build()
             .map_err(|err| Error::io("cannot start a server", err))?;
         let runtime = Background(Some(runtime));
-        let (server, listening) = (server.start()?, place.listen()?);
         let handle = runtime.get().handle().clone();
-        let (mut host, serving) = Self::new(server, listening, place, handle);
+        let (mut host, serving) = Self::new(place, state, server, handle)?;
         host.has_thread = true;
         thread::Builder::new()
             .name("lmcp".into())
@@ -132,45 +212,77 @@ impl Host {
         Ok(host)
     }
 
-    fn new(
-        server: Handle,
-        (unix, lock): (Unix, Lock),
+    pub(crate) fn new(
         place: SocketDir,
+        state: State,
+        server: impl FnOnce(&HostHandle) -> Server,
         runtime: runtime::Handle,
-    ) -> (
-        Self,
-        impl Future<Output = mpsc::Sender<()>> + Send + 'static,
-    ) {
-        let children = Arc::new(Children::new());
-        let (stop, mut stopped) = watch::channel(());
-        let (ending, ended) = mpsc::channel();
-        let inner = Inner {
+    ) -> Result<
+        (
+            Self,
+            impl Future<Output = mpsc::Sender<()>> + Send + 'static,
+        ),
+        Error,
+    > {
+        let (unix, lock) = place.listen()?;
+        let inner = Arc::new_cyclic(|host| Inner {
             socket: unix.path().to_owned(),
             lock,
-            children: Arc::clone(&children),
+            children: Arc::new(Children::new(host.clone())),
             runtime,
-        };
+            server: OnceLock::new(),
+            returns: place.is_path(),
+            is_replaced: AtomicBool::new(false),
+        });
+        inner.children.resume(&inner, state);
+        if inner.returns {
+            inner.children.resume(&inner, state::left_at(&inner.socket));
+        }
+        let server = server(&HostHandle::of(&inner)).start()?;
+        let server = inner.server.get_or_init(|| server).clone();
+        let (stop, mut stopped) = watch::channel(());
+        let (ending, ended) = mpsc::channel();
+        let gate = Arc::clone(&inner.children);
+        let closing = Arc::downgrade(&inner);
         let unix = unix
-            .gate(children)
+            .gate(gate)
+            .goodbye(move || {
+                closing
+                    .upgrade()
+                    .map_or(Then::Gone, |inner| inner.goodbye())
+            })
             .until(async move { while stopped.changed().await.is_ok() {} });
-        let running = server.clone();
         let serving = async move {
-            if let Err(err) = running.serve(unix).await {
+            if let Err(err) = server.serve(unix).await {
                 tracing::error!("the server inside this program has ended: {err}");
             }
-            drop(running);
+            drop(server);
             // After the socket, so that its folder is empty.
             drop(place);
             ending
         };
         let host = Self {
-            inner: Arc::new(inner),
-            server,
+            inner,
             stop: Some(stop),
             ended: Mutex::new(ended),
             has_thread: false,
         };
-        (host, serving)
+        Ok((host, serving))
+    }
+
+    /// A handle that can be cloned and keeps nothing alive.
+    pub fn handle(&self) -> HostHandle {
+        HostHandle::of(&self.inner)
+    }
+
+    /// The children that have not ended.
+    pub fn children(&self) -> Vec<ChildHandle> {
+        self.inner.children.all()
+    }
+
+    /// What happens to children from now on.
+    pub fn events(&self) -> Events {
+        self.inner.children.teller.events()
     }
 
     /// Makes an identity for a process that the program is about to start.
@@ -191,7 +303,24 @@ impl Host {
 
     /// The server: to change what it offers, or to say what changed.
     pub fn server(&self) -> &Handle {
-        &self.server
+        let server = self.inner.server.get();
+        server.expect("it is set before there is a host")
+    }
+
+    /// What is known of the children, for the next host at the same path. A host at a [path](Host::start_at) also finds it by
+    /// itself; this is for programs that keep it with what else they save.
+    pub fn export(&self) -> State {
+        self.inner.children.state()
+    }
+
+    /// Closes and becomes another program, most likely a new version of this one, with the same process number and the same
+    /// children: those of a host at a [path](Host::start_at) do not end, and the next host goes on with them. It comes
+    /// back with the error if that fails; the host is closed then.
+    pub fn exec(self, program: &mut Command) -> io::Error {
+        self.inner.is_replaced.store(true, Ordering::Relaxed);
+        // The children that the program owns must not end, so nothing but the host is dropped.
+        drop(self);
+        program.exec()
     }
 
     /// Closes, and where it has a thread of its own waits until what ran has ended, for 5 s at most: the same as dropping
@@ -213,5 +342,6 @@ impl Drop for Host {
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Nothing is ever said there: it ends.
         let _ = ended.recv_timeout(most);
+        self.inner.children.close(self.inner.returns);
     }
 }

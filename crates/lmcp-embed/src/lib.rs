@@ -6,32 +6,54 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `host` | [`Host`]: the thread, the socket, the end |
+//! | `host`, `setup` | [`Host`]: the thread, the socket, the end; how it starts |
+//! | `handle` | [`HostHandle`]: the host, for its own tools |
 //! | `socket_dir` | which folder, which name, and what the dead left behind |
-//! | `child`, `folder` | [`Child`]: one process, and the file it comes in with |
+//! | `child`, `belongings`, `folder` | [`Child`]: one process, its entries in the register, and the file it comes in with |
+//! | `state` | [`State`]: what the next host should know |
+//! | `member`, `event` | [`ChildHandle`]: what is known of it; [`Event`]: what happens to it |
 //! | `children`, `ancestry`, `peer_process`, `stat` | who is let in |
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `view` | what a process above was started with, and whether it looks at the same register |
+//! | `reach` | what a host says to one child, and its role |
+//! | `family` | identities that children make for their own |
+//! | `wiring` | what starts a child that the program starts in a way of its own |
 //! | `random` | names and tokens that nobody guesses |
 //! | `whoami` | a tool for callers that want to know |
 
 mod above;
 mod ancestry;
+mod belongings;
 mod child;
 mod children;
+mod event;
+mod family;
 mod folder;
+mod handle;
 mod host;
 mod lock;
+mod member;
 mod peer_process;
 mod random;
+mod reach;
 mod register;
+mod setup;
 mod socket_dir;
 mod stat;
+mod state;
 mod view;
 mod whoami;
+mod wiring;
 
 pub use above::{Above, above};
 pub use child::{Child, IDENTITY_FILE, SOCKET};
+pub use event::{Event, Events};
+pub use family::{Allowance, family};
+pub use handle::HostHandle;
 pub use host::Host;
 pub use lmcp_core::Identity;
+pub use member::{ChildHandle, ChildOf, Connection, Ended};
+pub use setup::Setup;
+pub use state::State;
 pub use whoami::whoami;
+pub use wiring::McpEntry;

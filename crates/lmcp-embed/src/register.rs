@@ -52,6 +52,14 @@ pub(crate) enum Kind {
 pub(crate) struct Written(Vec<PathBuf>);
 
 impl Record {
+    pub(crate) fn new(identity_file: &Path, host_lock: &Path) -> Self {
+        Self {
+            identity_file: identity_file.to_owned(),
+            host_lock: host_lock.to_owned(),
+            namespace: namespace(),
+        }
+    }
+
     /// Registers a process. It stays until [`Written::remove`], or until a host finds that the process has ended.
     pub(crate) fn write_process(&self, process: Started) -> io::Result<Written> {
         let Started { process, at } = process;

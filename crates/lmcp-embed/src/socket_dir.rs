@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     fs::{self, DirBuilder},
     io,
     os::unix::fs::{DirBuilderExt as _, FileTypeExt as _},
@@ -36,9 +37,41 @@ const HOSTS: usize = 64;
 pub(crate) struct SocketDir {
     folder: PathBuf,
     is_own: bool,
+    /// The name that the program chose.
+    name: Option<OsString>,
 }
 
 impl SocketDir {
+    /// A socket at a path that the program chose.
+    ///
+    /// # Errors
+    /// Others can enter the folder, or the name is none for a socket.
+    pub(crate) fn at(path: &Path) -> Result<Self, Error> {
+        let unfit =
+            |why: &str| Error::config(format!("cannot listen at {}: {why}", path.display()));
+        let name = path
+            .file_name()
+            .ok_or_else(|| unfit("it is not the name of a file"))?;
+        let ends = |end: &str| name.as_encoded_bytes().ends_with(end.as_bytes());
+        if ends(LOCK) || ends(SUFFIX) {
+            return Err(unfit("other files of a host are called so"));
+        }
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mut place = Self::chosen(folder.unwrap_or(Path::new(".")))?;
+        if place.folder.as_os_str().len() + 1 + name.len() >= PATH_BYTES {
+            return Err(unfit("its name is too long for a socket"));
+        }
+        place.name = Some(name.to_owned());
+        Ok(place)
+    }
+
+    /// Did the program choose the name?
+    pub(crate) fn is_path(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// A usual folder, where one is safe and its name short enough; else a fresh one.
     pub(crate) fn usual() -> Result<Self, Error> {
         register::clean();
@@ -49,6 +82,7 @@ impl SocketDir {
             return Ok(Self {
                 folder,
                 is_own: false,
+                name: None,
             });
         }
         let folder = fresh_folder().map_err(|err| {
@@ -60,6 +94,7 @@ impl SocketDir {
         Ok(Self {
             folder,
             is_own: true,
+            name: None,
         })
     }
 
@@ -84,12 +119,21 @@ impl SocketDir {
         Ok(Self {
             folder: folder.to_owned(),
             is_own: false,
+            name: None,
         })
     }
 
     /// Listens, under the first name that is free: the process, and a number from the second host on. The lock tells
     /// others that this host is alive.
     pub(crate) fn listen(&self) -> Result<(Unix, Lock), Error> {
+        if let Some(name) = &self.name {
+            let path = self.folder.join(name);
+            let lock = path.with_extension(&LOCK[1..]);
+            let failed = |err| Error::io(format!("cannot lock {}", lock.display()), err);
+            let taken = || Error::config(format!("another host listens at {}", path.display()));
+            let lock = Lock::take(&lock).map_err(failed)?.ok_or_else(taken)?;
+            return Ok((lmcp_core::unix(&path)?, lock));
+        }
         let process = std::process::id();
         let mut refused = None;
         for number in 1..=HOSTS {
@@ -254,7 +298,8 @@ mod tests {
         let credentials = Credentials {
             socket: &socket,
             identity: "t",
-            host_lock: &folder.join(format!("{host}.lock")),
+            host_lock: Some(&folder.join(format!("{host}.lock"))),
+            returns: false,
         };
         let made = Folder::make(&credentials, child).unwrap();
         let process = Stat::of_this_process().unwrap().process;
@@ -312,6 +357,7 @@ mod tests {
         let place = SocketDir {
             folder: folder.clone(),
             is_own: true,
+            name: None,
         };
         drop(place);
         assert!(!folder.exists());

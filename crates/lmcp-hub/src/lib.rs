@@ -20,7 +20,7 @@
 //! | `scope`, `desk` | what one endpoint shows: all servers, or those of a group; where names lead there |
 //! | `route` | lists come from the catalogue, all else goes to the server it is for |
 //! | `config` | what our configuration says of servers |
-//! | `foreign`, `jsonc` | what those of clients say. No I/O |
+//! | `foreign` | what those of clients say. No I/O |
 //! | `import` | the same out of the files of clients, and written as ours. No I/O |
 //! | `names` | what tools and prompts are called; how URIs lead back. No I/O |
 //! | `listing`, `items` | what one server offers. No I/O |
@@ -49,7 +49,6 @@ mod hub;
 mod import;
 mod inner;
 mod items;
-pub mod jsonc;
 mod keep;
 mod lazy;
 mod learn;
@@ -76,6 +75,7 @@ pub use config::{Isolate, Reach, ServerConfig, Servers};
 pub use foreign::{from_json, is_json};
 pub use hub::{Group, Hub};
 pub use import::{add, import, to_toml};
+pub use lmcp_wire::jsonc;
 pub use pins::{Change, PartChange};
 pub use scope::Groups;
 pub use status::{STATUS, ServerState, ServerStatus, ToolChange};

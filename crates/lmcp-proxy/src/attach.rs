@@ -1,7 +1,7 @@
 //! The way to a server: which socket, and what is said there first.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -29,6 +29,8 @@ pub struct Way {
     start: Option<Start>,
     /// The lock of the host that the credentials were from when they could be read last.
     host_lock: RefCell<Option<PathBuf>>,
+    /// That host removes them only when the identity has ended.
+    is_kept: Cell<bool>,
 }
 
 /// Starts a server where there is none.
@@ -71,6 +73,7 @@ impl Way {
             identity,
             start: None,
             host_lock: RefCell::default(),
+            is_kept: Cell::default(),
         };
         // What is wrong from the beginning is told at once, and not tried again.
         way.find().map_err(Error::from)?;
@@ -128,12 +131,11 @@ impl Way {
         }
     }
 
-    /// The credentials are gone, or cannot be used. A host that has a lock removes them only when the identity has ended.
+    /// The credentials are gone, or cannot be used. A host that has a lock, or comes back, removes them only when the
+    /// identity has ended.
     fn judge(&self, unread: Unread) -> Miss {
         match unread {
-            Unread::Absent(_) if self.host_lock.borrow().is_some() => {
-                Miss::Gone(Error::new(IDENTITY_ENDED))
-            }
+            Unread::Absent(_) if self.is_kept.get() => Miss::Gone(Error::new(IDENTITY_ENDED)),
             Unread::Absent(err) | Unread::Unfit(err) => Miss::Absent(err),
         }
     }
@@ -148,11 +150,13 @@ impl Way {
             socket,
             token,
             host_lock,
+            returns,
         } = identity.read()?;
         match self.socket.clone() {
             // It is another server, who is not to see the token and whose life has nothing to do with it.
             Some(named) if named != socket && !identity.for_any => Ok((named, None)),
             named => {
+                self.is_kept.set(returns || host_lock.is_some());
                 *self.host_lock.borrow_mut() = host_lock;
                 Ok((named.unwrap_or(socket), Some(token)))
             }

@@ -34,6 +34,9 @@ pub(crate) struct Credentials {
     pub(crate) token: String,
     /// Locked for as long as the host lives that knows the token. Absent where a host can come back.
     pub(crate) host_lock: Option<PathBuf>,
+    /// The host can come back, and removes this file only when the identity has ended.
+    #[serde(default)]
+    pub(crate) returns: bool,
 }
 
 /// Why there are no credentials.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lmcp_wire::RpcError;
+use lmcp_wire::{RpcError, greeting::Then};
 
 use crate::{
     Ending,
@@ -121,6 +121,19 @@ impl<'a, S: Server> Proxy<'a, S> {
         }
     }
 
+    /// There was a server on a socket, and it is gone. A host has said whether another comes.
+    pub(crate) fn lose_host(&mut self) {
+        match self.relay.goodbye() {
+            Some(Then::Gone) => {
+                let error = RpcError::invalid_request(HOST_CLOSED);
+                self.relay.server_lost_without(Vec::new(), Instant::now());
+                self.leave(HOST_CLOSED.to_owned(), error);
+            }
+            Some(Then::Wait) => self.lose("the program that runs the server starts anew"),
+            _ => self.lose("the server went away"),
+        }
+    }
+
     /// There was no server where one should be, or none that would do.
     pub(crate) fn miss(&mut self, why: &str) {
         self.back_off();
@@ -229,6 +242,9 @@ impl<'a, S: Server> Proxy<'a, S> {
         server_takes && has_room && self.client_takes()
     }
 }
+
+/// What a host leaves behind that does not come back.
+const HOST_CLOSED: &str = "the program that gave this process its identity has closed its server";
 
 /// How long to wait before the next try.
 fn pause(failures: usize) -> Duration {

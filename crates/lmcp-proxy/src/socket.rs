@@ -96,7 +96,7 @@ impl<'a> Driver<'a> {
             Link::On(server, _) => match server.next_frame() {
                 Some(Ok(line)) => proxy.relay.server_line(line, now),
                 Some(Err(long)) => proxy.relay.server_long_line(&long.head, &long.tail, now),
-                None if server.is_lost(now) => proxy.lose("the server went away"),
+                None if server.is_lost(now) => proxy.lose_host(),
                 None => return false,
             },
         }
@@ -114,6 +114,7 @@ impl<'a> Driver<'a> {
             let link = std::mem::replace(&mut proxy.link, Link::Away(Instant::now()));
             if let Link::Opening(greeted) = link {
                 proxy.attached(greeted.connection);
+                proxy.relay.server_is_host();
             }
             return;
         }

@@ -1,6 +1,8 @@
-//! The first line on a socket that wants to know who calls. Not of MCP: it comes before it.
+//! The first line on a socket that wants to know who calls, and the last one of a host that closes. Not of MCP: they come
+//! before and after it.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// What a client says first: the token it was given.
 #[derive(Clone, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub struct Named {
     pub label: String,
     /// What it may do.
     pub role: String,
+    /// What else the server says of it.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
 }
 
 impl Greeting {
@@ -78,8 +83,47 @@ impl Welcome {
                 id: id.into(),
                 label: label.into(),
                 role: role.into(),
+                fields: Map::new(),
             },
         }
+    }
+
+    /// The same, with more said of it. Nothing takes the place of the members that all welcomes have.
+    #[must_use]
+    pub fn with(mut self, fields: &Map<String, Value>) -> Self {
+        let more = fields.iter();
+        let more = more.filter(|(name, _)| !["id", "label", "role"].contains(&name.as_str()));
+        self.caller
+            .fields
+            .extend(more.map(|(name, value)| (name.clone(), value.clone())));
+        self
+    }
+}
+
+/// What a host says last, before it closes: the parameters of a notification
+/// ([`GOODBYE`](crate::method::notification::GOODBYE)). Clients that do not know it leave it alone, as they do with every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Goodbye {
+    /// What is left for the client to do.
+    pub then: Then,
+}
+
+/// What is left to do when a host has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Then {
+    /// Wait: the host, or another one that knows the client, comes back at the same place.
+    Wait,
+    /// Go: nobody will come who knows the client.
+    Gone,
+}
+
+impl Goodbye {
+    /// With this to do.
+    pub fn new(then: Then) -> Self {
+        Self { then }
     }
 }
 

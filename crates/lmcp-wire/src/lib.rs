@@ -14,7 +14,8 @@
 //! | [`content`], [`tool`], [`order`], [`resource`], [`prompt`], [`completion`] | server features |
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
-//! | [`greeting`] | the line before MCP, on sockets that ask who calls |
+//! | [`greeting`] | the lines before and after MCP, on sockets that ask who calls |
+//! | [`jsonc`] | JSON as people write it in configurations |
 //! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
 
 mod batch;
@@ -30,6 +31,7 @@ pub mod framing;
 pub mod greeting;
 pub mod header;
 pub mod input;
+pub mod jsonc;
 pub mod jsonrpc;
 pub mod legacy;
 pub mod limits;

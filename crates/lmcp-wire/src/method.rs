@@ -103,6 +103,8 @@ pub mod notification {
     pub const INITIALIZED: &str = "notifications/initialized";
     /// The client works in other folders now. Older revisions.
     pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+    /// Not of MCP: the last line of a host on a socket. See [`Goodbye`](crate::greeting::Goodbye).
+    pub const GOODBYE: &str = "notifications/lmcp/goodbye";
 }
 
 /// What a client can be asked for.

@@ -362,6 +362,7 @@
 //! | `client` | servers elsewhere: by URL, socket or command | |
 //! | `hub` | many servers behind one endpoint | |
 //! | `embed` | a server inside a program, with an identity for every child process; Linux only | |
+//! | `wiring` | how agents such as Claude Code or Codex are started so that they find a server: presets, and their configuration; not on Windows | TOML |
 //!
 //! lmcp builds on Linux, macOS and Windows. `unix` is absent on Windows.
 
@@ -403,6 +404,8 @@ pub use lmcp_wire as wire;
 pub use lmcp_wire::{
     Annotations, CallToolResult, Content, Icon, PromptMessage, ResourceContents, RpcError,
 };
+#[cfg(all(feature = "wiring", unix))]
+pub use lmcp_wiring as wiring;
 /// The version of `schemars` whose `JsonSchema` the types of arguments and results must have.
 pub use schemars;
 /// The version of `serde_json` whose `Value` stands in signatures.

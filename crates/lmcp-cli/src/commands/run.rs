@@ -1,23 +1,22 @@
 //! `lmcp run`: a command with an identity, and with the tools of this machine.
 
 use std::{
-    collections::BTreeMap,
     io,
     os::unix::process::ExitStatusExt as _,
-    path::Path,
     process::{Command, ExitCode, ExitStatus},
 };
 
-use lmcp::embed::{Child, Host, IDENTITY_FILE, whoami};
+use lmcp::embed::{Child, Host, whoami};
 use lmcp_tools::Helper;
+use lmcp_wiring::{Entry, User, Wiring};
 use rustix::process::{Pid, getpid, kill_process};
 
 use crate::{
-    agents::{self, Entry, User, Wiring},
     child::STEP,
     cli::RunOptions,
     host,
     options::{Options, Role},
+    presets,
     report::{self, Failure},
     signals::PassedOn,
     this_program::this_program,
@@ -86,26 +85,19 @@ fn start(options: &Options, picks: &[String], helper: Helper) -> Result<Host, Fa
 
 /// How the command is told where its server is.
 fn wire(child: &Child, said: &RunOptions, options: &Options) -> Result<Wiring, Failure> {
-    let text = |path: &Path| {
-        let path = path.to_str().map(str::to_owned);
-        path.ok_or_else(|| Failure::of("a path that is needed is not text"))
-    };
+    let not_text = || Failure::of("a path that is needed is not text");
     let this = this_program().map_err(|err| Failure::new("cannot find this program", err))?;
-    let identity = text(child.credentials())?;
-    let entry = Entry {
-        name: ENTRY.into(),
-        command: text(&this)?,
-        // By its path, which is no secret: not every program passes on the variables of an entry.
-        args: vec!["proxy".into(), "--identity-file".into(), identity.clone()],
-        env: BTreeMap::from([(IDENTITY_FILE.into(), identity)]),
-    };
-    let presets = options.presets.clone().over_all()?;
+    let mut entry = Entry::new(ENTRY, "");
+    let server = child.mcp_entry(&this).ok_or_else(not_text)?;
+    (entry.command, entry.args, entry.env) = (server.command, server.args, server.env);
+    let presets = presets::over_all(options.presets.clone())?;
     let (preset, note) = presets.choose(said.preset.as_deref(), said.program())?;
     if let Some(note) = note {
         report::note(&note);
     }
     let user = User::of_this_process();
-    agents::plan(&preset, &said.command, &entry, &user, child.folder())
+    let wiring = lmcp_wiring::plan(&preset, &said.command, &entry, &user, child.folder());
+    Ok(wiring?)
 }
 
 /// Starts it, passes on what it is sent, and waits for its end.

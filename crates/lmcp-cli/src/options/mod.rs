@@ -20,7 +20,9 @@ use serde::Deserialize;
 pub(crate) use file::{parse_file, read_servers};
 pub(crate) use values::{Address, HostName, Origin, Prefix, Secret, ServerName};
 
-use crate::{agents::Presets, report::Failure};
+use lmcp_wiring::Presets;
+
+use crate::report::Failure;
 
 /// Instead of a path: the user's own socket.
 pub(crate) const OWN_SOCKET: &str = "own";

@@ -14,6 +14,7 @@ use crate::{
     error::{Error, ToolError, ToolResult},
     fit::{self, Flaw},
     handler::{self, Bound, Handler, Unbound},
+    roles::Roles,
     strings,
     tool::NoArgs,
 };
@@ -47,6 +48,7 @@ pub struct Resource<S = ()> {
     read: Unbound<S, Variables, Contents>,
     cache: CacheHint,
     completions: Unfinished<S>,
+    roles: Roles,
 }
 
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -106,7 +108,16 @@ impl<S: Send + Sync + 'static> Resource<S> {
             read,
             cache: CacheHint::private(0),
             completions: Unfinished::default(),
+            roles: Roles::default(),
         }
+    }
+
+    /// Only callers with one of these roles see it and can read or watch it; to others, and to all who have no role, it is not there, nor
+    /// does anybody complete its variables for them. See [`Tool::only_for`](crate::Tool::only_for).
+    #[must_use]
+    pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
+        self.roles = Roles::only(roles);
+        self
     }
 
     /// What it is, for the model.
@@ -276,6 +287,9 @@ pub(crate) struct AnyResource {
     read: Bound<Variables, Contents>,
     pub(crate) cache: CacheHint,
     pub(crate) completions: Completions,
+    pub(crate) roles: Roles,
+    /// Tells it from one of the same name that was there before.
+    pub(crate) number: u64,
 }
 
 impl AnyResource {
@@ -290,6 +304,8 @@ impl AnyResource {
             read: handler::bind(resource.read, state),
             cache: resource.cache,
             completions: resource.completions.bind(state),
+            roles: resource.roles,
+            number: 0,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::{
     paging,
     prompt::AnyPrompt,
     resource::{AnyResource, Variables},
+    roles::Roles,
     set::Parts,
     tool::CheckedTool,
 };
@@ -38,11 +39,11 @@ pub(crate) struct Catalog {
     pub(crate) resources: List<AnyResource>,
     pub(crate) templates: List<AnyResource>,
     /// What was ever there: a list that has become empty is still a list.
-    pub(crate) offers: Lists,
+    pub(crate) offers: Offers,
     /// When each list last changed, in microseconds since 1970.
     changed: Changed,
-    /// How many tools were ever added.
-    tools_added: u64,
+    /// How many parts were ever added.
+    added: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +101,7 @@ impl Clone for Catalog {
             templates,
             offers,
             changed,
-            tools_added,
+            added,
         } = self;
         Self {
             tools: tools.clone(),
@@ -110,19 +111,63 @@ impl Clone for Catalog {
             templates: templates.clone(),
             offers: *offers,
             changed: *changed,
-            tools_added: *tools_added,
+            added: *added,
         }
     }
 }
 
-/// Some of the lists.
+/// Which lists there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lists {
+pub(crate) struct Offers {
     pub(crate) tools: bool,
-    /// Of the tools, only some that not everybody sees.
-    pub(crate) for_some: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
+}
+
+/// For whom each of the lists has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lists {
+    pub(crate) tools: ChangedFor,
+    pub(crate) prompts: ChangedFor,
+    /// Templates among them.
+    pub(crate) resources: ChangedFor,
+}
+
+/// For whom a list has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ChangedFor {
+    #[default]
+    Nobody,
+    /// Only what not everybody sees.
+    Few,
+    All,
+}
+
+impl ChangedFor {
+    /// Something for these roles was added or removed.
+    pub(crate) fn of(roles: &Roles) -> Self {
+        if roles.is_everybody() {
+            Self::All
+        } else {
+            Self::Few
+        }
+    }
+
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::Nobody
+    }
+
+    pub(crate) fn join(&mut self, other: Self) {
+        *self = other.max(*self);
+    }
+}
+
+/// What one caller sees of what not everybody sees: another number when that has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Views {
+    pub(crate) tools: u64,
+    pub(crate) prompts: u64,
+    pub(crate) resources: u64,
 }
 
 /// Bytes of a name, beyond which nobody meant another one.
@@ -131,40 +176,43 @@ const LONGEST_SLIP: usize = 512;
 impl Catalog {
     /// Checks and takes in new parts. Nothing is replaced: two of one name are a mistake.
     pub(crate) fn add(&mut self, parts: Parts) -> Result<Lists, Error> {
-        let mut changed = Lists {
-            tools: !parts.tools.is_empty(),
-            for_some: true,
-            prompts: !parts.prompts.is_empty(),
-            resources: !parts.resources.is_empty(),
-        };
+        let mut changed = Lists::default();
         for tool in parts.tools {
             let mut tool = tool.check()?;
-            self.tools_added += 1;
-            tool.number = self.tools_added;
-            changed.for_some &= !tool.is_common();
+            tool.number = self.next_number();
+            changed.tools.join(ChangedFor::of(tool.roles()));
             let list = match tool.beside() {
                 Some(_) => &mut self.unlisted,
                 None => &mut self.tools,
             };
             list.add("tool", tool.spec.name.clone(), tool)?;
         }
-        for prompt in parts.prompts {
+        for mut prompt in parts.prompts {
             prompt.check()?;
+            prompt.number = self.next_number();
+            changed.prompts.join(ChangedFor::of(&prompt.roles));
             self.prompts
                 .add("prompt", prompt.spec.name.clone(), prompt)?;
         }
-        for resource in parts.resources {
+        for mut resource in parts.resources {
             resource.check()?;
+            resource.number = self.next_number();
+            changed.resources.join(ChangedFor::of(&resource.roles));
             let (shelf, kind) = match resource.template {
                 Some(_) => (&mut self.templates, "resource template"),
                 None => (&mut self.resources, "resource"),
             };
             shelf.add(kind, resource.spec.uri.clone(), resource)?;
         }
-        self.offers.tools |= changed.tools;
-        self.offers.prompts |= changed.prompts;
-        self.offers.resources |= changed.resources;
+        self.offers.tools |= changed.tools.is_any();
+        self.offers.prompts |= changed.prompts.is_any();
+        self.offers.resources |= changed.resources.is_any();
         Ok(changed)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.added += 1;
+        self.added
     }
 
     /// Notes that these lists are others from now on.
@@ -175,7 +223,7 @@ impl Catalog {
             (lists.prompts, &mut self.changed.prompts),
             (lists.resources, &mut self.changed.resources),
         ] {
-            if list {
+            if list.is_any() {
                 *changed = now;
             }
         }
@@ -183,11 +231,17 @@ impl Catalog {
 
     /// The lists that a client does not know which listed them at this time.
     pub(crate) fn changed_since(&self, time: u64) -> Lists {
+        let change = |changed: u64| {
+            if changed > time {
+                ChangedFor::All
+            } else {
+                ChangedFor::Nobody
+            }
+        };
         Lists {
-            tools: self.changed.tools > time,
-            for_some: false,
-            prompts: self.changed.prompts > time,
-            resources: self.changed.resources > time,
+            tools: change(self.changed.tools),
+            prompts: change(self.changed.prompts),
+            resources: change(self.changed.resources),
         }
     }
 
@@ -195,21 +249,47 @@ impl Catalog {
     pub(crate) fn remove_tool(&mut self, name: &str) -> Option<Lists> {
         let tool = self.tools.remove(name)?;
         Some(Lists {
-            tools: true,
-            for_some: !tool.is_common(),
+            tools: ChangedFor::of(tool.roles()),
             ..Lists::default()
         })
     }
 
-    /// A number for what a caller sees of those tools that not everybody sees: another one when that has changed.
-    pub(crate) fn view(&self, visibility: Visibility<'_>) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let for_some = |tool: &&Arc<CheckedTool>| !(visibility.is_plain() && tool.is_common());
-        let seen = self.tools.values().filter(for_some);
-        for tool in seen.filter(|tool| visibility.shows(tool)) {
-            tool.number.hash(&mut hasher);
+    /// Removes a prompt: what changes by that. `None`: there was none.
+    pub(crate) fn remove_prompt(&mut self, name: &str) -> Option<Lists> {
+        let prompt = self.prompts.remove(name)?;
+        Some(Lists {
+            prompts: ChangedFor::of(&prompt.roles),
+            ..Lists::default()
+        })
+    }
+
+    /// Removes a resource or template: what changes by that. `None`: there was none.
+    pub(crate) fn remove_resource(&mut self, uri: &str) -> Option<Lists> {
+        let removed = self.resources.remove(uri);
+        let removed = removed.or_else(|| self.templates.remove(uri))?;
+        Some(Lists {
+            resources: ChangedFor::of(&removed.roles),
+            ..Lists::default()
+        })
+    }
+
+    /// What a caller sees of that which not everybody sees.
+    pub(crate) fn views(&self, visibility: Visibility<'_>) -> Views {
+        let is_common = |tool: &CheckedTool| visibility.is_plain() && tool.roles().is_everybody();
+        let tools = self.tools.values().filter(|tool| !is_common(tool));
+        let tools = tools.filter(|tool| visibility.shows(tool));
+        let is_seen = |roles: &Roles| !roles.is_everybody() && visibility.includes(roles);
+        let prompts = self
+            .prompts
+            .values()
+            .filter(|prompt| is_seen(&prompt.roles));
+        let resources = self.resources.values().chain(self.templates.values());
+        let resources = resources.filter(|resource| is_seen(&resource.roles));
+        Views {
+            tools: view(tools.map(|tool| tool.number)),
+            prompts: view(prompts.map(|prompt| prompt.number)),
+            resources: view(resources.map(|resource| resource.number)),
         }
-        hasher.finish()
     }
 
     /// What can be advertised. What never was there is not: its methods answer *method not found*.
@@ -275,8 +355,53 @@ impl Catalog {
     }
 
     /// Does everybody see the same tools?
-    pub(crate) fn is_common(&self, visibility: Visibility<'_>) -> bool {
-        visibility.is_plain() && self.tools.values().all(|tool| tool.is_common())
+    fn has_common_tools(&self, visibility: Visibility<'_>) -> bool {
+        visibility.is_plain() && self.tools.values().all(|tool| tool.roles().is_everybody())
+    }
+
+    /// Is the list that this method asks for the same for everybody?
+    pub(crate) fn is_common(&self, method: &str, visibility: Visibility<'_>) -> bool {
+        let all = |list: &List<AnyResource>| list.values().all(|each| each.roles.is_everybody());
+        match method {
+            request::TOOLS_LIST => self.has_common_tools(visibility),
+            request::PROMPTS_LIST => self.prompts.values().all(|each| each.roles.is_everybody()),
+            request::RESOURCES_LIST => all(&self.resources),
+            _ => all(&self.templates),
+        }
+    }
+
+    /// The prompt of this name, if this caller may know of it.
+    pub(crate) fn find_prompt(
+        &self,
+        name: &str,
+        visibility: Visibility<'_>,
+    ) -> Option<Arc<AnyPrompt>> {
+        let prompt = self.prompts.get(name)?;
+        visibility.includes(&prompt.roles).then_some(prompt)
+    }
+
+    /// The names of prompts that this caller may know of.
+    pub(crate) fn prompt_names(&self, visibility: Visibility<'_>) -> impl Iterator<Item = &str> {
+        let seen = self.prompts.values();
+        let seen = seen.filter(move |prompt| visibility.includes(&prompt.roles));
+        seen.map(|prompt| prompt.spec.name.as_str())
+    }
+
+    /// The same of templates.
+    pub(crate) fn template_uris(&self, visibility: Visibility<'_>) -> impl Iterator<Item = &str> {
+        let seen = self.templates.values();
+        let seen = seen.filter(move |template| visibility.includes(&template.roles));
+        seen.map(|template| template.spec.uri.as_str())
+    }
+
+    /// What this URI names, if this caller may know of it. What is hidden is not there, nor is another in its place.
+    pub(crate) fn find_visible(
+        &self,
+        uri: &str,
+        visibility: Visibility<'_>,
+    ) -> Option<(Arc<AnyResource>, Variables)> {
+        let found = self.find_resource(uri);
+        found.filter(|(resource, _)| visibility.includes(&resource.roles))
     }
 
     pub(crate) fn has_completions(&self) -> bool {
@@ -323,7 +448,7 @@ impl Catalog {
             json(&*shown)
         };
         let list = request::TOOLS_LIST;
-        if self.is_common(wanted.visibility) {
+        if self.has_common_tools(wanted.visibility) {
             return self.tools.page(list, "tools", wanted, show);
         }
         let seen = self.tools.only(|tool| wanted.visibility.shows(tool));
@@ -332,16 +457,24 @@ impl Catalog {
 
     pub(crate) fn list_prompts(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
         let show = |prompt: &AnyPrompt| json(&*(wanted.forms.prompt)(wanted.version, &prompt.spec));
-        self.prompts
-            .page(request::PROMPTS_LIST, "prompts", wanted, show)
+        self.prompts.page_for(
+            (request::PROMPTS_LIST, "prompts"),
+            wanted,
+            |prompt| &prompt.roles,
+            show,
+        )
     }
 
     pub(crate) fn list_resources(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
         let show = |resource: &AnyResource| {
             json(&*(wanted.forms.resource)(wanted.version, &resource.spec))
         };
-        self.resources
-            .page(request::RESOURCES_LIST, "resources", wanted, show)
+        self.resources.page_for(
+            (request::RESOURCES_LIST, "resources"),
+            wanted,
+            |resource| &resource.roles,
+            show,
+        )
     }
 
     pub(crate) fn list_templates(&self, wanted: Wanted<'_>) -> Result<Page, RpcError> {
@@ -351,9 +484,19 @@ impl Catalog {
                 &resource.as_template(),
             ))
         };
-        let list = request::RESOURCE_TEMPLATES_LIST;
-        self.templates.page(list, "resourceTemplates", wanted, show)
+        self.templates.page_for(
+            (request::RESOURCE_TEMPLATES_LIST, "resourceTemplates"),
+            wanted,
+            |template| &template.roles,
+            show,
+        )
     }
+}
+
+fn view(numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    numbers.for_each(|number| number.hash(&mut hasher));
+    hasher.finish()
 }
 
 fn json(item: &impl Serialize) -> Vec<u8> {
@@ -388,6 +531,21 @@ impl<T> List<T> {
 
     fn values(&self) -> impl Iterator<Item = &Arc<T>> {
         self.items.values()
+    }
+
+    /// A page of what a caller may see, by the roles that each is for.
+    fn page_for(
+        &self,
+        (list, member): (&str, &str),
+        wanted: Wanted<'_>,
+        roles: impl Fn(&T) -> &Roles,
+        show: impl Fn(&T) -> Vec<u8>,
+    ) -> Result<Page, RpcError> {
+        if self.values().all(|item| roles(item).is_everybody()) {
+            return self.page(list, member, wanted, show);
+        }
+        let seen = self.only(|item| wanted.visibility.includes(roles(item)));
+        seen.page(list, member, wanted, show)
     }
 
     fn add(&mut self, kind: &str, key: String, item: T) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use lmcp_wire::discover::CacheHint;
 
 use super::{
-    catalog::{Catalog, Lists},
+    catalog::{Catalog, ChangedFor, Lists, Views},
     forms::Forms,
     visibility::{Rule, Visibility},
 };
@@ -72,9 +72,9 @@ impl Engine {
         account.unwrap_or_else(|| self.budget.account(&request.caller().payer()))
     }
 
-    /// A number for what the caller of a request sees of the tools that not everybody sees.
-    pub(crate) fn view(&self, request: &Request) -> u64 {
-        self.catalog().view(self.visibility(request))
+    /// What the caller of a request sees of that which not everybody sees.
+    pub(crate) fn views(&self, request: &Request) -> Views {
+        self.catalog().views(self.visibility(request))
     }
 
     /// Publishes a changed catalog, and tells who listens. On an error nothing has changed.
@@ -85,8 +85,10 @@ impl Engine {
         let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Catalog::clone(&current);
         let mut changed = change(&mut next)?;
-        // A rule of the program's own may hide any of them.
-        changed.for_some |= self.visibility.is_some();
+        // A rule of the program's own may hide any tool.
+        if self.visibility.is_some() {
+            changed.tools = changed.tools.min(ChangedFor::Few);
+        }
         next.mark(changed);
         *current = Arc::new(next);
         drop(current);

@@ -16,6 +16,7 @@ use crate::{
     resource::{AnyResource, Resource},
     session::SessionKey,
     set::{Parts, ToolSet},
+    subscribe::{Audience, Telling},
     tool::{AnyTool, Effect, Tool},
 };
 
@@ -142,25 +143,12 @@ impl Handle {
 
     /// Removes a resource or template. `false`: there was none.
     pub fn remove_resource(&self, uri: &str) -> bool {
-        let list = Lists {
-            resources: true,
-            ..Lists::default()
-        };
-        self.remove(|catalog| {
-            let removed = catalog.resources.remove(uri);
-            removed
-                .or_else(|| catalog.templates.remove(uri))
-                .map(|_| list)
-        })
+        self.remove(|catalog| catalog.remove_resource(uri))
     }
 
     /// Removes a prompt. `false`: there was none.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        let list = Lists {
-            prompts: true,
-            ..Lists::default()
-        };
-        self.remove(|catalog| catalog.prompts.remove(name).map(|_| list))
+        self.remove(|catalog| catalog.remove_prompt(name))
     }
 
     /// Is there a tool of this name? For tools that send their callers to another one, which a program may have removed.
@@ -176,6 +164,20 @@ impl Handle {
     /// Tells who watches a resource, or one above it, that it has new contents.
     pub fn resource_updated(&self, uri: &str) {
         self.engine.listeners.resource_updated(uri);
+    }
+
+    /// The same, and more, told to some of those who listen alone.
+    ///
+    /// ```
+    /// # use lmcp_core::{Audience, Server};
+    /// # fn demo() -> Result<(), lmcp_core::Error> {
+    /// # let server = Server::new("mail", "1.0.0").start()?;
+    /// server.to(Audience::Role("lead")).resource_updated("inbox://leads");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to<'a>(&'a self, audience: Audience<'a>) -> Telling<'a> {
+        Telling::new(&self.engine, audience)
     }
 
     /// Ends subscriptions and tasks. Transports end by their own signals.

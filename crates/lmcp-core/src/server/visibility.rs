@@ -1,8 +1,8 @@
-//! Which tools a caller may know of.
+//! What a caller may know of.
 
 use std::sync::Arc;
 
-use crate::{caller::Caller, tool::CheckedTool};
+use crate::{caller::Caller, roles::Roles, tool::CheckedTool};
 
 /// A rule of the program's own: may this caller know of the tool of this name?
 pub(crate) type Rule = Arc<dyn Fn(&Caller, &str) -> bool + Send + Sync>;
@@ -21,10 +21,15 @@ impl<'a> Visibility<'a> {
 
     /// What is not shown cannot be called either.
     pub(crate) fn shows(&self, tool: &CheckedTool) -> bool {
-        tool.is_for(self.caller.role())
+        self.includes(tool.roles())
             && self
                 .rule
                 .is_none_or(|rule| rule(self.caller, &tool.spec.name))
+    }
+
+    /// Is what is for these roles for this caller? The program's own rule is about tools alone.
+    pub(crate) fn includes(&self, roles: &Roles) -> bool {
+        roles.has(self.caller.role())
     }
 
     /// Does no rule of the program's own decide?

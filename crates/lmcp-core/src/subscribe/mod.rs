@@ -4,9 +4,10 @@
 //! does not read holds no more than it asked for.
 
 mod stream;
+mod telling;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -18,18 +19,23 @@ use lmcp_wire::{
     RpcError,
     subscribe::{ListenParams, SubscriptionFilter},
 };
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 
 use stream::Listening;
+pub use telling::{Audience, Telling};
 
 use crate::{
     budget::{Budget, Reservation, try_later},
     caller::Caller,
     error::no_resource,
+    face::Face,
     limits::Limits,
     outcome::{Outcome, Payload},
     request::Request,
-    server::{Engine, catalog::Lists},
+    server::{
+        Engine,
+        catalog::{Lists, Views},
+    },
     service::Replies,
     session::Session,
     watch::expect_room,
@@ -54,6 +60,10 @@ struct Known {
 }
 
 pub(crate) struct Listener {
+    /// Who listens.
+    face: Face,
+    /// In a session, where a server says what it likes.
+    has_session: bool,
     filter: Mutex<SubscriptionFilter>,
     pending: Mutex<Pending>,
     /// The memory that the watched URIs take.
@@ -64,9 +74,11 @@ pub(crate) struct Listener {
 #[derive(Default)]
 struct Pending {
     lists: Lists,
-    /// What the caller saw when it was last told of the tools, by [`Engine::view`].
-    view: u64,
+    /// What the caller saw when it was last told of each list, by [`Engine::views`].
+    views: Views,
     updated: BTreeSet<String>,
+    /// Notifications of the program's own, the oldest first.
+    notices: VecDeque<(String, Box<RawValue>)>,
     tasks: BTreeSet<String>,
     closed: bool,
     /// How many streams have listened; only the last one is told.
@@ -85,18 +97,29 @@ impl Listeners {
     }
 
     pub(crate) fn lists_changed(&self, changed: Lists) {
-        self.tell(|filter, pending| {
-            let tools = changed.tools && filter.tools_list_changed == Some(true);
-            pending.lists.tools |= tools && !changed.for_some;
-            pending.lists.for_some |= tools && changed.for_some;
-            pending.lists.prompts |= changed.prompts && filter.prompts_list_changed == Some(true);
-            pending.lists.resources |=
-                changed.resources && filter.resources_list_changed == Some(true);
+        self.lists_changed_to(changed, |_| true);
+    }
+
+    fn lists_changed_to(&self, changed: Lists, is_meant: impl Fn(&Listener) -> bool) {
+        self.tell_to(is_meant, |filter, pending| {
+            if filter.tools_list_changed == Some(true) {
+                pending.lists.tools.join(changed.tools);
+            }
+            if filter.prompts_list_changed == Some(true) {
+                pending.lists.prompts.join(changed.prompts);
+            }
+            if filter.resources_list_changed == Some(true) {
+                pending.lists.resources.join(changed.resources);
+            }
         });
     }
 
     pub(crate) fn resource_updated(&self, uri: &str) {
-        self.tell(|filter, pending| {
+        self.resource_updated_to(uri, |_| true);
+    }
+
+    fn resource_updated_to(&self, uri: &str, is_meant: impl Fn(&Listener) -> bool) {
+        self.tell_to(is_meant, |filter, pending| {
             let mut watched = filter.resource_subscriptions.iter().flatten();
             let Some(watched) = watched.find(|watched| lmcp_wire::resource::covers(watched, uri))
             else {
@@ -131,19 +154,21 @@ impl Listeners {
         self.tell(|_, pending| pending.closed = true);
     }
 
-    /// Takes in somebody who sees this of the tools.
+    /// Takes in somebody who sees this of what not everybody sees.
     fn add(
         &self,
         filter: SubscriptionFilter,
-        view: u64,
+        (request, views): (&Request, Views),
         counted: Option<Reservation>,
     ) -> Arc<Listener> {
         let pending = Pending {
-            view,
+            views,
             closed: self.closed.load(Ordering::Acquire),
             ..Pending::default()
         };
         let listener = Arc::new(Listener {
+            face: request.caller().face(),
+            has_session: request.session().is_some(),
             filter: Mutex::new(filter),
             pending: Mutex::new(pending),
             counted: Mutex::new(counted),
@@ -168,13 +193,27 @@ impl Listeners {
     }
 
     fn tell(&self, change: impl Fn(&SubscriptionFilter, &mut Pending)) {
-        for listener in self.lock().listeners.iter().filter_map(Weak::upgrade) {
+        self.tell_to(|_| true, change);
+    }
+
+    /// Tells those who are meant, and gives their number.
+    fn tell_to(
+        &self,
+        is_meant: impl Fn(&Listener) -> bool,
+        change: impl Fn(&SubscriptionFilter, &mut Pending),
+    ) -> usize {
+        let all = self.lock();
+        let listeners = all.listeners.iter().filter_map(Weak::upgrade);
+        let mut told = 0;
+        for listener in listeners.filter(|listener| is_meant(listener)) {
             let mut pending = listener.lock();
             change(&listener.filter(), &mut pending);
             if let Some(waker) = pending.waker.take() {
                 waker.wake();
             }
+            told += 1;
         }
+        told
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -305,8 +344,8 @@ fn open(
     place: Reservation,
     request: Request,
 ) -> Replies {
-    let view = engine.view(&request);
-    let listener = engine.listeners.add(filter, view, Some(counted));
+    let seen = (&request, engine.views(&request));
+    let listener = engine.listeners.add(filter, seen, Some(counted));
     Replies::from_source(Listening::new(engine, listener, place, request))
 }
 
@@ -392,19 +431,19 @@ fn listener_of(
         return Ok(known);
     }
     // The program's own rule may decide this, so nothing is locked meanwhile.
-    let view = engine.view(request);
+    let views = engine.views(request);
     Ok(live.listener(|| {
         let mut filter = SubscriptionFilter::default();
         filter.tools_list_changed = Some(true);
         filter.prompts_list_changed = Some(true);
         filter.resources_list_changed = Some(true);
-        let listener = engine.listeners.add(filter, view, None);
+        let listener = engine.listeners.add(filter, (request, views), None);
         // What changed before the client came to listen: it may have listed already, even on a server before this one.
         let changed = engine.catalog().changed_since(session.made());
         let mut pending = listener.lock();
-        pending.lists.tools |= changed.tools;
-        pending.lists.prompts |= changed.prompts;
-        pending.lists.resources |= changed.resources;
+        pending.lists.tools.join(changed.tools);
+        pending.lists.prompts.join(changed.prompts);
+        pending.lists.resources.join(changed.resources);
         drop(pending);
         listener
     }))

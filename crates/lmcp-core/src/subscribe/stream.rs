@@ -11,10 +11,11 @@ use serde_json::json;
 use super::{Listener, is_folder, is_result};
 use crate::{
     budget::Reservation,
+    caller::Caller,
     outcome::{Outcome, Payload},
     reply::Reply,
     request::Request,
-    server::Engine,
+    server::{Engine, catalog::ChangedFor},
     service::{Replies, Source},
 };
 
@@ -25,8 +26,10 @@ pub(super) struct Listening {
     /// Which stream of the listener this is.
     stream: u64,
     _place: Reservation,
-    /// Who listens. Its message is let go of.
+    /// Who listens, as it is by now. Its message is let go of.
     request: Request,
+    /// Who began to listen.
+    origin: Caller,
     /// A resource below a watched one has changed: may the caller read it?
     checking: Option<(String, Replies)>,
     stage: Stage,
@@ -35,12 +38,17 @@ pub(super) struct Listening {
 /// What is to be told.
 enum News {
     Reply(Reply),
-    /// Tools that everybody sees have changed; or else only others, which the caller may or may not see.
-    Tools {
-        for_all: bool,
-    },
+    /// Something in a list that everybody sees has changed; or else only what the caller may or may not see.
+    List(List, ChangedFor),
     /// A resource that the caller may or may not read.
     Unsure(String),
+}
+
+#[derive(Clone, Copy)]
+enum List {
+    Tools,
+    Prompts,
+    Resources,
 }
 
 #[derive(Clone, Copy)]
@@ -59,6 +67,7 @@ impl Listening {
     ) -> Self {
         request.forget_message();
         Self {
+            origin: request.caller().clone(),
             engine: Arc::clone(engine),
             listener,
             stream: 0,
@@ -78,15 +87,16 @@ impl Listening {
 
     /// One thing the listener has not been told.
     fn news(&mut self, cx: &mut Context<'_>) -> Option<Reply> {
+        self.request.caller = self.origin.now();
         loop {
             if let Some(uri) = self.poll_check(cx) {
                 return Some(updated(&uri));
             }
             match self.pending(cx) {
                 Some(News::Reply(reply)) => return Some(reply),
-                Some(News::Tools { for_all }) => {
-                    if self.sees_others() || for_all {
-                        return Some(Reply::notify(notification::TOOLS_CHANGED, &json!({})));
+                Some(News::List(list, change)) => {
+                    if self.sees_others(list) || change == ChangedFor::All {
+                        return Some(Reply::notify(list.notification(), &json!({})));
                     }
                 }
                 Some(News::Unsure(uri)) => {
@@ -98,12 +108,17 @@ impl Listening {
         }
     }
 
-    /// Does the caller see other tools than when it was last told, of those that not everybody sees? The program's own rule
-    /// may decide that, so nothing is locked meanwhile.
-    fn sees_others(&self) -> bool {
-        let view = self.engine.view(&self.request);
+    /// Does the caller see others in this list than when it was last told, of those that not everybody sees? The program's
+    /// own rule may decide that, so nothing is locked meanwhile.
+    fn sees_others(&self, list: List) -> bool {
+        let views = self.engine.views(&self.request);
         let mut pending = self.listener.lock();
-        std::mem::replace(&mut pending.view, view) != view
+        let (known, view) = match list {
+            List::Tools => (&mut pending.views.tools, views.tools),
+            List::Prompts => (&mut pending.views.prompts, views.prompts),
+            List::Resources => (&mut pending.views.resources, views.resources),
+        };
+        std::mem::replace(known, view) != view
     }
 
     /// The changed resource that was looked at, if the caller may read it.
@@ -127,21 +142,19 @@ impl Listening {
         if pending.streams != self.stream {
             return None;
         }
-        let for_all = std::mem::take(&mut pending.lists.tools);
-        if std::mem::take(&mut pending.lists.for_some) || for_all {
-            return Some(News::Tools { for_all });
-        }
         let lists = [
-            (&mut pending.lists.prompts, notification::PROMPTS_CHANGED),
-            (
-                &mut pending.lists.resources,
-                notification::RESOURCES_CHANGED,
-            ),
+            (&mut pending.lists.tools, List::Tools),
+            (&mut pending.lists.prompts, List::Prompts),
+            (&mut pending.lists.resources, List::Resources),
         ];
-        for (changed, method) in lists {
-            if std::mem::take(changed) {
-                return Some(News::Reply(Reply::notify(method, &json!({}))));
+        for (changed, list) in lists {
+            let change = std::mem::take(changed);
+            if change.is_any() {
+                return Some(News::List(list, change));
             }
+        }
+        if let Some((method, params)) = pending.notices.pop_front() {
+            return Some(News::Reply(Reply::notify(method, &params)));
         }
         // One is looked at after the other.
         if self.checking.is_none()
@@ -165,6 +178,10 @@ impl Listening {
     /// Is it known that the caller may hear of this resource? It could read what it watches. What is below that may be
     /// another's; where there is no resource at all there is nothing to read, and nothing to hide.
     fn may_tell(&self, uri: &str) -> bool {
+        // In another role it may not read what it could read when it began to watch.
+        if self.request.caller().role() != self.origin.role() {
+            return false;
+        }
         let filter = self.listener.filter();
         let watched = filter.resource_subscriptions.iter().flatten();
         let mut read = watched.filter(|watched| !is_folder(watched));
@@ -187,6 +204,16 @@ impl Listening {
 
 fn updated(uri: &str) -> Reply {
     Reply::notify(notification::RESOURCE_UPDATED, &json!({ "uri": uri }))
+}
+
+impl List {
+    fn notification(self) -> &'static str {
+        match self {
+            Self::Tools => notification::TOOLS_CHANGED,
+            Self::Prompts => notification::PROMPTS_CHANGED,
+            Self::Resources => notification::RESOURCES_CHANGED,
+        }
+    }
 }
 
 impl Source for Listening {

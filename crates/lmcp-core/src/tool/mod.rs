@@ -21,6 +21,7 @@ use crate::{
     error::{Error, ToolError, ToolResult},
     handler::{self, Bound, Handler, Unbound},
     request::decode,
+    roles::Roles,
     schema,
 };
 
@@ -66,9 +67,6 @@ pub struct Tool<S = (), E = Declared> {
     habits: Habits,
     effect: PhantomData<E>,
 }
-
-/// Who may see and call a tool. `None`: everybody.
-type Roles = Option<Box<[String]>>;
 
 /// The tool without which an unlisted one is not there. `None`: it is listed.
 type Beside = Option<Box<str>>;
@@ -152,7 +150,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
             run,
             deadline: None,
             task: TaskUse::Never,
-            roles: None,
+            roles: Roles::default(),
             beside: None,
             habits: Habits::default(),
             effect: PhantomData,
@@ -293,7 +291,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// there. See [`Caller::role`](crate::Caller::role).
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
-        self.roles = Some(roles.into_iter().map(Into::into).collect());
+        self.roles = Roles::only(roles);
         self
     }
 
@@ -460,16 +458,9 @@ impl CheckedTool {
         self.beside.as_deref()
     }
 
-    /// Is it for everybody?
-    pub(crate) fn is_common(&self) -> bool {
-        self.roles.is_none()
-    }
-
-    /// Is it for callers of this role?
-    pub(crate) fn is_for(&self, role: Option<&str>) -> bool {
-        self.roles
-            .as_ref()
-            .is_none_or(|roles| roles.iter().any(|known| Some(known.as_str()) == role))
+    /// Whom it is for.
+    pub(crate) fn roles(&self) -> &Roles {
+        &self.roles
     }
 
     /// The arguments of a call as JSON.

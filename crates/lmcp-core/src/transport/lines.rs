@@ -66,7 +66,12 @@ pub(crate) struct Connection {
     short: bool,
     /// How its listener sees it, where it has one that closes idle connections.
     seen: Option<Arc<connections::Connection>>,
+    /// What is said last when the server closes.
+    farewell: Option<Farewell>,
 }
+
+/// Gives the last message of a server that closes.
+pub(crate) type Farewell = Arc<dyn Fn() -> Message + Send + Sync>;
 
 impl Connection {
     pub(crate) fn new(
@@ -90,7 +95,14 @@ impl Connection {
             saturated: false,
             short: false,
             seen: None,
+            farewell: None,
         }
+    }
+
+    /// The same, with something to say when the server closes.
+    pub(crate) fn saying_last(mut self, farewell: Option<Farewell>) -> Self {
+        self.farewell = farewell;
+        self
     }
 
     /// The same, for a listener that must know whether it is idle.
@@ -110,7 +122,7 @@ impl Connection {
             }
             tokio::select! {
                 biased;
-                () = closed(&mut closing) => return self.drain().await,
+                () = closed(&mut closing) => return self.close().await,
                 () = self.out.gone() => return,
                 () = self.out.taken(), if holds_too_much => {}
                 frame = lines.next(), if !holds_too_much => match frame {
@@ -161,9 +173,9 @@ impl Connection {
     async fn read(&self, message: &Bytes, place: Place) -> Said {
         let session = self.session.as_ref();
         if !is_long(message) {
-            return Said::read(message, &self.caller, session, place);
+            return Said::read(message, &self.caller.now(), session, place);
         }
-        let (message, caller) = (message.clone(), self.caller.clone());
+        let (message, caller) = (message.clone(), self.caller.now());
         let session = session.cloned();
         let reading = self
             .endpoint
@@ -367,8 +379,18 @@ impl Connection {
         true
     }
 
-    /// Answers that are nearly there still go out; then everything is dropped.
-    async fn drain(mut self) {
+    /// The server closes: answers that are nearly there still go out, then its last word.
+    async fn close(mut self) {
+        self.drain().await;
+        // What still runs says nothing behind it.
+        self.tasks.abort_all();
+        if let Some(farewell) = self.farewell.take() {
+            let _ = timeout(self.limits.drain_wait, self.out.send(farewell())).await;
+        }
+    }
+
+    /// Answers that are nearly there still go out; the rest is dropped with the connection.
+    async fn drain(&mut self) {
         if let Some(task) = &self.listening {
             task.abort();
         }

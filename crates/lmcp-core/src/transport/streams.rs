@@ -1,6 +1,6 @@
 //! Any pair of a reader and a writer: a duplex pipe in tests, a TCP stream, whatever carries lines.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use lmcp_wire::framing::Framer;
 use tokio::{
@@ -12,7 +12,7 @@ use tokio::{
 use super::{
     connections,
     intake::{Frame, Intake},
-    lines::{Connection, Lines},
+    lines::{Connection, Farewell, Lines},
     outgoing::Outgoing,
 };
 use crate::{
@@ -30,11 +30,11 @@ pub fn streams<R, W>(reader: R, writer: W, caller: Caller) -> Streams<R, W> {
         caller,
         framer: None,
         seen: None,
+        farewell: None,
     }
 }
 
 /// See [`streams`].
-#[derive(Debug)]
 pub struct Streams<R, W> {
     reader: R,
     writer: W,
@@ -43,12 +43,28 @@ pub struct Streams<R, W> {
     framer: Option<Framer>,
     /// How its listener sees it.
     seen: Option<Arc<connections::Connection>>,
+    /// What it says last when the server closes.
+    farewell: Option<Farewell>,
+}
+
+impl<R, W> fmt::Debug for Streams<R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streams")
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<R, W> Streams<R, W> {
     /// The same, with what was read already.
     pub(super) fn after(mut self, framer: Framer) -> Self {
         self.framer = Some(framer);
+        self
+    }
+
+    /// The same, with something to say when the server closes.
+    pub(super) fn saying_last(mut self, farewell: Option<Farewell>) -> Self {
+        self.farewell = farewell;
         self
     }
 
@@ -98,6 +114,7 @@ where
         let drain_wait = limits.drain_wait;
         Connection::new(server, self.caller, account, limits, out)
             .seen_as(self.seen)
+            .saying_last(self.farewell)
             .run(lines, closing)
             .await;
         let _ = timeout(drain_wait, all_written.changed()).await;

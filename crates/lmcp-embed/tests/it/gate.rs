@@ -157,7 +157,10 @@ fn a_connection_of_a_process_that_has_ended_is_refused() {
     let mut command = visitor("env", 2, &who());
     command.env("BY_ANOTHER", "1");
     let words = refusal(child.spawn(&mut command).unwrap());
-    let expected = ["which process this is", "given to another process"];
+    let expected = [
+        "which process this is",
+        "the process that connected has ended",
+    ];
     assert!(expected.iter().any(|part| words.contains(part)), "{words}");
 }
 

@@ -17,8 +17,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod deck;
+mod events;
+mod family;
 mod gate;
+mod handles;
 mod life;
 mod load;
+mod reach;
+mod restart;
 mod roles;
+mod talker;
 mod visitor;

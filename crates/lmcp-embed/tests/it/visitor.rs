@@ -1,7 +1,9 @@
 //! Starts `visitor.py`, and what its lines say.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Lines},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
@@ -56,4 +58,11 @@ pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> String {
 /// A path for the command line.
 pub(crate) fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// A folder that only this user can enter.
+pub(crate) fn private_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    folder
 }

@@ -21,7 +21,9 @@ mod unsent;
 use std::{collections::VecDeque, time::Instant};
 
 use lmcp_wire::{
-    RequestId, RpcError, jsonrpc,
+    RequestId, RpcError,
+    greeting::Then,
+    jsonrpc,
     method::{notification, request},
 };
 use serde_json::json;
@@ -80,6 +82,10 @@ pub(crate) struct Relay {
     answers: u32,
     /// Something was passed on that the server may complain of without naming it.
     sent_unreadable: bool,
+    /// The server is a host, whose last word is ours to heed.
+    is_host: bool,
+    /// That word.
+    goodbye: Option<Then>,
     /// When the client was last told that everything may have changed, and when it is to be told again.
     told_news: Option<Instant>,
     news_due: Option<Instant>,
@@ -122,6 +128,8 @@ impl Relay {
             proven: false,
             answers: 0,
             sent_unreadable: false,
+            is_host: false,
+            goodbye: None,
             told_news: None,
             news_due: None,
             client_ended: false,
@@ -135,6 +143,7 @@ impl Relay {
     pub(crate) fn server_attached(&mut self, now: Instant) {
         self.ids.next_server();
         (self.proven, self.answers, self.sent_unreadable) = (false, 0, false);
+        (self.is_host, self.goodbye) = (false, None);
         self.unheard = Unheard::default();
         let id = self.ids.next();
         match self.session.handshake(&id) {
@@ -144,6 +153,16 @@ impl Relay {
             }
             None => self.open(),
         }
+    }
+
+    /// The server that is attached is a host, which may say how it goes on when it closes.
+    pub(crate) fn server_is_host(&mut self) {
+        self.is_host = true;
+    }
+
+    /// What a host has said last.
+    pub(crate) fn goodbye(&self) -> Option<Then> {
+        self.goodbye
     }
 
     /// There is none where one should be.

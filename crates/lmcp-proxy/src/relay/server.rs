@@ -5,6 +5,7 @@ use std::time::Instant;
 use lmcp_wire::{
     Envelope, RequestId,
     envelope::{cancelled, glimpse, replace, subscription},
+    greeting::{Goodbye, Then},
     jsonrpc, meta,
     method::notification,
     subscribe::SubscriptionFilter,
@@ -88,6 +89,10 @@ impl Relay {
             Envelope::Notification { method, params } => match &*method {
                 notification::CANCELLED => self.hear_cancelled(message, params, now),
                 notification::LISTEN_ACKNOWLEDGED => self.hear_acknowledged(params),
+                notification::GOODBYE if self.is_host => {
+                    self.goodbye = goodbye(params);
+                    Heard::Nothing
+                }
                 _ => Heard::Pass,
             },
             Envelope::Response { id, result, .. } => self.hear_answer(message, &id, result, now),
@@ -259,6 +264,12 @@ impl Relay {
 
 /// What people are told of a line that is not passed on.
 const NO_MESSAGE: &str = "the server said something that is no message, which is not passed on";
+
+/// What a host says that closes. Words that nobody knows yet are none.
+fn goodbye(params: &str) -> Option<Then> {
+    let said: Goodbye = serde_json::from_str(params).ok()?;
+    Some(said.then)
+}
 
 fn is_object(message: &[u8]) -> bool {
     let is_json = || serde_json::from_slice::<IgnoredAny>(message).is_ok();

@@ -2,6 +2,7 @@
 
 mod ending;
 mod folder;
+mod host;
 mod identity;
 mod losing;
 mod pressure;

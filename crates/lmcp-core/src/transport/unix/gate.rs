@@ -34,6 +34,43 @@ pub trait Gate: Send + Sync + 'static {
     /// What is refused is told to the peer in the error's words, and the connection ends: nobody comes in as a
     /// stranger.
     fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a>;
+
+    /// Hears that a caller it admitted was welcomed, and that its connection begins.
+    fn entered(&self, caller: &Caller) {
+        let _ = caller;
+    }
+
+    /// Hears that the connection of such a caller has ended.
+    fn left(&self, caller: &Caller) {
+        let _ = caller;
+    }
+
+    /// Hears who was refused and why, be it by itself or because there was no greeting that it could be asked about.
+    fn refused(&self, process: Process, why: &RpcError) {
+        let _ = (process, why);
+    }
+}
+
+/// A connection that a gate let in; the gate hears of its beginning and its end, however it ends.
+pub(super) struct Entered {
+    gate: Arc<dyn Gate>,
+    caller: Caller,
+}
+
+impl Entered {
+    pub(super) fn new(gate: &Arc<dyn Gate>, caller: &Caller) -> Self {
+        gate.entered(caller);
+        Self {
+            gate: Arc::clone(gate),
+            caller: caller.clone(),
+        }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.gate.left(&self.caller);
+    }
 }
 
 /// The answer of a [`Gate`], which may have to wait for somebody. The connection ends when its caller is
@@ -191,7 +228,7 @@ pub(super) async fn pass(
         Ok((caller, wants_welcome)) => {
             if let Some(identity) = caller.identity().filter(|_| wants_welcome) {
                 let welcome = Welcome::new(&identity.id, &identity.label, &identity.role);
-                jsonrpc::append(&mut said, &welcome);
+                jsonrpc::append(&mut said, &welcome.with(&identity.fields));
                 said.push(b'\n');
             }
             framer.set_limit(limits.line_bytes);
@@ -199,6 +236,7 @@ pub(super) async fn pass(
         }
         Err(error) => {
             refusals.log(peer.process(), &error);
+            gate.refused(peer.process(), &error);
             said = jsonrpc::error(None, &error);
             said.push(b'\n');
             None

@@ -18,7 +18,13 @@ use std::{
     time::Duration,
 };
 
-use lmcp_wire::{RpcError, error::INTERNAL_ERROR, jsonrpc};
+use lmcp_wire::{
+    RpcError,
+    error::INTERNAL_ERROR,
+    greeting::{Goodbye, Then},
+    jsonrpc,
+    method::notification,
+};
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
@@ -30,6 +36,7 @@ pub use socket_file::is_served;
 
 use super::{
     connections::{self, Connections},
+    lines::Farewell,
     streams,
 };
 use crate::{
@@ -37,12 +44,13 @@ use crate::{
     caller::Caller,
     endpoint::{Endpoint, Transport},
     error::Error,
+    message::Message,
     peer::{Peer, Process},
     spawn::Tasks,
     throttle::Throttle,
     workplace::{Looked, Workplace},
 };
-use gate::{Keeper, Refusals};
+use gate::{Entered, Keeper, Refusals};
 use socket_file::{SocketFile, bind};
 
 /// Listens on a unix socket that only this user can open.
@@ -66,6 +74,7 @@ pub struct Unix {
     file: Option<SocketFile>,
     keeper: Option<Keeper>,
     idle: Option<Duration>,
+    farewell: Option<Farewell>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -77,6 +86,7 @@ impl Unix {
             file,
             keeper: None,
             idle: None,
+            farewell: None,
             stop: Box::pin(std::future::pending()),
         }
     }
@@ -123,6 +133,16 @@ impl Unix {
     #[must_use]
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
         self.keeper = Some(Keeper::Authenticator(Authenticator::new(authenticate)));
+        self
+    }
+
+    /// When it stops, every client that was let in is told last what is left to do: `notifications/lmcp/goodbye`. It is asked
+    /// for each of them.
+    #[must_use]
+    pub fn goodbye(mut self, then: impl Fn() -> Then + Send + Sync + 'static) -> Self {
+        self.farewell = Some(Arc::new(move || {
+            Message::notification(notification::GOODBYE, &Goodbye::new(then()))
+        }));
         self
     }
 
@@ -191,6 +211,7 @@ impl Transport for Unix {
                 server: server.clone(),
                 seen: Arc::clone(place.connection()),
                 refusals: Arc::clone(&refusals),
+                farewell: self.farewell.clone(),
                 closing: closing.clone(),
             };
             let Some(keeper) = self.keeper.clone() else {
@@ -277,6 +298,7 @@ struct Visit {
     /// How the listener sees the connection.
     seen: Arc<connections::Connection>,
     refusals: Arc<Refusals>,
+    farewell: Option<Farewell>,
     closing: watch::Receiver<bool>,
 }
 
@@ -317,9 +339,13 @@ impl Visit {
         let Some((caller, framer)) = passed else {
             return;
         };
+        let _entered = match &keeper {
+            Keeper::Gate(gate) => Some(Entered::new(gate, &caller)),
+            Keeper::Authenticator(_) => None,
+        };
         self.seen.said_something();
         let connection = streams(reader, writer, caller.clone()).after(framer);
-        let connection = connection.seen_as(self.seen);
+        let connection = connection.seen_as(self.seen).saying_last(self.farewell);
         tokio::select! {
             () = connection.serve_until(self.server, self.closing) => {}
             // Nothing is owed to somebody who may not be here.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Entry, Presets, Step, User, Wiring, plan};
 
-pub(super) fn entry() -> Entry {
+pub(crate) fn entry() -> Entry {
     Entry {
         name: "lmcp".into(),
         command: "/opt/lm cp/lmcp".into(),

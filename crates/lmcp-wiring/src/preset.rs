@@ -10,14 +10,14 @@ use super::preset_toml::Said;
 /// How a program takes an MCP server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Said")]
-pub(crate) struct Preset {
-    pub(super) kind: Kind,
+pub struct Preset {
+    pub(crate) kind: Kind,
     /// Variables that it gets besides, unless the user has set them.
-    pub(super) env: BTreeMap<String, String>,
+    pub(crate) env: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It is told nothing but the variables of the entry.
     Variables,
     /// A file of its own that a flag names.
@@ -51,31 +51,31 @@ pub(super) enum Kind {
 
 /// What a configuration looks like.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) format: Format,
+pub(crate) struct Shape {
+    pub(crate) format: Format,
     /// Where the servers are in it.
-    pub(super) merge_key: Vec<String>,
-    pub(super) entry: Table,
+    pub(crate) merge_key: Vec<String>,
+    pub(crate) entry: Table,
 }
 
 /// Where a program keeps what is the user's: what the variable says, else a path.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
-    pub(super) var: String,
-    pub(super) path: String,
+pub(crate) struct Home {
+    pub(crate) var: String,
+    pub(crate) path: String,
 }
 
 /// The user's own configuration, to be looked at only.
 #[derive(Clone, Debug)]
-pub(super) struct OwnFile {
-    pub(super) home: Home,
-    pub(super) path: PathBuf,
-    pub(super) merge_key: Vec<String>,
+pub(crate) struct OwnFile {
+    pub(crate) home: Home,
+    pub(crate) path: PathBuf,
+    pub(crate) merge_key: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// Comments and last commas are understood.
     #[default]
     #[serde(alias = "jsonc")]
@@ -85,7 +85,7 @@ pub(super) enum Format {
 
 /// Where words go on the command line.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Position {
+pub(crate) enum Position {
     /// Behind so many words, the command being the first.
     After(usize),
     /// Behind all of them, but before a `--`.
@@ -93,7 +93,7 @@ pub(super) enum Position {
 }
 
 impl Format {
-    pub(super) fn extension(self) -> &'static str {
+    pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Json => "json",
             Self::Toml => "toml",

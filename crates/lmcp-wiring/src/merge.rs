@@ -1,6 +1,6 @@
 //! An entry, put into a configuration among what is there already.
 
-use lmcp::hub::jsonc;
+use lmcp_wire::jsonc;
 use serde_json::{Map, Value};
 
 use super::{
@@ -8,19 +8,19 @@ use super::{
     preset::{Format, Shape},
     template, toml_text,
 };
-use crate::report::Failure;
+use crate::error::Error;
 
 /// The text of a configuration with the entry in it, in place of one of the same name. `own` is what the user has, and
 /// `place` what to call it in an error.
-pub(super) fn into(
+pub(crate) fn into(
     own: Option<&str>,
     shape: &Shape,
     entry: &Entry,
     place: &str,
-) -> Result<String, Failure> {
+) -> Result<String, Error> {
     let filled = template::table(&shape.entry, entry);
     let own = own.unwrap_or_default();
-    let bad = |words: &str| Failure::misuse(format!("`{place}` cannot be added to: {words}"));
+    let bad = |words: &str| Error::misuse(format!("`{place}` cannot be added to: {words}"));
     match shape.format {
         Format::Json => {
             let mut document = read_json(own).map_err(|words| bad(&words))?;
@@ -54,7 +54,7 @@ pub(super) fn into(
 }
 
 /// Is there an entry of this name?
-pub(super) fn has(text: &str, format: Format, merge_key: &[String], name: &str) -> bool {
+pub(crate) fn has(text: &str, format: Format, merge_key: &[String], name: &str) -> bool {
     let mut keys = merge_key.iter().map(String::as_str).chain([name]);
     match format {
         Format::Json => {
@@ -72,7 +72,7 @@ pub(super) fn has(text: &str, format: Format, merge_key: &[String], name: &str) 
 }
 
 /// A value of a preset, for a program that reads JSON.
-pub(super) fn json(value: impl Into<toml::Value>) -> Value {
+pub(crate) fn json(value: impl Into<toml::Value>) -> Value {
     match value.into() {
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),
@@ -99,7 +99,7 @@ fn read_json(text: &str) -> Result<Map<String, Value>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::tests::entry;
+    use crate::tests::entry;
 
     fn shape(format: Format, merge_key: &str) -> Shape {
         let entry = toml::toml! { command = "{command}" args = "{args}" };

@@ -5,19 +5,19 @@ use std::{ffi::OsString, path::Path, slice};
 use toml::{Table, Value};
 
 use super::{Entry, merge, preset::Format, toml_text};
-use crate::report::Failure;
+use crate::error::Error;
 
 /// What `entry` of a preset may hold, each as a string of its own.
-pub(super) const IN_ENTRY: &[&str] = &["command", "args", "command_line", "env"];
+pub(crate) const IN_ENTRY: &[&str] = &["command", "args", "command_line", "env"];
 
 /// What `override` may hold, anywhere in a word.
-pub(super) const IN_WORDS: &[&str] = &["name", "command", "args", "command_line", "env"];
+pub(crate) const IN_WORDS: &[&str] = &["name", "command", "args", "command_line", "env"];
 
 /// What `env` may hold.
-pub(super) const IN_ENV: &[&str] = &["home"];
+pub(crate) const IN_ENV: &[&str] = &["home"];
 
 /// The first word in braces that is not among these.
-pub(super) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
+pub(crate) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
     let mut parts = split(text);
     parts.find_map(|part| match part {
         Part::Name(name) if !known.contains(&name) => Some(name),
@@ -26,12 +26,12 @@ pub(super) fn unknown<'a>(text: &'a str, known: &[&str]) -> Option<&'a str> {
 }
 
 /// Is there a word in braces with something beside it?
-pub(super) fn is_mixed(text: &str) -> bool {
+pub(crate) fn is_mixed(text: &str) -> bool {
     first_name(text).is_some() && alone(text).is_none()
 }
 
 /// The entry in the form that a program takes.
-pub(super) fn table(form: &Table, entry: &Entry) -> Table {
+pub(crate) fn table(form: &Table, entry: &Entry) -> Table {
     let filled = form
         .iter()
         .map(|(key, form)| (key.clone(), fill(form, entry)));
@@ -39,7 +39,7 @@ pub(super) fn table(form: &Table, entry: &Entry) -> Table {
 }
 
 /// A word of the command line.
-pub(super) fn word(word: &str, name: &str, entry: &Entry, format: Format) -> String {
+pub(crate) fn word(word: &str, name: &str, entry: &Entry, format: Format) -> String {
     let parts = split(word).map(|part| match part {
         Part::Text(text) => text.to_owned(),
         Part::Name("name") => name.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn word(word: &str, name: &str, entry: &Entry, format: Format) -> Str
 }
 
 /// The value of a variable.
-pub(super) fn home(text: &str, home: Option<&Path>) -> Result<OsString, Failure> {
+pub(crate) fn home(text: &str, home: Option<&Path>) -> Result<OsString, Error> {
     let mut filled = OsString::new();
     for part in split(text) {
         match (part, home) {
@@ -61,7 +61,7 @@ pub(super) fn home(text: &str, home: Option<&Path>) -> Result<OsString, Failure>
             (Part::Name(_), Some(home)) => filled.push(home),
             (Part::Name(_), None) => {
                 let words = format!("`{text}` names a home, and the preset has none");
-                return Err(Failure::misuse(words).hint("give the preset a `home_path`"));
+                return Err(Error::misuse(words).hinted("give the preset a `home_path`"));
             }
         }
     }
@@ -147,7 +147,7 @@ fn first_name(text: &str) -> Option<(usize, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::tests::entry;
+    use crate::tests::entry;
 
     #[test]
     fn a_word_in_braces_is_a_value_in_the_format_of_the_program() {

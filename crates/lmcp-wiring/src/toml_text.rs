@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 /// A document: a line for each key.
-pub(super) fn document(table: &Table) -> String {
+pub(crate) fn document(table: &Table) -> String {
     let lines = table
         .iter()
         .map(|(name, of)| format!("{} = {}\n", string(name), value(of)));
@@ -11,7 +11,7 @@ pub(super) fn document(table: &Table) -> String {
 }
 
 /// A value on one line.
-pub(super) fn value(value: &Value) -> String {
+pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::String(text) => string(text),
         Value::Integer(number) => number.to_string(),

@@ -1,16 +1,15 @@
 //! Which preset a program is started with: the user's, or one of ours.
 
-use std::{borrow::Cow, collections::BTreeMap, env, ffi::OsStr, path::PathBuf};
+use std::{borrow::Cow, collections::BTreeMap, ffi::OsStr};
 
 use serde::Deserialize;
 
-use super::{Preset, base_name, preset::Kind};
-use crate::{options, private, report::Failure};
+use crate::{Preset, base_name, error::Error, preset::Kind};
 
-/// Presets by name.
+/// Presets by name. They are read with serde, or with [`Presets::parse`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Presets(BTreeMap<String, Preset>);
+pub struct Presets(BTreeMap<String, Preset>);
 
 /// A file that holds nothing else.
 #[derive(Deserialize)]
@@ -21,46 +20,45 @@ struct File {
 }
 
 impl Presets {
-    /// Ours, under them of the user's file, under these.
-    pub(crate) fn over_all(self) -> Result<Self, Failure> {
-        Ok(Self::built_in().under(Self::of_the_user()?).under(self))
-    }
-
-    pub(super) fn built_in() -> Self {
+    /// Those that come with this crate: `claude`, `codex`, `opencode` and `gemini`.
+    pub fn built_in() -> Self {
         let text = include_str!("presets.toml");
         let file: File = toml::from_str(text).expect("a test reads the same text");
         file.presets
     }
 
-    /// Those of the file in the usual place, if there is one.
-    fn of_the_user() -> Result<Self, Failure> {
-        let Some(path) = usual_file().filter(|path| path.exists()) else {
-            return Ok(Self::default());
-        };
-        let (_, text) = private::open_trusted(&path)?;
-        let file: File = options::parse_file(&text, &path)?;
+    /// Those of a file in TOML, `[presets.NAME]`, and nothing else.
+    ///
+    /// # Errors
+    /// It is not TOML, or something in it means nothing. The error says where.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        let file: File = toml::from_str(text)?;
         Ok(file.presets)
     }
 
     /// These, and over them others.
-    fn under(mut self, mut others: Self) -> Self {
+    #[must_use]
+    pub fn under(mut self, mut others: Self) -> Self {
         self.0.append(&mut others.0);
         self
     }
 
     /// The preset that was asked for, else the one of the command's name. A command that none is for is told nothing but
     /// the variables; then there is something to say.
-    pub(crate) fn choose(
+    ///
+    /// # Errors
+    /// There is no preset of that name.
+    pub fn choose(
         &self,
         asked: Option<&str>,
         command: &OsStr,
-    ) -> Result<(Cow<'_, Preset>, Option<String>), Failure> {
+    ) -> Result<(Cow<'_, Preset>, Option<String>), Error> {
         if let Some(name) = asked {
             let found = self.0.get(name).map(|preset| (Cow::Borrowed(preset), None));
             return found.ok_or_else(|| {
                 let names: Vec<_> = self.0.keys().map(String::as_str).collect();
-                let failure = Failure::misuse(format!("there is no preset `{name}`"));
-                failure.hint(format!(
+                let failure = Error::misuse(format!("there is no preset `{name}`"));
+                failure.hinted(format!(
                     "there is {}; others are made in TOML",
                     names.join(", ")
                 ))
@@ -79,17 +77,6 @@ impl Presets {
         };
         Ok((Cow::Owned(variables), Some(words)))
     }
-}
-
-/// `presets.toml` in our folder of the user's configuration.
-fn usual_file() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        let path = env::var_os(name).map(PathBuf::from);
-        path.filter(|path| path.is_absolute())
-    };
-    let folder = absolute("XDG_CONFIG_HOME");
-    let folder = folder.or_else(|| Some(absolute("HOME")?.join(".config")));
-    Some(folder?.join("lmcp/presets.toml"))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{
 /// A preset as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Said {
+pub(crate) struct Said {
     kind: KindName,
     flag: Option<String>,
     #[serde(rename = "override")]

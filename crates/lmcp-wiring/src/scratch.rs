@@ -8,18 +8,22 @@ use std::{
 };
 
 use super::{Step, Wiring};
-use crate::report::Failure;
+use crate::error::Error;
 
 /// More than anybody has in a folder of settings, or in a home.
 const MOST_LINKS: usize = 4096;
 
-/// What was made. Goes when this goes.
+/// What was made for one start: files and links. They go when this goes.
 #[derive(Debug, Default)]
-pub(crate) struct Made(Vec<PathBuf>);
+#[must_use = "what was made goes with it"]
+pub struct Made(Vec<PathBuf>);
 
 impl Wiring {
     /// Makes the files and links. What is in the way is an error, and stays.
-    pub(crate) fn make(&self) -> Result<Made, Failure> {
+    ///
+    /// # Errors
+    /// Something is in the way, or cannot be read or written. What was made until then is gone again.
+    pub fn make(&self) -> Result<Made, Error> {
         let mut made = Made::default();
         for step in &self.steps {
             let (path, result) = match step {
@@ -29,7 +33,7 @@ impl Wiring {
             };
             result.map_err(|err| {
                 let words = format!("cannot prepare `{}`", path.display());
-                Failure::new(&words, err)
+                Error::new(&words, err)
             })?;
         }
         Ok(made)

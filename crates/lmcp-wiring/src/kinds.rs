@@ -10,14 +10,14 @@ use super::{
     preset::{Format, Home, OwnFile, Position, Shape},
     template,
 };
-use crate::report::Failure;
+use crate::error::Error;
 
 /// A wiring in the making.
-pub(super) struct Plan<'a, 'b> {
-    pub(super) entry: &'a Entry,
-    pub(super) user: &'a User<'a>,
-    pub(super) scratch: &'a Path,
-    pub(super) wiring: &'b mut Wiring,
+pub(crate) struct Plan<'a, 'b> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) user: &'a User<'a>,
+    pub(crate) scratch: &'a Path,
+    pub(crate) wiring: &'b mut Wiring,
 }
 
 /// The user's own home of a program, where a preset has one.
@@ -25,12 +25,12 @@ type OwnHome = Option<PathBuf>;
 
 impl Plan<'_, '_> {
     /// A file of its own, named on the command line.
-    pub(super) fn flag(
+    pub(crate) fn flag(
         &mut self,
         flag: &str,
         place: Position,
         shape: &Shape,
-    ) -> Result<OwnHome, Failure> {
+    ) -> Result<OwnHome, Error> {
         let file = self
             .scratch
             .join("mcp")
@@ -50,13 +50,13 @@ impl Plan<'_, '_> {
     }
 
     /// Words that change single settings.
-    pub(super) fn overrides(
+    pub(crate) fn overrides(
         &mut self,
         words: &[String],
         format: Format,
         place: Position,
         own: Option<&OwnFile>,
-    ) -> Result<OwnHome, Failure> {
+    ) -> Result<OwnHome, Error> {
         let mut name = self.entry.name.clone();
         let home = own.map(|own| self.home(&own.home)).transpose()?;
         if let (Some(own), Some(home)) = (own, &home) {
@@ -80,21 +80,21 @@ impl Plan<'_, '_> {
     }
 
     /// A variable that holds a configuration; what the user has in it stays.
-    pub(super) fn env(&mut self, var: &str, shape: &Shape) -> Result<OwnHome, Failure> {
+    pub(crate) fn env(&mut self, var: &str, shape: &Shape) -> Result<OwnHome, Error> {
         let own = self.user.said(var).map(OsString::into_string).transpose();
-        let own = own.map_err(|_| Failure::misuse(format!("{var} is no UTF-8")))?;
+        let own = own.map_err(|_| Error::misuse(format!("{var} is no UTF-8")))?;
         let text = merge::into(own.as_deref(), shape, self.entry, var)?;
         self.wiring.env.insert(var.to_owned(), text.into());
         Ok(None)
     }
 
     /// A variable that names a file; what is in the user's stays.
-    pub(super) fn env_file(
+    pub(crate) fn env_file(
         &mut self,
         var: &str,
         path: Option<&str>,
         shape: &Shape,
-    ) -> Result<OwnHome, Failure> {
+    ) -> Result<OwnHome, Error> {
         let own = match (self.user.said(var), path) {
             (Some(said), _) => Some(PathBuf::from(said)),
             (None, Some(path)) => Some(self.user.path(path)?),
@@ -114,12 +114,12 @@ impl Plan<'_, '_> {
     }
 
     /// A home of its own, in which all but one file is the user's.
-    pub(super) fn copy(
+    pub(crate) fn copy(
         &mut self,
         home: &Home,
         path: &Path,
         shape: &Shape,
-    ) -> Result<PathBuf, Failure> {
+    ) -> Result<PathBuf, Error> {
         let own = self.home(home)?;
         let text = self.merged(&own.join(path), shape)?;
         let new = self.scratch.join("home");
@@ -140,18 +140,18 @@ impl Plan<'_, '_> {
     }
 
     /// Where the program keeps what is the user's.
-    fn home(&self, home: &Home) -> Result<PathBuf, Failure> {
+    fn home(&self, home: &Home) -> Result<PathBuf, Error> {
         let path = match self.user.said(&home.var) {
             Some(said) => said.into(),
             None => self.user.path(&home.path)?,
         };
         // Links are made elsewhere, and would mean something else there.
-        let failed = |err| Failure::cannot(&format!("find `{}`", path.display()), err);
+        let failed = |err| Error::cannot(&format!("find `{}`", path.display()), err);
         std::path::absolute(&path).map_err(failed)
     }
 
     /// The text of the user's file, with the entry in it.
-    fn merged(&self, path: &Path, shape: &Shape) -> Result<String, Failure> {
+    fn merged(&self, path: &Path, shape: &Shape) -> Result<String, Error> {
         let own = self.user.file(path)?;
         merge::into(
             own.as_deref(),

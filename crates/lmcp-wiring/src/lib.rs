@@ -1,9 +1,26 @@
-//! How a program is started so that it finds our MCP server: with words on its command line, variables, and files made for
+//! How a program is started so that it finds an MCP server: with words on its command line, variables, and files made for
 //! this one start. The user's own files are read, never written.
 //!
-//! [`plan`] decides and touches nothing; [`Wiring::make`] writes what it decided, and takes it away again when dropped.
-//! Starting the program is somebody else's.
+//! A [`Preset`] says how a program takes a server; [`plan`] decides what to do and touches nothing; [`Wiring::make`] writes what
+//! it decided, and takes it away again when dropped. Starting the program is somebody else's.
+//!
+//! ```no_run
+//! use lmcp_wiring::{Entry, Presets, User, plan};
+//!
+//! # fn demo(credentials: &str, scratch: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+//! let argv = ["claude", "tidy up"].map(std::ffi::OsString::from);
+//! let entry = Entry::new("deck", "/usr/bin/lmcp").args(["proxy", "--identity-file", credentials]);
+//! let presets = Presets::built_in();
+//! let (preset, _note) = presets.choose(None, &argv[0])?;
+//! let wiring = plan(&preset, &argv, &entry, &User::of_this_process(), scratch)?;
+//! let _made = wiring.make()?;
+//! let mut command = std::process::Command::new(&wiring.argv[0]);
+//! command.args(&wiring.argv[1..]).envs(&wiring.env);
+//! # Ok(())
+//! # }
+//! ```
 
+mod error;
 mod kinds;
 mod merge;
 mod preset;
@@ -24,39 +41,76 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use preset::Preset;
-pub(crate) use presets::Presets;
+pub use error::Error;
+pub use preset::Preset;
+pub use presets::Presets;
+pub use scratch::Made;
 
-use crate::report::Failure;
 use preset::Kind;
 
 /// The server that the program is to find.
-#[derive(Debug)]
-pub(crate) struct Entry {
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
     /// What it is called among the program's servers.
-    pub(crate) name: String,
+    pub name: String,
     /// An absolute path.
-    pub(crate) command: String,
-    pub(crate) args: Vec<String>,
+    pub command: String,
+    /// What the command is told.
+    pub args: Vec<String>,
     /// What the command needs to know. The program gets these variables too: what it starts in a shell is its own.
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+}
+
+impl Entry {
+    /// A server of this name, which this command starts.
+    pub fn new(name: impl Into<String>, command: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            command: command.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with these words behind the command.
+    #[must_use]
+    pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// The same, with this variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
 }
 
 /// Whoever starts the program: their variables and files.
-pub(crate) struct User<'a> {
+pub struct User<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The text of a file, or none if there is none.
     pub(crate) read: &'a dyn Fn(&Path) -> io::Result<Option<String>>,
 }
 
+impl std::fmt::Debug for User<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("User")
+    }
+}
+
 /// How to start the program.
 #[derive(Debug, Default)]
-pub(crate) struct Wiring {
-    pub(crate) argv: Vec<OsString>,
+#[non_exhaustive]
+pub struct Wiring {
+    /// The command line.
+    pub argv: Vec<OsString>,
     /// Variables to set besides those of the user.
-    pub(crate) env: BTreeMap<String, OsString>,
+    pub env: BTreeMap<String, OsString>,
     /// What the user should know.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     steps: Vec<Step>,
 }
 
@@ -77,13 +131,16 @@ enum Step {
 }
 
 /// Decides how to start `argv`. `scratch` is an absolute path of a folder for this user alone and this one start.
-pub(crate) fn plan(
+///
+/// # Errors
+/// A file or variable of the user's cannot be read or added to, or the preset lacks something.
+pub fn plan(
     preset: &Preset,
     argv: &[OsString],
     entry: &Entry,
     user: &User<'_>,
     scratch: &Path,
-) -> Result<Wiring, Failure> {
+) -> Result<Wiring, Error> {
     let variables = entry.env.iter();
     let mut wiring = Wiring {
         argv: argv.to_vec(),
@@ -122,7 +179,7 @@ pub(crate) fn plan(
 
 impl User<'_> {
     /// Whoever started this process.
-    pub(crate) fn of_this_process() -> Self {
+    pub fn of_this_process() -> Self {
         User {
             variable: &|name| env::var_os(name),
             read: &read,
@@ -135,18 +192,18 @@ impl User<'_> {
     }
 
     /// A path as people write it, with `~` for the home.
-    fn path(&self, path: &str) -> Result<PathBuf, Failure> {
+    fn path(&self, path: &str) -> Result<PathBuf, Error> {
         let below = path.strip_prefix("~/");
         if below.is_none() && path != "~" {
             return Ok(path.into());
         }
-        let missing = || Failure::of(format!("cannot find `{path}`: HOME is not set"));
+        let missing = || Error::of(format!("cannot find `{path}`: HOME is not set"));
         let home = PathBuf::from(self.said("HOME").ok_or_else(missing)?);
         Ok(below.map_or_else(|| home.clone(), |below| home.join(below)))
     }
 
-    fn file(&self, path: &Path) -> Result<Option<String>, Failure> {
-        (self.read)(path).map_err(|err| Failure::cannot(&format!("read `{}`", path.display()), err))
+    fn file(&self, path: &Path) -> Result<Option<String>, Error> {
+        (self.read)(path).map_err(|err| Error::cannot(&format!("read `{}`", path.display()), err))
     }
 }
 

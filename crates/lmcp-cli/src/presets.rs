@@ -1,0 +1,42 @@
+//! The presets of `lmcp run`: ours, those of the user's file, and those of `--config`.
+
+use std::{env, path::PathBuf};
+
+use lmcp_wiring::Presets;
+use serde::Deserialize;
+
+use crate::{options, private, report::Failure};
+
+/// A file that holds nothing else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    presets: Presets,
+}
+
+/// Ours, under them those of the user's file, under these.
+pub(crate) fn over_all(these: Presets) -> Result<Presets, Failure> {
+    Ok(Presets::built_in().under(of_the_user()?).under(these))
+}
+
+/// Those of the file in the usual place, if there is one.
+fn of_the_user() -> Result<Presets, Failure> {
+    let Some(path) = usual_file().filter(|path| path.exists()) else {
+        return Ok(Presets::default());
+    };
+    let (_, text) = private::open_trusted(&path)?;
+    let file: File = options::parse_file(&text, &path)?;
+    Ok(file.presets)
+}
+
+/// `presets.toml` in our folder of the user's configuration.
+fn usual_file() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        let path = env::var_os(name).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let folder = absolute("XDG_CONFIG_HOME");
+    let folder = folder.or_else(|| Some(absolute("HOME")?.join(".config")));
+    Some(folder?.join("lmcp/presets.toml"))
+}

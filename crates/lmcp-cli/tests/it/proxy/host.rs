@@ -1,0 +1,104 @@
+//! `lmcp proxy` as a child of a host that closes, or comes back.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use lmcp::{
+    Server,
+    embed::{Child, Host, whoami},
+};
+use serde_json::{Value, json};
+
+use super::{Client, Place, call};
+use crate::support::lmcp;
+
+fn server() -> Server {
+    Server::new("host", "1.0.0").tool(whoami())
+}
+
+/// A folder that only this user can enter.
+fn place(name: &str) -> Place {
+    let place = Place::new(name);
+    fs::set_permissions(&place.0, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    place
+}
+
+/// A proxy that is the child, whose client has made its handshake.
+fn attached(child: &Child) -> Client {
+    let mut command = lmcp(&["proxy"]);
+    child.prepare(&mut command);
+    let client = Client::new(&mut command);
+    child.bind(client.process.0.id()).expect("it runs");
+    client
+}
+
+fn who(client: &mut Client, id: u64) -> Value {
+    client.send(&call(id, "whoami", &json!({})));
+    client.answer(id)["result"]["structuredContent"]["id"].clone()
+}
+
+fn words(client: Client) -> (Option<i32>, String) {
+    let Client {
+        mut process, input, ..
+    } = client;
+    drop(input);
+    let code = process.0.wait().expect("it is our child").code();
+    let mut words = String::new();
+    let mut stderr = process.0.stderr.take().expect("stderr is a pipe");
+    std::io::Read::read_to_string(&mut stderr, &mut words).expect("it says text");
+    (code, words)
+}
+
+#[test]
+fn a_client_does_not_notice_that_its_host_comes_back() {
+    let place = place("back");
+    let mut host = Host::start_at(server(), place.socket()).expect("it starts");
+    let child = host.child("ann", "worker").expect("there is room");
+    let id: Value = child.identity().id.clone().into();
+    let mut client = attached(&child);
+    client.open();
+    assert_eq!(who(&mut client, 1), id);
+    child.detach();
+    for round in 2..6 {
+        host.close();
+        // It waits until there is a host again.
+        client.send(&call(round, "whoami", &json!({})));
+        host = Host::start_at(server(), place.socket()).expect("it starts");
+        let answer = client.answer(round);
+        assert_eq!(answer["result"]["structuredContent"]["id"], id, "{answer}");
+    }
+    // Taken back while nobody looks: that is the end.
+    host.children()
+        .iter()
+        .for_each(lmcp::embed::ChildHandle::end);
+    client.send(&call(9, "whoami", &json!({})));
+    let refused = client.answer(9);
+    let why = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("has ended"), "{refused}");
+    assert_eq!(client.end(), Some(77));
+    drop(host);
+    assert!(is_empty(&place.0));
+}
+
+#[test]
+fn a_host_that_closes_for_good_says_so() {
+    let place = place("gone");
+    let host = Host::start_in(server(), &place.0).expect("it starts");
+    let child = host.child("ann", "worker").expect("there is room");
+    let mut client = attached(&child);
+    client.open();
+    who(&mut client, 1);
+    host.close();
+    // It goes by itself, with its input still open, and answers what it is asked until then.
+    while client.receive() != Value::Null {}
+    let (code, words) = words(client);
+    assert_eq!(code, Some(77), "{words}");
+    assert!(words.contains("has closed its server"), "{words}");
+    assert!(!words.contains("trying again"), "{words}");
+    drop(child);
+    assert!(is_empty(&place.0));
+}
+
+fn is_empty(folder: &Path) -> bool {
+    let mut left = fs::read_dir(folder).expect("it is there");
+    left.next().is_none()
+}

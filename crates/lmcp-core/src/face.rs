@@ -1,0 +1,31 @@
+//! [`Face`]: who a listener is.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::{identity::Identity, principal::Principal};
+
+/// Who somebody is, for those who outlive its connection.
+pub(crate) struct Face {
+    pub(crate) principal: Option<Arc<Principal>>,
+    pub(crate) identity: Option<Arc<Identity>>,
+    pub(crate) renewed: Option<watch::Receiver<Arc<Identity>>>,
+}
+
+impl Face {
+    pub(crate) fn is(&self, id: &str) -> bool {
+        self.identity.as_ref().is_some_and(|known| known.id == id)
+    }
+
+    /// Has it this role by now?
+    pub(crate) fn has_role(&self, role: &str) -> bool {
+        match &self.renewed {
+            Some(renewed) => renewed.borrow().role == role,
+            None => {
+                let known = self.principal.as_ref();
+                known.is_some_and(|known| known.role.as_deref() == Some(role))
+            }
+        }
+    }
+}

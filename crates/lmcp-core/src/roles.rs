@@ -1,0 +1,22 @@
+//! Which roles something is for.
+
+/// Whom a tool, a resource or a prompt is for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roles(Option<Box<[String]>>);
+
+impl Roles {
+    pub(crate) fn only<R: Into<String>>(roles: impl IntoIterator<Item = R>) -> Self {
+        Self(Some(roles.into_iter().map(Into::into).collect()))
+    }
+
+    /// Is it for everybody?
+    pub(crate) fn is_everybody(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Is it for callers of this role?
+    pub(crate) fn has(&self, role: Option<&str>) -> bool {
+        let roles = self.0.as_ref();
+        roles.is_none_or(|roles| roles.iter().any(|known| Some(known.as_str()) == role))
+    }
+}

@@ -1,0 +1,482 @@
+//! One child, as its host knows it, and [`ChildHandle`], which everybody may hold.
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt, io,
+    path::{Path, PathBuf},
+    process::{self, ExitStatus},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use lmcp_core::{Caller, Cx, Identity};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::{
+    belongings::Belongings,
+    event::{Event, Teller},
+    family::Allowance,
+    host::Inner,
+    stat::Started,
+    state::ChildState,
+};
+
+/// What finds a child: a digest of its token.
+pub(crate) type Key = [u8; 32];
+
+/// One child. The table of the host has it until it ends.
+pub(crate) struct Member {
+    pub(crate) key: Key,
+    pub(crate) identity: watch::Sender<Arc<Identity>>,
+    pub(crate) life: watch::Sender<Life>,
+    pub(crate) gone: watch::Sender<bool>,
+    /// One value of the program for each type.
+    data: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Also held while events of this child are told, so that they come in order.
+    connections: Mutex<Vec<Connection>>,
+    /// A process that the program left to the host.
+    watched: Mutex<Option<process::Child>>,
+    /// Where its files are, once they are there.
+    place: OnceLock<Place>,
+    /// What the program stored with it. Also held while it is written down.
+    stored: Mutex<Value>,
+    /// Its files, if it ends with its process alone.
+    kept: Mutex<Option<Belongings>>,
+    /// What it may give to sub-agents.
+    family: Mutex<Option<Allowance>>,
+    /// Another child made it, and it ends with that one.
+    is_sub: AtomicBool,
+    /// Processes may be it that it has not started.
+    adopts: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+    /// It is written down for the next host.
+    returns: bool,
+}
+
+/// What is known of a child's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Not started yet, as far as anybody said.
+    Expected,
+    Running(Started),
+    Ended(Ended),
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// Its process has ended. How is known if the process was this program's, and nobody had asked before: a program
+    /// that waits for the process itself knows it first, one that gives it to [`Child::watch`](crate::Child::watch) hears
+    /// it here.
+    Process(Option<ExitStatus>),
+    /// The program has taken the identity back.
+    TakenBack,
+    /// The host has closed, and knows nothing of the process any more.
+    HostClosed,
+}
+
+/// One connection of a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Connection {
+    /// Tells it from all others: [`Caller::connection`].
+    pub name: String,
+    /// The process that connected: that of the child, or one below it, such as `lmcp proxy`.
+    pub process: Option<i32>,
+}
+
+impl Member {
+    pub(crate) fn new(key: Key, identity: Identity, life: Life) -> Self {
+        Self {
+            key,
+            identity: watch::Sender::new(Arc::new(identity)),
+            life: watch::Sender::new(life),
+            gone: watch::Sender::new(false),
+            data: Mutex::default(),
+            connections: Mutex::default(),
+            watched: Mutex::default(),
+            place: OnceLock::new(),
+            stored: Mutex::default(),
+            kept: Mutex::default(),
+            family: Mutex::default(),
+            is_sub: AtomicBool::new(false),
+            adopts: AtomicBool::new(false),
+        }
+    }
+
+    /// Says where its files are, and writes it down there, if the host comes back.
+    pub(crate) fn settle(&self, folder: &Path, returns: bool) -> io::Result<()> {
+        let place = Place {
+            folder: folder.to_owned(),
+            returns,
+        };
+        let _ = self.place.set(place);
+        self.try_record()
+    }
+
+    /// Writes down what has changed.
+    pub(crate) fn record(&self) {
+        if let Err(err) = self.try_record() {
+            let label = &self.identity.borrow().label;
+            tracing::warn!("cannot write down what is known of `{label}`: {err}");
+        }
+    }
+
+    fn try_record(&self) -> io::Result<()> {
+        let Some(place) = self.place.get().filter(|place| place.returns) else {
+            return Ok(());
+        };
+        let stored = self.stored();
+        if matches!(self.life(), Life::Ended(_)) {
+            return Ok(());
+        }
+        ChildState::of(self, &place.folder, &stored).write()
+    }
+
+    /// What the next host should know, if it has files.
+    pub(crate) fn state(&self) -> Option<ChildState> {
+        let place = self.place.get()?;
+        let stored = self.stored();
+        Some(ChildState::of(self, &place.folder, &stored))
+    }
+
+    /// Keeps its files until it ends.
+    pub(crate) fn keep(&self, belongings: Belongings) {
+        *self.kept() = Some(belongings);
+        if matches!(self.life(), Life::Ended(_)) {
+            drop(self.take_kept());
+        }
+    }
+
+    pub(crate) fn take_kept(&self) -> Option<Belongings> {
+        self.kept().take()
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept().is_some()
+    }
+
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Option<Belongings>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stored(&self) -> MutexGuard<'_, Value> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a process when it has ended, instead of the program.
+    pub(crate) fn watch(&self, process: process::Child) {
+        *self.watched() = Some(process);
+        if matches!(self.life(), Life::Ended(_)) {
+            self.reap();
+        }
+    }
+
+    /// How a process ended that was left to the host.
+    pub(crate) fn reap(&self) -> Option<ExitStatus> {
+        let watched = self.watched().take();
+        watched?.try_wait().ok().flatten()
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Option<process::Child>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        *self.life.borrow()
+    }
+
+    /// Its process, while it is known to run.
+    pub(crate) fn process(&self) -> Option<Started> {
+        match self.life() {
+            Life::Running(process) => Some(process),
+            Life::Expected | Life::Ended(_) => None,
+        }
+    }
+
+    /// Says which process it is, once.
+    pub(crate) fn begin(&self, process: Started) -> bool {
+        self.life.send_if_modified(|life| {
+            let is_expected = *life == Life::Expected;
+            if is_expected {
+                *life = Life::Running(process);
+            }
+            is_expected
+        })
+    }
+
+    /// Who is in goes, and that is told. `false`: it had ended before.
+    pub(crate) fn end(self: &Arc<Self>, how: Ended, host: &Weak<Inner>, teller: &Teller) -> bool {
+        let mut connections = self.connections();
+        let ends = self.life.send_if_modified(|life| {
+            let lives = !matches!(life, Life::Ended(_));
+            if lives {
+                *life = Life::Ended(how);
+            }
+            lives
+        });
+        if ends {
+            let child = || ChildHandle::new(self, host);
+            for connection in connections.drain(..) {
+                teller.tell(|| Event::Detached(child(), connection));
+            }
+            teller.tell(|| Event::Ended(child(), how));
+            self.gone.send_replace(true);
+        }
+        ends
+    }
+
+    /// Gives it another role, and tells that. `false`: it has that role, or has ended.
+    pub(crate) fn set_role(
+        self: &Arc<Self>,
+        role: &str,
+        host: &Weak<Inner>,
+        teller: &Teller,
+    ) -> bool {
+        let _in_order = self.connections();
+        if matches!(self.life(), Life::Ended(_)) || self.identity.borrow().role == role {
+            return false;
+        }
+        let mut from = role.to_owned();
+        self.identity.send_modify(|identity| {
+            let mut changed = Identity::clone(identity);
+            std::mem::swap(&mut changed.role, &mut from);
+            *identity = Arc::new(changed);
+        });
+        teller.tell(|| Event::RoleChanged {
+            child: ChildHandle::new(self, host),
+            from,
+        });
+        true
+    }
+
+    pub(crate) fn family(&self) -> MutexGuard<'_, Option<Allowance>> {
+        self.family.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_sub(&self) {
+        self.is_sub.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_sub(&self) -> bool {
+        self.is_sub.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn adopts(&self) -> bool {
+        self.adopts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_adopts(&self) {
+        self.adopts.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn entered(self: &Arc<Self>, caller: &Caller, host: &Weak<Inner>, teller: &Teller) {
+        let mut connections = self.connections();
+        if !matches!(self.life(), Life::Ended(_)) {
+            let connection = Connection::of(caller);
+            connections.push(connection.clone());
+            teller.tell(|| Event::Attached(ChildHandle::new(self, host), connection));
+        }
+    }
+
+    pub(crate) fn left(self: &Arc<Self>, caller: &Caller, host: &Weak<Inner>, teller: &Teller) {
+        let mut connections = self.connections();
+        let is_it = |known: &Connection| Some(known.name.as_str()) == caller.connection();
+        if let Some(at) = connections.iter().position(is_it) {
+            let connection = connections.remove(at);
+            teller.tell(|| Event::Detached(ChildHandle::new(self, host), connection));
+        }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Vec<Connection>> {
+        let connections = self.connections.lock();
+        connections.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn data(&self) -> MutexGuard<'_, HashMap<TypeId, Arc<dyn Any + Send + Sync>>> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    fn of(caller: &Caller) -> Self {
+        Self {
+            name: caller.connection().unwrap_or_default().to_owned(),
+            process: caller.peer().and_then(|peer| peer.pid),
+        }
+    }
+}
+
+/// A child, for whoever wants to know of it or to tell it something: tools, other threads, a window. Cheap to clone, and
+/// holding it keeps nothing alive. The [`Child`](crate::Child) that owns it can do all of this, too.
+#[derive(Clone)]
+pub struct ChildHandle {
+    pub(crate) member: Arc<Member>,
+    pub(crate) host: Weak<Inner>,
+}
+
+impl ChildHandle {
+    pub(crate) fn new(member: &Arc<Member>, host: &Weak<Inner>) -> Self {
+        Self {
+            member: Arc::clone(member),
+            host: Weak::clone(host),
+        }
+    }
+
+    /// The child that a request comes from: the same as [`ChildOf::child`], for a [`Caller`].
+    pub fn of(caller: &Caller) -> Option<&Self> {
+        caller.extension()
+    }
+
+    /// Who it is by now, for handlers: [`Caller::identity`].
+    pub fn identity(&self) -> Arc<Identity> {
+        Arc::clone(&self.member.identity.borrow())
+    }
+
+    /// The number of its process, while that runs.
+    pub fn process(&self) -> Option<u32> {
+        let process = self.member.process()?.process;
+        u32::try_from(process.as_raw_pid()).ok()
+    }
+
+    /// Its connections that are open: none while nothing has connected, or the one that did has gone.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.member.connections().clone()
+    }
+
+    /// Has its process ended, was it ended here, or has the host closed?
+    pub fn has_ended(&self) -> bool {
+        matches!(self.member.life(), Life::Ended(_))
+    }
+
+    /// Waits for that.
+    pub fn ended(&self) -> impl Future<Output = Ended> + Send + 'static + use<> {
+        let mut life = self.member.life.subscribe();
+        async move {
+            let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+            match ended.map(|life| *life) {
+                Ok(Life::Ended(how)) => how,
+                // It is not in the table of any host any more.
+                Ok(Life::Expected | Life::Running(_)) | Err(_) => Ended::HostClosed,
+            }
+        }
+    }
+
+    /// Ends the identity, whatever its process does: its connections close, and nobody comes in as it any more.
+    pub fn end(&self) {
+        match self.host.upgrade() {
+            Some(host) => host.children.end(&self.member, Ended::TakenBack),
+            None => drop(
+                self.member
+                    .end(Ended::TakenBack, &self.host, &Teller::default()),
+            ),
+        }
+    }
+
+    /// Lets in processes that show its token and that it has not started itself, as long as they belong to no other child:
+    /// what runs in `tmux`, `screen`, `systemd-run` or a container is started by a daemon. Whoever of this user can read the
+    /// [credentials](crate::Child::credentials) can then be this child, so it is for children that need it.
+    pub fn admit_adopted(&self) {
+        self.member.set_adopts();
+        self.member.record();
+    }
+
+    /// Keeps a value of the program with it, instead of the one of this type that there was.
+    pub fn set_data<T: Any + Send + Sync>(&self, value: T) {
+        let value = Arc::new(value);
+        self.member.data().insert(TypeId::of::<T>(), value);
+    }
+
+    /// The value of this type that the program keeps with it.
+    pub fn data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let value = self.member.data().get(&TypeId::of::<T>()).cloned();
+        value?.downcast().ok()
+    }
+
+    /// Says something of it, under a name of the program's own: it stands in the welcome that the child gets when it
+    /// connects, and in [`Identity::fields`].
+    pub fn set_field(&self, name: impl Into<String>, value: impl Into<Value>) {
+        self.change(|identity| drop(identity.fields.insert(name.into(), value.into())));
+    }
+
+    /// Stores a value of the program with it, which the next host at the same path still has: [`Host::start_at`]. It is
+    /// written to disk, so it should hold no secret, and little.
+    ///
+    /// [`Host::start_at`]: crate::Host::start_at
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn store(&self, value: &impl Serialize) -> Result<(), serde_json::Error> {
+        let value = serde_json::to_value(value)?;
+        *self.member.stored() = value;
+        self.member.record();
+        Ok(())
+    }
+
+    /// What was stored with it, if it is of this type.
+    pub fn stored<T: DeserializeOwned>(&self) -> Option<T> {
+        let stored = self.member.stored().clone();
+        serde_json::from_value(stored).ok()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Identity)) {
+        self.member.identity.send_modify(|identity| {
+            let mut changed = Identity::clone(identity);
+            change(&mut changed);
+            *identity = Arc::new(changed);
+        });
+        self.member.record();
+    }
+}
+
+/// Which child calls, for handlers.
+pub trait ChildOf {
+    /// The child that the request comes from; `None` if it comes from somebody else.
+    fn child(&self) -> Option<&ChildHandle>;
+
+    /// The value of this type that the program keeps with that child: [`ChildHandle::set_data`].
+    fn child_data<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.child()?.data()
+    }
+}
+
+impl ChildOf for Cx {
+    fn child(&self) -> Option<&ChildHandle> {
+        ChildHandle::of(self.caller())
+    }
+}
+
+impl PartialEq for ChildHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.member, &other.member)
+    }
+}
+
+impl Eq for ChildHandle {}
+
+impl fmt::Debug for ChildHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ChildHandle")
+            .field(&self.identity())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("identity", &self.identity.borrow())
+            .field("life", &self.life())
+            .finish_non_exhaustive()
+    }
+}

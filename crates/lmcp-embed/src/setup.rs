@@ -1,0 +1,98 @@
+//! [`Setup`]: how a host starts.
+
+use std::path::{Path, PathBuf};
+
+use lmcp_core::{Error, Server};
+use tokio::runtime;
+
+use crate::{handle::HostHandle, host::Host, socket_dir::SocketDir, state::State};
+
+/// What can be chosen about how a [`Host`] starts: [`Host::setup`].
+///
+/// ```no_run
+/// # use lmcp_core::Server;
+/// # use lmcp_embed::Host;
+/// let host = Host::setup().folder("/run/user/1000/deck").start(Server::new("deck", "1.0.0"))?;
+/// # Ok::<(), lmcp_core::Error>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a host does nothing until it is started"]
+pub struct Setup {
+    place: Place,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Usual,
+    Folder(PathBuf),
+    Path(PathBuf),
+}
+
+impl Setup {
+    /// The socket is in this folder, which only this user can enter, under a name of the host's choosing.
+    pub fn folder(mut self, folder: impl AsRef<Path>) -> Self {
+        self.place = Place::Folder(folder.as_ref().to_owned());
+        self
+    }
+
+    /// The socket is at this path, and the host comes back: [`Host::start_at`].
+    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
+        self.place = Place::Path(path.as_ref().to_owned());
+        self
+    }
+
+    /// Goes on with what the last host at this path [exported](Host::export), besides what it finds there by itself.
+    pub fn resume(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Starts it on a thread of its own: [`Host::start`].
+    ///
+    /// # Errors
+    /// The server is wrong, or the socket cannot be made.
+    pub fn start(self, server: Server) -> Result<Host, Error> {
+        self.start_with(|_| server)
+    }
+
+    /// The same, for tools that need the host: [`Host::start_with`].
+    ///
+    /// # Errors
+    /// As [`Setup::start`].
+    pub fn start_with(self, server: impl FnOnce(&HostHandle) -> Server) -> Result<Host, Error> {
+        Host::on_thread(self.place()?, self.state, server)
+    }
+
+    /// Starts it on the runtime of the caller: [`Host::start_here`].
+    ///
+    /// # Errors
+    /// As [`Setup::start`].
+    pub async fn start_here(self, server: Server) -> Result<Host, Error> {
+        self.start_here_with(|_| server).await
+    }
+
+    /// The same, for tools that need the host.
+    ///
+    /// # Errors
+    /// As [`Setup::start`].
+    #[expect(clippy::unused_async, reason = "shows that it needs a runtime")]
+    pub async fn start_here_with(
+        self,
+        server: impl FnOnce(&HostHandle) -> Server,
+    ) -> Result<Host, Error> {
+        let runtime = runtime::Handle::current();
+        let (host, serving) = Host::new(self.place()?, self.state, server, runtime.clone())?;
+        runtime.spawn(serving);
+        Ok(host)
+    }
+
+    fn place(&self) -> Result<SocketDir, Error> {
+        match &self.place {
+            Place::Usual => SocketDir::usual(),
+            Place::Folder(folder) => SocketDir::chosen(folder),
+            Place::Path(path) => SocketDir::at(path),
+        }
+    }
+}

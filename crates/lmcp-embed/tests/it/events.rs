@@ -1,0 +1,160 @@
+//! What a program hears of its children (H3).
+
+use std::{io::Write as _, os::unix::net::UnixStream, process::Command, thread};
+
+use lmcp_core::Server;
+use lmcp_embed::{Child, Ended, Event, Events, Host, whoami};
+use lmcp_testkit::soon;
+use serde_json::json;
+
+use crate::visitor::{call, follow, heard, private_folder, visitor};
+
+fn host() -> (Host, tempfile::TempDir) {
+    let folder = private_folder();
+    let server = Server::new("events", "1.0.0").tool(whoami());
+    (Host::start_in(server, folder.path()).unwrap(), folder)
+}
+
+fn name(child: &lmcp_embed::ChildHandle) -> String {
+    child.identity().label.clone()
+}
+
+/// The event in few words.
+fn words(event: Event) -> String {
+    match event {
+        Event::Attached(child, _) => format!("{} attached", name(&child)),
+        Event::Detached(child, _) => format!("{} detached", name(&child)),
+        Event::Refused { why, .. } => format!("refused: {why}"),
+        Event::Ended(child, how) => format!("{} ended {how:?}", name(&child)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn next(events: &mut Events) -> String {
+    words(events.wait().unwrap())
+}
+
+/// Lets a child come and go, with this exit code in the end.
+fn visit(child: &Child, code: u32) {
+    let script = visitor("env", 2, &[call(1, "whoami", &json!({}))]);
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("python3 \"$@\"; exit {code}"), "sh"])
+        .args(script.get_args())
+        .stdout(std::process::Stdio::null());
+    child.watch(child.spawn(&mut shell).unwrap());
+}
+
+#[test]
+fn a_thread_hears_in_order_who_comes_and_goes_and_how_it_ends() {
+    let (host, _folder) = host();
+    let mut events = host.events();
+    let child = host.child("ann", "worker").unwrap();
+    // As from the thread of a window, which has no runtime.
+    let listening = thread::spawn(move || [(); 3].map(|()| next(&mut events)));
+    visit(&child, 7);
+    let [attached, detached, ended] = listening.join().unwrap();
+    assert_eq!(attached, "ann attached");
+    assert_eq!(detached, "ann detached");
+    assert!(ended.starts_with("ann ended Process(Some("), "{ended}");
+    assert!(ended.contains("1792"), "exit code 7 of {ended}");
+    assert!(child.has_ended() && host.children().is_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_a_child_can_be_waited_for() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "worker").unwrap();
+    let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
+    assert_eq!(child.process(), Some(process.id()));
+    process.kill().unwrap();
+    child.watch(process);
+    let ended = soon(child.ended()).await;
+    let Ended::Process(Some(status)) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(9)
+    );
+    let other = host.child("bob", "worker").unwrap();
+    let (ended, handle) = (other.ended(), other.handle().clone());
+    drop(other);
+    assert_eq!(soon(ended).await, Ended::TakenBack);
+    assert_eq!(soon(handle.ended()).await, Ended::TakenBack);
+    let last = host.child("eve", "worker").unwrap();
+    let (mut events, ended) = (host.events(), last.ended());
+    drop(host);
+    assert_eq!(soon(ended).await, Ended::HostClosed);
+    assert!(soon(events.next()).await.is_none());
+}
+
+#[test]
+fn connections_of_a_child_are_known_while_they_are_open() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "worker").unwrap();
+    let mut events = host.events();
+    let mut process = child.spawn(&mut visitor("env", 9, &[])).unwrap();
+    assert_eq!(next(&mut events), "ann attached");
+    let connections = host.children()[0].connections();
+    assert_eq!(connections.len(), 1);
+    assert_eq!(
+        connections[0]
+            .process
+            .and_then(|pid| u32::try_from(pid).ok()),
+        Some(process.id())
+    );
+    let mut lines = follow(&mut process);
+    assert!(lines.next().unwrap().unwrap().contains("lmcp_welcome"));
+    child.end();
+    assert_eq!(next(&mut events), "ann detached");
+    assert_eq!(next(&mut events), "ann ended TakenBack");
+    assert!(child.connections().is_empty());
+    process.wait().unwrap();
+    // The end of its process is no second end.
+    drop(host);
+    assert!(events.wait().is_none());
+}
+
+#[test]
+fn who_is_refused_is_told_with_the_true_reason() {
+    let (host, _folder) = host();
+    let mut events = host.events();
+    let mut stream = UnixStream::connect(host.socket()).unwrap();
+    stream.write_all(b"nonsense\n").unwrap();
+    let event = events.wait().unwrap();
+    let Event::Refused { process, why } = event else {
+        panic!("{event:?}");
+    };
+    assert_eq!(
+        process.and_then(|pid| u32::try_from(pid).ok()),
+        Some(std::process::id())
+    );
+    assert!(why.contains("must say who calls"), "{why}");
+    let child = host.child("ann", "worker").unwrap();
+    let sibling = host.child("bob", "worker").unwrap();
+    let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
+    let theft = || visitor(child.credentials().to_str().unwrap(), 2, &[]);
+    heard(sibling.spawn(&mut theft()).unwrap());
+    let why = next(&mut events);
+    assert!(why.contains("belongs to another child"), "{why}");
+    let ends = next(&mut events);
+    assert!(ends.starts_with("bob ended"), "{ends}");
+    heard(theft().spawn().unwrap());
+    let why = next(&mut events);
+    assert!(why.contains("has not started process"), "{why}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn who_does_not_take_events_hears_how_many_were_missed() {
+    let (host, _folder) = host();
+    let mut events = host.events();
+    for number in 0..1030 {
+        drop(host.child(&number.to_string(), "worker").unwrap());
+    }
+    let missed = events.take().unwrap();
+    assert!(matches!(missed, Event::Missed(6)), "{missed:?}");
+    assert_eq!(words(events.take().unwrap()), "6 ended TakenBack");
+}

@@ -1,0 +1,202 @@
+//! Children that make identities of their own (H9), come in from elsewhere (H8), or are started by others (H7).
+
+use std::{fs, process::Command};
+
+use lmcp_core::Server;
+use lmcp_embed::{Allowance, Ended, Host, family, whoami};
+use serde_json::{Value, json};
+
+use crate::{
+    talker::Talker,
+    visitor::{call, heard, private_folder, refusal, visitor},
+};
+
+fn host() -> (Host, tempfile::TempDir) {
+    let folder = private_folder();
+    let server = Server::new("family", "1.0.0")
+        .tool(whoami())
+        .tools(family());
+    (Host::start_in(server, folder.path()).unwrap(), folder)
+}
+
+fn new_child(talker: &mut Talker, role: &str) -> Value {
+    let arguments = json!({ "label": "sub", "role": role });
+    talker.ask(&call(1, "new_child", &arguments))["result"].clone()
+}
+
+fn bind(talker: &mut Talker, id: &Value, pid: u32) -> Value {
+    talker.ask(&call(2, "bind_child", &json!({ "id": id, "pid": pid })))["result"].clone()
+}
+
+#[test]
+fn nobody_makes_identities_unless_it_is_allowed_to_and_none_beyond_that() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "lead").unwrap();
+    let mut ann = Talker::start(&child);
+    let refused = |answer: &Value, words: &str| {
+        assert_eq!(answer["isError"], true, "{answer}");
+        assert!(answer.to_string().contains(words), "{answer}");
+    };
+    refused(
+        &new_child(&mut ann, "worker"),
+        "you may not make identities",
+    );
+    child.allow_children(Allowance::new(["worker"]).number(2));
+    refused(&new_child(&mut ann, "lead"), "you may not give the role");
+    let first = new_child(&mut ann, "worker")["structuredContent"].clone();
+    new_child(&mut ann, "worker");
+    refused(&new_child(&mut ann, "worker"), "which is all that may be");
+    assert_eq!(host.children().len(), 3);
+    // A process that it has not started is not its child, nor is it itself.
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    let own = child.process().unwrap();
+    for pid in [other.id(), own, 1, u32::MAX] {
+        refused(&bind(&mut ann, &first["id"], pid), "cannot be your child");
+    }
+    refused(
+        &bind(&mut ann, &child.identity().id.clone().into(), own),
+        "you have no child",
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+    // All end with the one that made them, and nothing of theirs is left.
+    let file = first["identity_file"].as_str().unwrap();
+    assert!(fs::exists(file).unwrap());
+    let subs: Vec<_> = host
+        .children()
+        .into_iter()
+        .filter(|sub| sub != child.handle())
+        .collect();
+    child.end();
+    for sub in &subs {
+        assert!(sub.has_ended());
+    }
+    assert!(!fs::exists(file).unwrap());
+}
+
+/// A child that asks for an identity and starts a process with it, which asks for one too.
+const PARENT: &str = r#"
+import json, os, socket, subprocess, sys
+depth = int(sys.argv[2])
+credentials = json.load(open(os.environ["LMCP_IDENTITY_FILE"]))
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(credentials["socket"])
+lines = connection.makefile("rw", encoding="utf-8", newline="\n")
+def ask(message):
+    print(json.dumps(message), file=lines, flush=True)
+    return json.loads(lines.readline())
+def call(name, arguments):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    params = {"name": name, "arguments": arguments, "_meta": meta}
+    return ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})["result"]
+ask({"lmcp_identity": credentials["identity"]})
+me = call("whoami", {})["structuredContent"]
+print(me["label"], me["role"], me.get("parent", "-"), me["id"], flush=True)
+made = call("new_child", {"label": "sub-of-" + me["label"], "role": "worker"})
+if made.get("isError"):
+    print("refused", flush=True)
+    sys.exit()
+made = made["structuredContent"]
+environment = {**os.environ, "LMCP_IDENTITY_FILE": made["identity_file"]}
+sub = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[1], "0"], env=environment)
+bound = call("bind_child", {"id": made["id"], "pid": sub.pid})
+assert not bound.get("isError"), bound
+sub.wait()
+"#;
+
+#[test]
+fn a_sub_agent_is_known_below_its_parent_and_generations_are_bounded() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "lead").unwrap();
+    child.allow_children(Allowance::new(["worker"]).depth(2).number(5));
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", PARENT, PARENT, "0"])
+        .stdout(std::process::Stdio::piped());
+    let heard = heard(child.spawn(&mut command).unwrap());
+    let lines: Vec<Vec<&str>> = heard
+        .iter()
+        .map(|line| line.as_str().unwrap().split(' ').collect())
+        .collect();
+    let id = child.identity().id.clone();
+    assert_eq!(lines[0], ["ann", "lead", "-", &id]);
+    assert_eq!(lines[1][..3], ["sub-of-ann", "worker", &id]);
+    assert_eq!(lines[2][..3], ["sub-of-sub-of-ann", "worker", lines[1][3]]);
+    assert_eq!(lines[3], ["refused"]);
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn a_process_that_a_daemon_started_is_let_in_where_the_program_says_so() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "worker").unwrap();
+    let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
+    let who = [call(1, "whoami", &json!({}))];
+    // As below a multiplexer: not below the child, though with its credentials.
+    let elsewhere = || visitor(child.credentials().to_str().unwrap(), 2, &who);
+    let why = refusal(elsewhere().spawn().unwrap());
+    assert!(why.contains("has not started process"), "{why}");
+    child.admit_adopted();
+    let answers = heard(elsewhere().spawn().unwrap());
+    assert_eq!(answers[1]["result"]["structuredContent"]["label"], "ann");
+    // What belongs to another child still does.
+    let sibling = host.child("bob", "worker").unwrap();
+    let why = refusal(sibling.spawn(&mut elsewhere()).unwrap());
+    assert!(why.contains("belongs to another child"), "{why}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn a_program_can_start_a_child_in_a_way_of_its_own() {
+    let (host, _folder) = host();
+    let child = host.child("ann", "worker").unwrap();
+    // As a library for terminals does: variables in, a number out.
+    let mut command = Command::new("setsid");
+    command
+        .arg("--wait")
+        .arg("python3")
+        .args(visitor("env", 2, &[call(1, "whoami", &json!({}))]).get_args());
+    command
+        .envs(child.env())
+        .stdout(std::process::Stdio::piped());
+    let process = command.spawn().unwrap();
+    child.bind(process.id()).unwrap();
+    let answers = heard(process);
+    assert_eq!(answers[1]["result"]["structuredContent"]["label"], "ann");
+    let other = host.child("bob", "worker").unwrap();
+    let entry = serde_json::to_value(other.mcp_entry("/usr/bin/lmcp")).unwrap();
+    let file = other.credentials().to_str().unwrap();
+    let expected = json!({
+        "command": "/usr/bin/lmcp",
+        "args": ["proxy", "--identity-file", file],
+        "env": { "LMCP_IDENTITY_FILE": file },
+    });
+    assert_eq!(entry, expected);
+    let token: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert!(
+        !entry
+            .to_string()
+            .contains(token["identity"].as_str().unwrap())
+    );
+    let mut command = other.command("true");
+    assert!(other.spawn(&mut command).unwrap().wait().unwrap().success());
+}
+
+#[test]
+fn a_running_process_is_adopted() {
+    let (host, _folder) = host();
+    let mut running = Command::new("sleep").arg("60").spawn().unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    child.bind(running.id()).unwrap();
+    assert_eq!(child.process(), Some(running.id()));
+    running.kill().unwrap();
+    child.watch(running);
+    let ended = child.ended();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ended = runtime.block_on(lmcp_testkit::soon(ended));
+    assert!(matches!(ended, Ended::Process(Some(_))), "{ended:?}");
+}

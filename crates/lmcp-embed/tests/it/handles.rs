@@ -1,0 +1,81 @@
+//! Tools that know the host and the child that calls them (H1, H6).
+
+use lmcp_core::{Cx, NoArgs, Server, Tool};
+use lmcp_embed::{ChildOf as _, Host, HostHandle};
+use serde_json::json;
+
+use crate::visitor::{call, heard, private_folder, visitor};
+
+/// A tool that counts the children of its host.
+fn counting(host: &HostHandle) -> Server {
+    let host = host.clone();
+    let count = move |_: NoArgs, _: Cx| {
+        let count = host.children().len();
+        async move { count.to_string() }
+    };
+    let tool = Tool::new("count", count).about("Counts.").read_only();
+    Server::new("handles", "1.0.0").tool(tool)
+}
+
+#[test]
+fn a_tool_may_hold_the_host_and_the_host_still_goes() {
+    let folder = private_folder();
+    let mut known = None;
+    let host = Host::setup().folder(folder.path()).start_with(|handle| {
+        known = Some(handle.clone());
+        counting(handle)
+    });
+    let (host, known) = (host.unwrap(), known.unwrap());
+    let one = host.child("one", "worker").unwrap();
+    let _other = known.child("other", "worker").unwrap();
+    assert_eq!(known.find(&one.identity().id).as_ref(), Some(one.handle()));
+    let count = [call(1, "count", &json!({}))];
+    let heard = heard(one.spawn(&mut visitor("env", 2, &count)).unwrap());
+    assert_eq!(heard[1]["result"]["content"][0]["text"], "2");
+    assert!(known.server().is_some());
+    host.close();
+    assert!(known.server().is_none());
+    assert!(known.children().is_empty());
+    assert!(known.child("late", "worker").is_err());
+    assert!(known.events().wait().is_none());
+}
+
+struct Pane(u32);
+
+#[test]
+fn a_child_has_data_of_the_program_and_fields_in_its_welcome() {
+    async fn pane(_: NoArgs, cx: Cx) -> String {
+        let pane = cx.child_data::<Pane>().unwrap();
+        let label = &cx.child().unwrap().identity().label;
+        format!("{label} is in pane {}", pane.0)
+    }
+    let folder = private_folder();
+    let server = Server::new("handles", "1.0.0").tool(Tool::new("pane", pane).read_only());
+    let host = Host::start_in(server, folder.path()).unwrap();
+    let children = [("ann", 3), ("bob", 4)].map(|(label, number)| {
+        let child = host.child(label, "worker").unwrap();
+        child.set_data(Pane(number));
+        child.set_field("pane", number);
+        child.set_field("role", "lead");
+        (child, label, number)
+    });
+    for (child, label, number) in &children {
+        let asked = [call(1, "pane", &json!({}))];
+        let heard = heard(child.spawn(&mut visitor("env", 2, &asked)).unwrap());
+        let welcome = &heard[0]["lmcp_welcome"];
+        assert_eq!(welcome["pane"], *number);
+        // What every welcome says is not the program's to change.
+        assert_eq!(welcome["role"], "worker");
+        let text = &heard[1]["result"]["content"][0]["text"];
+        assert_eq!(*text, format!("{label} is in pane {number}"));
+    }
+}
+
+#[tokio::test]
+async fn a_host_on_the_callers_runtime_has_its_folder_and_its_handle() {
+    let folder = private_folder();
+    let setup = Host::setup().folder(folder.path());
+    let host = setup.start_here_with(counting).await.unwrap();
+    assert_eq!(host.socket().parent(), Some(folder.path()));
+    assert!(host.handle().children().is_empty());
+}

@@ -1,0 +1,439 @@
+//! A small terminal multiplexer with two panes and an agent in each: they write to each other, set timers and share a
+//! scratchpad, and the program can become a new version of itself while they go on.
+//! `cargo run -p lmcp-embed --example deck -- /run/user/1000/deck/host.sock claude codex`
+//!
+//! Ctrl-O goes to the other pane, Ctrl-R restarts the program in place, Ctrl-Q quits.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    error::Error,
+    fs::{File, OpenOptions},
+    io::{Read as _, Write as _, stdin, stdout},
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use avt::Terminal;
+use lmcp_core::{Cx, NoArgs, Resource, Server, Tasks, Tool, ToolError, ToolResult, ToolSet};
+use lmcp_embed::{ChildOf as _, Event, Host, HostHandle, whoami};
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{
+        OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// What the program hands on to itself when it restarts in place.
+const STATE: &str = "DECK_STATE";
+
+/// What the agents share.
+#[derive(Default, Deserialize, Serialize)]
+struct Shared {
+    /// Messages that were not read yet, by the label of their receiver.
+    inboxes: BTreeMap<String, Vec<String>>,
+    pad: String,
+    /// How often the scratchpad was written.
+    revision: u64,
+}
+
+/// What is kept across a restart.
+#[derive(Deserialize, Serialize)]
+struct Kept {
+    shared: Shared,
+    /// For each pane the label, the id of the child and the number of its terminal.
+    panes: Vec<(String, String, i32)>,
+}
+
+struct Desk {
+    host: HostHandle,
+    shared: Mutex<Shared>,
+    timers: Tasks,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a message into somebody's inbox, and tells them alone.
+    fn deliver(&self, to: &str, message: String) -> bool {
+        let mut children = self.host.children().into_iter();
+        let Some(child) = children.find(|child| child.identity().label == to) else {
+            return false;
+        };
+        self.lock()
+            .inboxes
+            .entry(to.into())
+            .or_default()
+            .push(message);
+        child.resource_updated("inbox://mine");
+        true
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Message {
+    /// The label of whom it is for.
+    to: String,
+    /// What to say.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Timer {
+    /// When it is due.
+    seconds: u32,
+    /// What it says then, in your own inbox.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Page {
+    /// All that is to stand there.
+    text: String,
+    /// The revision that you have read.
+    revision: u64,
+}
+
+fn label(cx: &Cx) -> String {
+    let child = cx.child().map(|child| child.identity().label.clone());
+    child.unwrap_or_default()
+}
+
+async fn send(desk: Arc<Desk>, message: Message, cx: Cx) -> ToolResult<&'static str> {
+    let text = format!("{}: {}", label(&cx), message.text);
+    if desk.deliver(&message.to, text) {
+        Ok("sent")
+    } else {
+        Err(ToolError::new(format!("there is no `{}`", message.to)))
+    }
+}
+
+async fn inbox(desk: Arc<Desk>, _: NoArgs, cx: Cx) -> String {
+    let messages = desk.lock().inboxes.remove(&label(&cx));
+    messages.unwrap_or_default().join("\n")
+}
+
+async fn waiting(desk: Arc<Desk>, _: NoArgs, cx: Cx) -> String {
+    let shared = desk.lock();
+    let messages = shared.inboxes.get(&label(&cx)).map_or(0, Vec::len);
+    format!("{messages} messages wait; the tool `inbox` takes them")
+}
+
+async fn set_timer(desk: Arc<Desk>, timer: Timer, cx: Cx) -> &'static str {
+    let (to, then) = (label(&cx), Arc::downgrade(&desk));
+    desk.timers.spawn(async move {
+        tokio::time::sleep(Duration::from_secs(timer.seconds.into())).await;
+        if let Some(desk) = then.upgrade() {
+            desk.deliver(&to, format!("timer: {}", timer.text));
+        }
+    });
+    "set"
+}
+
+async fn read_pad(desk: Arc<Desk>, _: NoArgs, _: Cx) -> String {
+    let shared = desk.lock();
+    format!("revision {}\n{}", shared.revision, shared.pad)
+}
+
+async fn write_pad(desk: Arc<Desk>, page: Page, _: Cx) -> ToolResult<String> {
+    let mut shared = desk.lock();
+    if shared.revision != page.revision {
+        let words = format!("it is at revision {} by now", shared.revision);
+        return Err(ToolError::new(words).hint("read it again"));
+    }
+    (shared.pad, shared.revision) = (page.text, page.revision + 1);
+    Ok(format!("revision {}", shared.revision))
+}
+
+async fn agents(desk: Arc<Desk>, _: NoArgs, _: Cx) -> String {
+    let children = desk.host.children().into_iter();
+    let lines = children.map(|child| {
+        let (identity, connections) = (child.identity(), child.connections().len());
+        format!(
+            "{} ({}): {connections} connections",
+            identity.label, identity.role
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn server(desk: Arc<Desk>) -> Server {
+    let tools = ToolSet::new(desk)
+        .tool(
+            Tool::new("send", send)
+                .about("Writes to another agent.")
+                .writes(),
+        )
+        .tool(
+            Tool::new("inbox", inbox)
+                .about("Takes your messages.")
+                .writes(),
+        )
+        .tool(
+            Tool::new("set_timer", set_timer)
+                .about("Writes to you later.")
+                .writes(),
+        )
+        .tool(
+            Tool::new("read_pad", read_pad)
+                .about("The shared scratchpad.")
+                .read_only(),
+        )
+        .tool(
+            Tool::new("write_pad", write_pad)
+                .about("Writes the scratchpad.")
+                .writes(),
+        )
+        .tool(
+            Tool::new("agents", agents)
+                .about("Who is there.")
+                .read_only(),
+        )
+        .resource(Resource::new("inbox://mine", "inbox", waiting));
+    Server::new("deck", "1.0.0").tools(tools).tool(whoami())
+}
+
+/// One half of the screen.
+struct Pane {
+    label: String,
+    id: String,
+    terminal: File,
+    screen: Terminal,
+}
+
+/// What the main thread hears.
+enum News {
+    Output(usize, Vec<u8>),
+    Keys(Vec<u8>),
+    Child(Event),
+}
+
+/// The size of a pane on a terminal of this size.
+fn half(size: Winsize) -> Winsize {
+    Winsize {
+        ws_row: (size.ws_row.max(6) - 2) / 2,
+        ..size
+    }
+}
+
+impl Pane {
+    fn new(label: String, id: String, terminal: File, size: Winsize) -> Result<Self> {
+        tcsetwinsize(&terminal, size)?;
+        let (columns, rows) = (size.ws_col.max(1).into(), size.ws_row.into());
+        Ok(Self {
+            label,
+            id,
+            terminal,
+            screen: Terminal::new(columns, rows)?,
+        })
+    }
+
+    /// Runs a command in a terminal of its own, as a child that outlives a restart of this program.
+    fn start(host: &Host, label: &str, command: &str, size: Winsize) -> Result<Self> {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&terminal)?;
+        unlockpt(&terminal)?;
+        let name = PathBuf::from(ptsname(&terminal, Vec::new())?.to_str()?);
+        let screen = || OpenOptions::new().read(true).write(true).open(&name);
+        let child = host.child(label, "agent")?;
+        let id = child.identity().id.clone();
+        let pane = Self::new(label.into(), id, File::from(terminal), size)?;
+        // It makes the terminal its own and becomes the command, under the same number.
+        let mut start = child.command("setsid");
+        start.args(["--ctty", "sh", "-c", command]);
+        start.stdin(screen()?).stdout(screen()?).stderr(screen()?);
+        child.watch(child.spawn(&mut start)?);
+        child.detach();
+        Ok(pane)
+    }
+
+    /// Reads what it shows, on a thread of its own.
+    fn follow(&self, number: usize, news: Sender<News>) -> Result {
+        let mut terminal = self.terminal.try_clone()?;
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = terminal.read(&mut bytes) {
+                if news
+                    .send(News::Output(number, bytes[..read].to_vec()))
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The terminal of the person, which is as it was when this goes.
+struct Raw(Termios);
+
+impl Raw {
+    fn new() -> Result<Self> {
+        let before = tcgetattr(stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+fn main() -> Result {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let [path, commands @ ..] = &words[..] else {
+        return Err("deck SOCKET COMMAND COMMAND".into());
+    };
+    let kept: Option<Kept> = env::var(STATE)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    let (shared, known) = kept.map_or_else(Default::default, |kept| (kept.shared, kept.panes));
+    let mut desk = None;
+    let host = Host::setup().path(path).start_with(|host| {
+        let made = Arc::new(Desk {
+            host: host.clone(),
+            shared: Mutex::new(shared),
+            timers: Tasks::default(),
+        });
+        server(Arc::clone(desk.insert(made)))
+    })?;
+    let desk = desk.ok_or("there is no server")?;
+    let raw = Raw::new()?;
+    let size = half(tcgetwinsize(stdin())?);
+    let mut panes = Vec::new();
+    for (label, id, number) in known {
+        let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let terminal = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
+        panes.push(Pane::new(label, id, File::from(terminal), size)?);
+    }
+    let news = match panes.len() {
+        0 => String::new(),
+        went_on => format!("went on with {went_on} agents"),
+    };
+    if panes.is_empty() {
+        for (label, command) in ["left", "right"].iter().zip(commands) {
+            panes.push(Pane::start(&host, label, command, size)?);
+        }
+    }
+    let again = watch(&host, &mut panes, news)?;
+    drop(raw);
+    if again {
+        return restart(host, &desk, &panes, Path::new(path));
+    }
+    // Nobody comes back for them.
+    host.children()
+        .iter()
+        .for_each(lmcp_embed::ChildHandle::end);
+    Ok(())
+}
+
+/// Shows the panes until somebody quits, which gives `false`, or wants a restart.
+fn watch(host: &Host, panes: &mut [Pane], mut last: String) -> Result<bool> {
+    let (says, news): (Sender<News>, Receiver<News>) = channel();
+    for (number, pane) in panes.iter().enumerate() {
+        pane.follow(number, says.clone())?;
+    }
+    let (mut events, tells) = (host.events(), says.clone());
+    thread::spawn(move || {
+        while let Some(event) = events.wait() {
+            let _ = tells.send(News::Child(event));
+        }
+    });
+    thread::spawn(move || {
+        let mut bytes = [0; 256];
+        while let Ok(read @ 1..) = stdin().read(&mut bytes) {
+            let _ = says.send(News::Keys(bytes[..read].to_vec()));
+        }
+    });
+    let mut focus = 0;
+    loop {
+        draw(host, panes, focus, &last)?;
+        match news.recv()? {
+            News::Output(number, bytes) => {
+                panes[number].screen.feed(&*String::from_utf8_lossy(&bytes))
+            }
+            News::Child(event) => last = told(&event),
+            News::Keys(keys) => match keys[..] {
+                [0x11] => return Ok(false),
+                [0x12] => return Ok(true),
+                [0x0f] => focus = (focus + 1) % panes.len(),
+                _ => panes[focus].terminal.write_all(&keys)?,
+            },
+        }
+        if host.children().is_empty() {
+            return Ok(false);
+        }
+    }
+}
+
+fn told(event: &Event) -> String {
+    match event {
+        Event::Attached(child, _) => format!("{} attached", child.identity().label),
+        Event::Detached(child, _) => format!("{} detached", child.identity().label),
+        Event::Ended(child, how) => format!("{} ended: {how:?}", child.identity().label),
+        Event::Refused { why, .. } => format!("refused: {why}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Both panes, each with a line below it that says who is in it.
+fn draw(host: &Host, panes: &[Pane], focus: usize, last: &str) -> Result {
+    let mut out = String::from("\x1b[H\x1b[2J");
+    for (number, pane) in panes.iter().enumerate() {
+        for line in pane.screen.screen().visible_lines() {
+            out.push_str(line.text().trim_end());
+            out.push_str("\r\n");
+        }
+        let child = host.handle().find(&pane.id);
+        let state = child.map_or("ended".to_owned(), |child| {
+            format!("{} connections", child.connections().len())
+        });
+        let mark = if number == focus { ">" } else { " " };
+        out.push_str(&format!(
+            "\x1b[7m{mark}{}: {state}  {last}\x1b[0m",
+            pane.label
+        ));
+        if number + 1 < panes.len() {
+            out.push_str("\r\n");
+        }
+    }
+    stdout().write_all(out.as_bytes())?;
+    Ok(stdout().flush()?)
+}
+
+/// Becomes this program anew, with the same children in the same terminals.
+fn restart(host: Host, desk: &Desk, panes: &[Pane], path: &Path) -> Result {
+    let mut kept = Kept {
+        shared: std::mem::take(&mut *desk.lock()),
+        panes: Vec::new(),
+    };
+    for pane in panes {
+        fcntl_setfd(&pane.terminal, FdFlags::empty())?;
+        let number = pane.terminal.as_raw_fd();
+        kept.panes
+            .push((pane.label.clone(), pane.id.clone(), number));
+    }
+    let mut this = Command::new(env::current_exe()?);
+    this.arg(path).env(STATE, serde_json::to_string(&kept)?);
+    Err(host.exec(&mut this).into())
+}

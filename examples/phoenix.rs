@@ -1,0 +1,80 @@
+//! A program that may be killed, or become another version of itself, while its children go on: its host is at a path, and
+//! the next one there knows them again. `cargo run -p lmcp-embed --example phoenix -- /run/user/1000/phoenix/host.sock`
+//!
+//! It takes a line at a time: `start LABEL COMMAND` runs a command of a shell as a child, `list` shows the children, `exec`
+//! becomes itself anew, `quit` closes and leaves them alone; so does the end of input.
+
+#![expect(clippy::print_stdout, reason = "what it says is for people")]
+
+use std::{
+    env,
+    error::Error,
+    io::stdin,
+    process::{Command, Stdio},
+    thread,
+};
+
+use lmcp_core::Server;
+use lmcp_embed::{Event, Host, whoami};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result {
+    let path = env::args_os().nth(1).ok_or("where is the socket to be?")?;
+    let host = Host::start_at(Server::new("phoenix", "1.0.0").tool(whoami()), &path)?;
+    let mut events = host.events();
+    // As a window would: another thread shows what happens.
+    thread::spawn(move || {
+        while let Some(event) = events.wait() {
+            show(&event);
+        }
+    });
+    println!("ready with {} children", host.children().len());
+    for line in stdin().lines() {
+        let line = line?;
+        let mut words = line.trim().splitn(3, ' ');
+        match (words.next(), words.next(), words.next()) {
+            (Some("start"), Some(label), Some(command)) => start(&host, label, command)?,
+            (Some("list"), ..) => list(&host),
+            (Some("exec"), ..) => {
+                let failed = host.exec(Command::new(env::current_exe()?).arg(&path));
+                return Err(failed.into());
+            }
+            (Some("quit"), ..) => break,
+            _ => println!("what is `{line}`?"),
+        }
+    }
+    host.close();
+    Ok(())
+}
+
+/// Starts a child that outlives this program.
+fn start(host: &Host, label: &str, command: &str) -> Result {
+    let child = host.child(label, "worker")?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null());
+    child.watch(child.spawn(&mut shell)?);
+    // What the program wants to know of it after a restart.
+    child.store(&command)?;
+    child.detach();
+    Ok(())
+}
+
+fn list(host: &Host) {
+    for child in host.children() {
+        let (identity, connections) = (child.identity(), child.connections().len());
+        let command: String = child.stored().unwrap_or_default();
+        println!("{} {} {connections} {command}", identity.label, identity.id);
+    }
+    println!("listed");
+}
+
+fn show(event: &Event) {
+    match event {
+        Event::Attached(child, _) => println!("attached {}", child.identity().label),
+        Event::Detached(child, _) => println!("detached {}", child.identity().label),
+        Event::Refused { why, .. } => println!("refused: {why}"),
+        Event::Ended(child, how) => println!("ended {} {how:?}", child.identity().label),
+        other => println!("{other:?}"),
+    }
+}
