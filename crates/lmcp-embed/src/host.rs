@@ -15,8 +15,8 @@ use crate::{child::Child, children::Children, lock::Lock, socket_dir::SocketDir}
 /// A server inside this program, on a socket of its own, for the children of this program.
 ///
 /// ```no_run
-/// use lmcp_core::{Cx, NoArgs, Server, Tool};
-/// use lmcp_embed::Host;
+/// use lmcp::{Cx, NoArgs, Server, Tool};
+/// use lmcp::embed::Host;
 ///
 /// async fn hello(_: NoArgs, cx: Cx) -> String {
 ///     let name = cx.caller().identity().map_or("stranger", |identity| &identity.label);
