@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "lmcp", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log more on stderr; -vv logs everything. RUST_LOG selects by module.
+    /// Log more on stderr; -vv logs all. RUST_LOG selects by module.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
