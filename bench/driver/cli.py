@@ -12,6 +12,7 @@ from side_by_side.report import MARKS as TASKS
 from side_by_side.report import section_in
 
 from . import wire
+from .chart import draw
 from .client_load import clients, measure_clients
 from .host_load import measure_host
 from .http_load import measure_idle, measure_load
@@ -65,6 +66,8 @@ def main():
         for name, result in figures.items()
         if isinstance(result, str) and not result.startswith("skipped")
     ]
+    if args.only is None and not failures:
+        draw(out)
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0

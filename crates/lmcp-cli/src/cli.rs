@@ -14,11 +14,11 @@ use crate::{
     options::Options,
 };
 
-/// A light Model Context Protocol server.
+/// Serves tools to AI agents over the Model Context Protocol (MCP).
 #[derive(Debug, Parser)]
 #[command(name = "lmcp", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Say more on stderr; twice for everything. RUST_LOG is finer.
+    /// Log more on stderr; -vv logs all. RUST_LOG selects by module.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 
@@ -30,23 +30,23 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the tools of this machine over HTTP, a unix socket or stdio.
     ///
-    /// Without any of them: HTTP on 127.0.0.1:8080, for programs of this machine.
+    /// Without options it serves HTTP on 127.0.0.1:8080, for your own programs.
     #[command(after_help = AFTER)]
     Serve(Box<Options>),
 
-    /// Stdio front end that finds its server again when that was restarted.
+    /// Give a client on stdio a server that may be restarted.
     ///
-    /// For clients that start their servers as processes and never start them
-    /// again: this one finds the server again when it was restarted, and tells it
-    /// what the client agreed on with the one before.
+    /// A client starts its server once, and never again. The proxy stays while the
+    /// server is restarted or killed: it connects again, and repeats to the new
+    /// server what the client had agreed on with the old one.
     #[command(alias = proxy::ALIAS, after_help = proxy::AFTER, verbatim_doc_comment)]
     Proxy(proxy::Options),
 
     /// Start an agent with an identity and the tools of this machine.
     ///
-    /// The agent finds the server as if it were in its own configuration, which
-    /// is left as it is. When it ends, the server, its jobs and all that was made
-    /// for it are gone.
+    /// The agent finds the server as if its own configuration named it; the
+    /// configuration is not changed. When the agent ends, the server and its jobs
+    /// end, too, and all temporary files are removed.
     #[command(after_help = AFTER_RUN, verbatim_doc_comment)]
     Run(RunOptions),
 
@@ -59,12 +59,12 @@ pub(crate) enum Command {
 
     /// Serve many MCP servers as one.
     ///
-    /// They are started when they are called, stopped when nobody needs them, and
-    /// shared by all clients; one that fails is in nobody's way.
+    /// The hub starts a server when somebody calls it, stops it when nobody needs
+    /// it, and shares it among all clients. A server that fails disturbs no other.
     #[command(after_help = hub::AFTER, verbatim_doc_comment)]
     Hub(Box<hub::HubOptions>),
 
-    /// List the tools of a server, or tell all about one.
+    /// List the tools of a server, or describe one of them.
     #[command(after_help = client::AFTER)]
     Tools(ToolsOptions),
 
@@ -72,15 +72,15 @@ pub(crate) enum Command {
     #[command(after_help = client::AFTER_CALL)]
     Call(CallOptions),
 
-    /// Read a resource of a server, or list them all.
+    /// Read a resource of a server, or list all resources.
     #[command(after_help = client::AFTER)]
     Read(ReadOptions),
 
-    /// Fill in a prompt of a server, or list them all.
+    /// Fill in a prompt of a server, or list all prompts.
     #[command(after_help = client::AFTER)]
     Prompt(PromptOptions),
 
-    /// Ask a server whether it is there.
+    /// Check whether a server answers.
     #[command(after_help = client::AFTER)]
     Ping(PingOptions),
 
@@ -114,21 +114,22 @@ impl Command {
 /// The options of `run`. Those about tools are those of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// What it may do: a role of the configuration file. [default: agent]
-    #[arg(long, value_name = "NAME")]
+    /// The role of the agent in the configuration file, which limits its
+    /// tools. [default: agent]
+    #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     pub(crate) role: Option<String>,
 
-    /// What people call it. [default: the command's name]
+    /// The name of the agent for people. [default: the name of the command]
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
 
-    /// How the command takes its configuration: claude, codex, gemini,
-    /// opencode, or one of the configuration file.
-    /// [default: by the command's name]
+    /// How the command gets its configuration: claude, codex, gemini,
+    /// opencode, or a preset of the configuration file.
+    /// [default: by the name of the command]
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     pub(crate) preset: Option<String>,
 
-    /// A folder that the tools are confined to; may be given several times.
+    /// Confine the tools to this folder; may be given several times.
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
 
@@ -189,8 +190,8 @@ const AFTER_RUN: &str = "\
 Examples:
   lmcp run -- claude
   lmcp run --root ~/src --role reviewer -- codex exec 'review this'
-It ends as the command ends, with its code.";
+`lmcp run` ends with the exit code of the command.";
 
 const AFTER: &str = "\
-SIGTERM, SIGHUP and Ctrl-C let running calls end; the second one does not.
-The command line wins over the environment, and that over --config.";
+SIGTERM, SIGHUP and Ctrl-C let running calls end; a second one stops at once.
+The command line wins over the environment, and the environment over --config.";

@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be reached now.
+    /// The server cannot be reached now.
     Unreachable(String),
-    /// It cannot be reached so, however often it is tried.
+    /// The server cannot be reached in this way, however often it is tried.
     Refused(String),
 }
 

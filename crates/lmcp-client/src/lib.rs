@@ -1,11 +1,12 @@
-//! Ways to an MCP server, each a stream of lines, and a conversation over them.
+//! Connections to MCP servers, as streams of lines. Programs use `lmcp::Client` (feature `client` of the crate `lmcp`), which stands on
+//! this crate.
 //!
-//! A [`Route`] leads to a URL, a unix socket or a process, and opens a [`Channel`]. A [`conversation`] knows what to say on it,
-//! and does no I/O itself. Most of this crate is Streamable HTTP from the client's side, in all its revisions:
+//! A [`Route`] leads to a URL, a unix socket or a process, and opens a [`Channel`]. A [`conversation`] decides what is sent on the channel,
+//! and does no I/O itself. Most of this crate is the client side of Streamable HTTP, in all its revisions:
 //!
-//! A [`Link`] takes what a client says, one message a line, and hands out what the server says, in the same form. What
-//! HTTP adds, sessions, headers, streams that break and are resumed, stays inside. It makes no handshake of its own:
-//! it watches the one that passes through. When the server is gone it says so, and a new link must be opened.
+//! A [`Link`] takes the messages of a client, one a line, and hands out the messages of the server in the same form. Sessions, headers,
+//! and streams that break and are resumed stay inside of the link. A link makes no handshake: it watches the handshake that passes
+//! through. When the server is gone, the link reports that, and a new link must be opened.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), lmcp_client::Error> {
@@ -65,10 +66,10 @@ mod verdict;
 
 pub use endpoint::Endpoint;
 pub use error::Error;
-/// What [`Settings::headers`] is.
+/// The type of [`Settings::headers`].
 pub use http::HeaderMap;
 pub use link::{Event, Link};
-/// How connections are made: [`Settings::outbound`].
+/// Settings of connections: [`Settings::outbound`].
 pub use lmcp_outbound as outbound;
 pub use route::{Channel, Command, Given, Route};
 pub use settings::{Secret, Settings};

@@ -36,7 +36,7 @@ use crate::{
     standing::{self, Standing},
 };
 
-/// What comes from a [`Link`].
+/// An event of a [`Link`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -23,7 +23,7 @@ use crate::{caller::Caller, layer::incident, principal::Principal};
 /// A function is one, where nothing has to be waited for: `|caller: &Caller| Ok(Principal::new("ann"))`.
 ///
 /// ```
-/// # use lmcp_core::{Authenticate, Caller, Challenge, Principal};
+/// # use lmcp::{Authenticate, Caller, Challenge, Principal};
 /// # struct Issuer;
 /// # impl Issuer { async fn look_up(&self, token: &str) -> Option<String> { None } }
 /// struct Tokens(Issuer);
@@ -41,7 +41,7 @@ use crate::{caller::Caller, layer::incident, principal::Principal};
 /// # Cancellation
 /// The future is dropped when the caller hangs up, and after [`Limits::auth_wait`](crate::Limits::auth_wait).
 pub trait Authenticate: Send + Sync + 'static {
-    /// Who this is, or why it is not let in.
+    /// Decides who the caller is, or why it is refused.
     fn authenticate(
         &self,
         caller: &Caller,
@@ -57,7 +57,15 @@ where
     }
 }
 
-/// The answer to a caller that is not let in: over HTTP a status, a `WWW-Authenticate` and an error, on sockets the error.
+/// The answer to a caller that is refused: over HTTP a status, the header `WWW-Authenticate` and an error, on sockets the error.
+///
+/// ```
+/// use lmcp::Challenge;
+///
+/// let no_token = Challenge::new("a token is needed").parameter("scope", "files:read"); // 401
+/// let not_allowed = Challenge::forbidden("this server is for admins"); // 403
+/// let later = Challenge::not_now("the issuer of tokens does not answer"); // 503
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Challenge {
     error: Box<RpcError>,
@@ -85,7 +93,7 @@ impl Challenge {
         }
     }
 
-    /// Status 403 and no `WWW-Authenticate`: the server knows who calls, and that caller may not come in.
+    /// Refuses with 403 and without `WWW-Authenticate`: the caller is known, and is not allowed.
     pub fn forbidden(words: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status: 403,
@@ -94,7 +102,7 @@ impl Challenge {
         }
     }
 
-    /// Status 503: who calls cannot be told now.
+    /// Refuses with 503: the credentials cannot be checked now.
     pub fn not_now(words: impl Into<Cow<'static, str>>) -> Self {
         Self {
             error: Box::new(RpcError::internal(words)),
@@ -103,14 +111,14 @@ impl Challenge {
         }
     }
 
-    /// Another status. Over HTTP all that do not say that a request failed are answered with 401.
+    /// Sets another status. A status that does not mean failure is sent as 401.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// A further parameter of the challenge for a token, as in `resource_metadata="https://…"` or `scope="files:read"`.
+    /// Adds a parameter to the challenge, as in `resource_metadata="https://…"` or `scope="files:read"`.
     #[must_use]
     pub fn parameter(mut self, name: &str, value: &str) -> Self {
         let quoted = value.replace('\\', r"\\").replace('"', r#"\""#);

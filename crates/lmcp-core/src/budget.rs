@@ -105,12 +105,12 @@ impl Budget {
         self.0.total
     }
 
-    /// What is occupied now.
+    /// The bytes that all callers occupy now.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Is so much occupied that it is worth a look whose it is?
+    /// Whether so much is occupied that it matters whose it is.
     pub fn is_tight(&self) -> bool {
         self.used() > self.0.usable / 2
     }
@@ -194,7 +194,7 @@ impl Heap {
 }
 
 impl Account {
-    /// What the caller occupies now.
+    /// The bytes that the caller occupies now.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Acquire)
     }

@@ -24,7 +24,18 @@ use crate::{
     workplace::Workplace,
 };
 
-/// Who sent a request, as far as the transport knows.
+/// The sender of a request, as far as the transport knows it.
+///
+/// A handler reads it with [`Cx::caller`](crate::Cx::caller), a layer with [`Request::caller`](crate::Request::caller), and an
+/// [`Authenticate`](crate::Authenticate) decides by it. A test makes one, to call with a name and a role:
+///
+/// ```
+/// use lmcp::{Caller, CallerTransport, Principal};
+///
+/// let ann = Caller::new(CallerTransport::Memory).authenticated(Principal::new("ann").role("admin"));
+/// assert_eq!(ann.principal(), Some("ann"));
+/// assert_eq!(ann.role(), Some("admin"));
+/// ```
 #[derive(Clone)]
 pub struct Caller(Arc<Inner<dyn Headers>>);
 
@@ -147,7 +158,7 @@ impl Caller {
         })
     }
 
-    /// The same caller, now known in person. What it starts and is asked belongs to it alone.
+    /// The same caller, with an identity. Its jobs, tasks and questions belong to it alone.
     #[must_use]
     pub fn identified(self, identity: Identity) -> Self {
         self.known(identity, None)
@@ -244,7 +255,7 @@ impl Caller {
         self.0.transport
     }
 
-    /// The name that belongs to its credentials. What a caller says of itself (`clientInfo`) is never here.
+    /// The name that the credentials of the caller stand for. A name that the client claims (`clientInfo`) is never here.
     pub fn principal(&self) -> Option<&str> {
         self.credentials()?.name.as_deref()
     }
@@ -254,7 +265,7 @@ impl Caller {
         self.credentials()?.role.as_deref()
     }
 
-    /// What its credentials allow, in the words of whoever issued them.
+    /// The scopes that the credentials grant, in the words of their issuer.
     pub fn scopes(&self) -> &[String] {
         self.credentials().map_or(&[], |found| &found.scopes)
     }
@@ -278,7 +289,7 @@ impl Caller {
         self.0.principal.as_deref()
     }
 
-    /// Who it is in person, where the server gave out identities.
+    /// The identity of the caller, if the server gave it one.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
     }
@@ -334,7 +345,7 @@ impl Caller {
         self.0.workplace.as_deref().map(Workplace::variables)
     }
 
-    /// What others may not do with files that this process makes, as bits of a mode. Zero where the kernel does not tell.
+    /// The umask of the process that connected. Zero if the kernel does not tell it.
     pub fn umask(&self) -> u32 {
         self.0.workplace.as_deref().map_or(0, Workplace::umask)
     }
@@ -426,7 +437,7 @@ impl Caller {
         payer.unwrap_or(owner)
     }
 
-    /// Is nothing known that would tell it from other callers? Then they all own the same.
+    /// Whether nothing tells this caller from others. Such callers share everything that they own.
     pub fn is_stranger(&self) -> bool {
         self.principal().is_none() && self.role().is_none() && self.0.process.is_none()
     }

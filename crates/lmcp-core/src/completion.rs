@@ -8,13 +8,26 @@ use crate::{
     handler::{self, Bound, Handler, Unbound},
 };
 
-/// What is to be completed.
+/// The argument that a user is typing, for a function that suggests values.
+///
+/// ```
+/// use lmcp::{Completing, Cx, Prompt};
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Summary { note: String }
+/// # async fn summary(args: Summary, _: Cx) -> String { args.note }
+///
+/// async fn notes(typed: Completing, _: Cx) -> Vec<String> {
+///     let all = ["garden", "gate"].into_iter();
+///     all.filter(|name| name.starts_with(&typed.value)).map(Into::into).collect()
+/// }
+///
+/// let prompt: Prompt = Prompt::new("summary", summary).complete("note", notes);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Completing {
-    /// What is typed so far.
+    /// The text that is typed so far.
     pub value: String,
-    /// What was filled in before, by name.
+    /// The arguments that were filled in before, by name.
     pub filled: BTreeMap<String, String>,
 }
 
@@ -50,7 +63,7 @@ where
     }
 }
 
-/// What a completer may return.
+/// A type that a function of suggestions can return.
 pub trait Suggestions: Send {
     /// The values.
     ///

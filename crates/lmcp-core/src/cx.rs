@@ -1,4 +1,4 @@
-//! [`Cx`]: what a handler may do besides returning.
+//! [`Cx`]: the context of one call.
 
 use std::{
     any::Any,
@@ -22,71 +22,145 @@ use crate::{
     server::Handle,
 };
 
-/// The context of one request: who asks, how to say how far it has got, how to ask back.
+/// The context of one call: every handler gets it as its last argument.
 ///
-/// Cheap to clone, and usable from other threads and tasks. Once the request has ended, what is said through it goes
+/// | a handler wants to | it calls |
+/// |---|---|
+/// | know who calls | [`principal`](Cx::principal), [`role`](Cx::role), [`caller`](Cx::caller), [`extension`](Cx::extension) |
+/// | reach what handlers share | [`state`](Cx::state), [`server`](Cx::server) |
+/// | tell the client how far it is | [`progress`](Cx::progress), [`log`](Cx::log) |
+/// | ask the user, or the model | [`ask`](Cx::ask), [`ask_all`](Cx::ask_all) and their like |
+/// | run code that blocks | [`blocking`](Cx::blocking) |
+/// | finish a step that must not be torn in two | [`shield`](Cx::shield) |
+/// | go on without the client's connection | [`detach`](Cx::detach) |
+///
+/// ```
+/// use lmcp::{Cx, ToolResult};
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Copy {
+///     from: Vec<String>,
+/// }
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Sure {
+///     /// Overwrite what is there?
+///     overwrite: bool,
+/// }
+///
+/// async fn copy(args: Copy, cx: Cx) -> ToolResult<String> {
+///     let sure: Sure = cx.ask("sure", "Some files are there already.").await?;
+///     if !sure.overwrite {
+///         return Ok("nothing was copied".into());
+///     }
+///     let progress = cx.progress(args.from.len());
+///     for file in &args.from {
+///         // copy it
+///         progress.step(file);
+///     }
+///     let who = cx.principal().unwrap_or("somebody");
+///     Ok(format!("{who} copied {} files", args.from.len()))
+/// }
+/// ```
+///
+/// A `Cx` is cheap to clone, and other threads and tasks may hold it. After the call has ended, progress and log messages go
 /// nowhere.
 ///
 /// # Cancellation
-/// A request that is cancelled has its future *dropped* at its next `.await`: put clean-up into `Drop`. Work that
-/// cannot be dropped, on another thread say, looks at [`Cx::is_cancelled`] or awaits [`Cx::cancelled`]. A step that
-/// must not be torn in two goes through [`Cx::shield`].
+/// When a client cancels a call or goes away, the future of the handler is *dropped* at its next `.await`: clean up in `Drop`. Work
+/// on another thread cannot be dropped; such work looks at [`Cx::is_cancelled`] or awaits [`Cx::cancelled`]. A step that must not be
+/// torn in two goes through [`Cx::shield`].
 #[derive(Clone)]
 pub struct Cx(pub(crate) Arc<Call>);
 
 impl Cx {
-    /// The request's id.
+    /// The id of the request, as the client chose it.
     pub fn id(&self) -> &RequestId {
         self.0.request.id()
     }
 
-    /// Who asks.
+    /// The caller: its transport, its process, its credentials.
     pub fn caller(&self) -> &Caller {
         self.0.request.caller()
     }
 
-    /// The name that belongs to the caller's credentials. `None`: nobody in particular.
+    /// The name that the credentials of the caller stand for. `None`: the caller showed no credentials.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs};
+    /// async fn whoami(_: NoArgs, cx: Cx) -> String {
+    ///     format!("you are {}", cx.principal().unwrap_or("nobody in particular"))
+    /// }
+    /// ```
     pub fn principal(&self) -> Option<&str> {
         self.caller().principal()
     }
 
-    /// The role that the caller acts in.
+    /// The role that the caller acts in, by its credentials or its [`Identity`](crate::Identity).
     pub fn role(&self) -> Option<&str> {
         self.caller().role()
     }
 
-    /// What the caller's credentials allow.
+    /// The scopes that the credentials of the caller grant.
     pub fn scopes(&self) -> &[String] {
         self.caller().scopes()
     }
 
-    /// What else the caller's credentials say. `None`: it has shown none.
+    /// Further claims of the credentials of the caller. `None`: the caller showed no credentials.
     pub fn claims(&self) -> Option<&Map<String, Value>> {
         self.caller().claims()
     }
 
-    /// The value of this type that came with the request: added by a layer ([`Request::extend`](crate::Request::extend)),
-    /// else given to its [`Caller`] ([`Caller::extended`]), else put there by middleware around the transport.
+    /// The value of this type that travels with the request: added by a layer ([`Request::extend`](crate::Request::extend)), else by
+    /// whoever made the [`Caller`] ([`Caller::extended`]), else by HTTP middleware (see `carry` of a mounted service).
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Server};
+    /// struct Tenant(String);
+    ///
+    /// let server = Server::new("shop", "1.0.0").layer(|mut request, next| {
+    ///     request.extend(Tenant("acme".into()));
+    ///     next.call(request)
+    /// });
+    ///
+    /// async fn orders(_: NoArgs, cx: Cx) -> String {
+    ///     cx.extension::<Tenant>().map_or_else(String::new, |tenant| format!("orders of {}", tenant.0))
+    /// }
+    /// ```
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.request.extension()
     }
 
-    /// The conversation this request belongs to, by a name that no other has: that of its connection, else of its session.
-    /// None where every request stands alone.
+    /// A unique name of the conversation that the request belongs to: that of its connection, else that of its session. `None`:
+    /// every request stands alone, as over HTTP since 2026-07-28.
     pub fn session_name(&self) -> Option<String> {
         let connection = self.caller().connection().map(str::to_owned);
         connection.or_else(|| self.0.request.session()?.name())
     }
 
-    /// A header of the request, on transports that have them. Names in lower case.
+    /// A header of an HTTP request, by its name in lower case. Other transports have no headers.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.caller().header(name)
     }
 
     /// The value of this type that was given to [`Server::state`](crate::Server::state).
     ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Server, ToolResult};
+    /// struct Pool; // of database connections
+    ///
+    /// let server = Server::new("shop", "1.0.0").state(Pool);
+    ///
+    /// async fn query(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    ///     let pool = cx.state::<Pool>()?;
+    ///     Ok("42")
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// There is none: a mistake in the program, told to the model as a failure of the server.
+    /// The server has no value of this type. The program is wrong then; the model is told that the server failed.
     pub fn state<T: Any + Send + Sync>(&self) -> ToolResult<Arc<T>> {
         self.0.engine.state.get::<T>().ok_or_else(|| {
             let name = std::any::type_name::<T>();
@@ -96,20 +170,20 @@ impl Cx {
         })
     }
 
-    /// Runs a step that blocks, reading a file say, on a thread of its own, so that it holds up nobody else. Callers share
-    /// such threads: see [`Limits::blocking_steps`](crate::Limits::blocking_steps).
+    /// Runs code that blocks, such as reading a file or asking a database, on another thread, where it holds up no other call.
+    /// Callers share these threads: see [`Limits::blocking_steps`](crate::Limits::blocking_steps).
     ///
-    /// A step goes on when its request is cancelled: one that takes long looks at [`Cx::is_cancelled`].
+    /// The code goes on when the call is cancelled. Code that takes long looks at [`Cx::is_cancelled`].
     ///
     /// ```
-    /// # use lmcp_core::{Cx, ToolResult};
+    /// # use lmcp::{Cx, ToolResult};
     /// async fn read(path: String, cx: Cx) -> ToolResult<String> {
     ///     Ok(cx.blocking(move || std::fs::read_to_string(path)).await??)
     /// }
     /// ```
     ///
     /// # Errors
-    /// The step panicked.
+    /// The code panicked.
     pub async fn blocking<T: Send + 'static>(
         &self,
         step: impl FnOnce() -> T + Send + 'static,
@@ -128,12 +202,20 @@ impl Cx {
         })
     }
 
-    /// The server that runs this handler: to add and remove tools, to say that a resource changed.
+    /// The server that runs this handler, to add and remove tools, or to announce that a resource changed.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs};
+    /// async fn save(_: NoArgs, cx: Cx) -> &'static str {
+    ///     cx.server().resource_updated("note://garden");
+    ///     "saved"
+    /// }
+    /// ```
     pub fn server(&self) -> Handle {
         Handle::of(&self.0.engine)
     }
 
-    /// The request's `_meta`, with trace context and whatever else the client put there.
+    /// The `_meta` of the request: trace context, and whatever else the client put there.
     pub fn meta(&self) -> wire::Meta {
         #[derive(Deserialize)]
         struct Outer {
@@ -147,12 +229,12 @@ impl Cx {
             .unwrap_or_default()
     }
 
-    /// What the client can be asked for.
+    /// The capabilities that the client declares: what it can be asked for.
     pub fn capabilities(&self) -> wire::ClientCapabilities {
         self.0.request.capabilities()
     }
 
-    /// Who the client says it is: good for a log line, never for a decision.
+    /// The name and version that the client claims. Use them for a log line, and never for a decision.
     pub fn client_info(&self) -> Option<wire::Implementation> {
         self.0.request.client_info()
     }
@@ -177,31 +259,51 @@ impl Cx {
         Ok(())
     }
 
-    /// Sets memory aside for the caller, before something large is loaded: it is given back when the reservation is
-    /// dropped. Waits a moment where callers occupy all of [`Limits::memory_bytes`](crate::Limits::memory_bytes).
+    /// Sets memory aside for the caller, before the handler loads something large. Dropping the reservation gives the memory back.
+    /// Waits a moment while callers occupy all of [`Limits::memory_bytes`](crate::Limits::memory_bytes).
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// async fn picture(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let _room = cx.reserve(8 << 20).await?;
+    ///     let pixels = vec![0_u8; 8 << 20];
+    ///     Ok(format!("{} bytes", pixels.len()))
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// There is no room, and the client is told whether to try again.
+    /// Memory is full. The error tells the client whether to try again.
     pub async fn reserve(&self, bytes: usize) -> ToolResult<Reservation> {
         let wait = self.0.engine.limits.admission_wait;
         let reserved = self.account().reserve(bytes, wait).await;
         reserved.map_err(|no_room| ToolError::rpc(no_room.into()))
     }
 
-    /// Sets memory aside as [`Cx::reserve`] does, and does not wait for it: for work on a thread that others wait for.
+    /// Sets memory aside as [`Cx::reserve`] does, without waiting: for code on another thread.
     ///
     /// # Errors
-    /// There is no room now.
+    /// Memory is full.
     pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         self.account().try_reserve(bytes)
     }
 
-    /// The memory that the caller occupies, for what grows as it comes.
+    /// The memory that the caller occupies, for data that grows while it arrives.
     pub fn account(&self) -> Account {
         self.0.engine.account(&self.0.request)
     }
 
-    /// Progress towards a known end. Without a progress token in the request it does nothing.
+    /// Reports progress towards a known end. Only clients that asked for progress hear of it.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs};
+    /// async fn count(_: NoArgs, cx: Cx) -> &'static str {
+    ///     let progress = cx.progress(3);
+    ///     for file in ["a", "b", "c"] {
+    ///         progress.step(format!("looked at {file}"));
+    ///     }
+    ///     "done"
+    /// }
+    /// ```
     pub fn progress(&self, total: usize) -> Progress {
         Progress {
             cx: self.clone(),
@@ -209,7 +311,7 @@ impl Cx {
         }
     }
 
-    /// Progress towards an end nobody knows.
+    /// Reports progress towards an end that is not known.
     pub fn open_progress(&self) -> Progress {
         Progress {
             cx: self.clone(),
@@ -217,8 +319,16 @@ impl Cx {
         }
     }
 
-    /// Sends a log message to the client, if it asked for messages of this level. A client of an older revision that has
-    /// not said gets *info* and above.
+    /// Sends a log message to the client, if the client wants messages of this level. A client of an older revision that named no
+    /// level gets *info* and above. Messages for whoever runs the server go through `tracing` instead.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, LoggingLevel, NoArgs};
+    /// async fn index(_: NoArgs, cx: Cx) -> &'static str {
+    ///     cx.log(LoggingLevel::Warning, "the index is a week old");
+    ///     "done"
+    /// }
+    /// ```
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
         if self.0.request.log_level().is_none_or(|least| level < least) {
             return;
@@ -229,23 +339,46 @@ impl Cx {
         self.0.outbox.log(params, &self.0.engine.limits);
     }
 
-    /// Lets go of the client's connection: it need not hold it, and asks for the rest after this time. For work that
-    /// takes long, on connections that do not last. Only 2025-11-25 over HTTP knows this; elsewhere it does nothing.
+    /// Closes the HTTP connection of the call, and has the client come back for the answer after this time. For work that takes
+    /// long, where connections do not last. Only 2025-11-25 over HTTP has this; elsewhere nothing happens.
     pub fn retry_after(&self, time: std::time::Duration) {
         self.0.outbox.push(Reply::Pause(time));
     }
 
-    /// Was the request cancelled? For loops on other threads.
+    /// Whether the call was cancelled. For loops on other threads.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// async fn search(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let watch = cx.clone();
+    ///     let count = move || (0..1_000_000).take_while(|_| !watch.is_cancelled()).count();
+    ///     Ok(cx.blocking(count).await?.to_string())
+    /// }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Waits until the request is cancelled. For tasks that outlive the handler's future.
+    /// Waits until the call is cancelled. For tasks that outlive the future of the handler.
     pub async fn cancelled(&self) {
         self.0.cancelled().await;
     }
 
-    /// Runs a step to its end even if the request is cancelled meanwhile.
+    /// Runs a step to its end, even if the call is cancelled meanwhile.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// # async fn debit() {}
+    /// # async fn credit() {}
+    /// async fn transfer(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    ///     cx.shield(async {
+    ///         debit().await;
+    ///         credit().await;
+    ///     })
+    ///     .await?;
+    ///     Ok("transferred")
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The step panicked.
@@ -261,11 +394,21 @@ impl Cx {
         result.await.map_err(|_| ToolError::new("the step failed"))
     }
 
-    /// From here on the work is a task, if the client knows tasks: it gets a handle at once, asks for the state when
-    /// it likes, and the connection may go. A client that does not know tasks simply waits, and so does one that comes
-    /// when no more tasks can be kept.
+    /// Turns the rest of the call into a task, if the client knows tasks. The client gets the id of the task at once, its connection
+    /// may close, and it asks for the state when it likes. A client that does not know tasks waits for the result, and so does one
+    /// that comes when the server can keep no more tasks.
     ///
-    /// Questions asked before this line are put to the client in the ordinary way; questions after it through the task.
+    /// Questions before this line are put to the client in the ordinary way, questions after it through the task.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs};
+    /// # async fn build_everything() {}
+    /// async fn build(_: NoArgs, cx: Cx) -> &'static str {
+    ///     cx.detach().await;
+    ///     build_everything().await; // takes an hour
+    ///     "built"
+    /// }
+    /// ```
     pub async fn detach(&self) {
         let tool = self.0.request.method() == wire::method::request::TOOLS_CALL;
         let known =
@@ -300,7 +443,7 @@ impl std::fmt::Debug for Cx {
     }
 }
 
-/// How far a request has got. Throttled: say as much as you like.
+/// Tells the client how far a call is. Call it as often as you like: only some of the reports are sent.
 #[derive(Clone, Debug)]
 pub struct Progress {
     cx: Cx,
@@ -308,12 +451,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// One step further.
+    /// Reports one more step.
     pub fn step(&self, message: impl Into<String>) {
         self.send(Step::Next, message.into());
     }
 
-    /// This far. A value not above the last one is not sent: progress only grows.
+    /// Reports how much is done. Progress only grows: a value that is not above the last one is not sent.
     pub fn set(&self, done: usize, message: impl Into<String>) {
         self.send(Step::To(done as f64), message.into());
     }

@@ -30,7 +30,7 @@ impl Replies {
     /// ```
     /// use std::time::Instant;
     ///
-    /// use lmcp_core::{Ended, Server};
+    /// use lmcp::{Ended, Server};
     ///
     /// let server = Server::new("timed", "1.0.0").layer(|request, next| {
     ///     let (method, began) = (request.method().to_owned(), Instant::now());

@@ -107,13 +107,14 @@ impl Endpoint {
 
     /// A transport that stops says so while its connections still can be written to: if it is the last one, the service
     /// closes.
+    #[doc(hidden)]
     pub fn transport_stops(&self) {
         if self.premises.serving.load(Ordering::Acquire) <= 1 {
             self.service.close();
         }
     }
 
-    /// Does nothing go on but what transports know of?
+    /// Whether no work goes on that transports do not know of.
     pub fn is_idle(&self) -> bool {
         self.service.is_idle()
     }
@@ -129,11 +130,13 @@ impl Endpoint {
     }
 
     /// Signs the ids of sessions.
+    #[doc(hidden)]
     pub fn session_key(&self) -> &SessionKey {
         &self.premises.session_key
     }
 
     /// How many questions wait for an answer: of this owner, and of all.
+    #[doc(hidden)]
     pub fn waiting_questions(&self, owner: &str) -> (usize, usize) {
         let questions = &self.premises.questions;
         match questions.used() {
@@ -149,6 +152,7 @@ impl Endpoint {
     }
 
     /// Is anything asked about TCP connections from this machine?
+    #[doc(hidden)]
     pub fn checks_local_peers(&self) -> bool {
         self.premises.checks_local_peers()
     }
@@ -157,6 +161,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// It may not. An internal error: that cannot be told now.
+    #[doc(hidden)]
     pub async fn admits_local(&self, peer: LocalPeer) -> Result<(), RpcError> {
         self.premises.admits_local(peer).await
     }
@@ -237,6 +242,7 @@ impl Messages {
     }
 
     /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    #[doc(hidden)]
     pub fn is_harmless(&self) -> bool {
         match &self.0 {
             Inner::Ready(_) => true,
@@ -245,6 +251,7 @@ impl Messages {
     }
 
     /// Waits for something else, for room to put a message say, while the time of the work goes on.
+    #[doc(hidden)]
     pub async fn hold<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = std::pin::pin!(other);
         poll_fn(|cx| {
@@ -258,6 +265,7 @@ impl Messages {
     }
 
     /// Waits until the time of the work is over; for ever where it has ended.
+    #[doc(hidden)]
     pub async fn expired(&mut self) {
         poll_fn(|cx| self.poll_deadline(cx)).await;
     }
@@ -282,6 +290,7 @@ impl Messages {
     }
 
     /// Puts back what was taken out and is to come again.
+    #[doc(hidden)]
     pub fn put_back(&mut self, message: Message) {
         match &mut self.0 {
             Inner::Ready(next) | Inner::Unfinished(Unfinished { next, .. }) => {
@@ -291,6 +300,7 @@ impl Messages {
     }
 
     /// The response, if it needs no waiting for.
+    #[doc(hidden)]
     pub fn take_ready(&mut self) -> Option<Message> {
         match &mut self.0 {
             Inner::Ready(message) => message.take(),

@@ -6,7 +6,7 @@ use std::{borrow::Cow, error::Error as StdError, fmt, io};
 
 use lmcp_wire as wire;
 
-/// What a handler returns.
+/// The result of a handler that can fail.
 pub type ToolResult<T> = Result<T, ToolError>;
 
 /// Why a handler failed. Every error becomes one with `?`: those of libraries, `Box<dyn Error>`, `anyhow::Error`, and plain text.
@@ -15,7 +15,7 @@ pub type ToolResult<T> = Result<T, ToolError>;
 /// that comes through `?` is told with all its causes.
 ///
 /// ```
-/// use lmcp_core::{ToolError, ToolResult};
+/// use lmcp::{ToolError, ToolResult};
 ///
 /// fn read(path: &str) -> ToolResult<String> {
 ///     std::fs::read_to_string(path)
@@ -57,7 +57,7 @@ pub(crate) enum Failure {
 }
 
 impl ToolError {
-    /// A failure the model should know of.
+    /// Makes a failure that is told to the model.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Failure::Message {
             text: text.into(),
@@ -65,17 +65,17 @@ impl ToolError {
         }))
     }
 
-    /// For a resource: there is none at this URI.
+    /// Makes the error of a resource that does not exist.
     pub fn not_found() -> Self {
         Self(Box::new(Failure::NotFound))
     }
 
-    /// A JSON-RPC error instead of a result: for the peer program, not the model.
+    /// Makes a JSON-RPC error, which the client program gets in the place of a result. The model may never see it.
     pub fn rpc(error: wire::RpcError) -> Self {
         Self(Box::new(Failure::Rpc(error)))
     }
 
-    /// The same failure with its cause, and the causes of that.
+    /// Adds the cause, and the causes of the cause, to the text.
     #[must_use]
     pub fn source(mut self, cause: impl StdError) -> Self {
         if let Failure::Message { text, .. } = &mut *self.0 {
@@ -84,7 +84,7 @@ impl ToolError {
         self
     }
 
-    /// The same failure with what to try.
+    /// Adds a hint: what the model should try instead.
     #[must_use]
     pub fn hint(mut self, words: impl Into<Cow<'static, str>>) -> Self {
         if let Failure::Message { hint, .. } = &mut *self.0 {
@@ -93,12 +93,12 @@ impl ToolError {
         self
     }
 
-    /// Is this no failure but an open question? A handler that catches errors must let these through.
+    /// Whether this is no failure, but a question that is not answered yet. A handler that catches errors must pass these on.
     pub fn is_needs_input(&self) -> bool {
         matches!(*self.0, Failure::NeedsInput)
     }
 
-    /// Can the client not be asked? A handler may catch this and go another way.
+    /// Whether the client cannot be asked. A handler may catch this, and do without the answer.
     pub fn is_missing_capability(&self) -> bool {
         matches!(*self.0, Failure::MissingCapability(_))
     }
@@ -209,7 +209,7 @@ impl Error {
         }
     }
 
-    /// Is a registration or setting wrong? Then trying again changes nothing.
+    /// Whether the description of the server or a setting is wrong. Trying again changes nothing then.
     pub fn is_config(&self) -> bool {
         self.kind == Kind::Config
     }

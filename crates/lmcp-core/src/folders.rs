@@ -23,8 +23,8 @@ impl Cx {
     /// for. In 2026-07-28 nobody is asked: every question there is another round of the whole request.
     ///
     /// ```
-    /// # use lmcp_core::{Cx, ToolResult};
-    /// async fn count(_: lmcp_core::NoArgs, cx: Cx) -> ToolResult<String> {
+    /// # use lmcp::{Cx, ToolResult};
+    /// async fn count(_: lmcp::NoArgs, cx: Cx) -> ToolResult<String> {
     ///     let folder = cx.folders().await.into_iter().next();
     ///     let entries = std::fs::read_dir(folder.unwrap_or(".".into()))?;
     ///     Ok(format!("{} entries", entries.count()))

@@ -21,7 +21,7 @@ use crate::{
 /// A function around every request: it answers itself, or hands the request on with [`Next::call`].
 pub(crate) type Layer = Arc<dyn Fn(Request, Next<'_>) -> Replies + Send + Sync>;
 
-/// What is behind a layer.
+/// The rest of the way of a request: further layers, and the service behind them.
 pub struct Next<'a> {
     layers: &'a [Layer],
     service: &'a dyn Service,
@@ -49,8 +49,8 @@ impl fmt::Debug for Next<'_> {
 /// the outermost.
 ///
 /// ```
-/// # use lmcp_core::{Endpoint, Layered, Replies, Service};
-/// # use lmcp_wire::RpcError;
+/// # use lmcp::{Endpoint, Layered, Replies, Service};
+/// # use lmcp::wire::RpcError;
 /// # fn demo(hub: impl Service) -> Endpoint {
 /// Endpoint::new(Layered::new(hub).layer(|request, next| {
 ///     if request.caller().principal().is_none() {
@@ -74,7 +74,7 @@ impl<S: Service> Layered<S> {
         }
     }
 
-    /// One more layer, inside of those there are.
+    /// Adds a layer, inside of the others.
     #[must_use]
     pub fn layer(
         mut self,

@@ -1,6 +1,7 @@
-//! The engine of lmcp: what a server offers, how a request is answered, and the transports that speak in lines.
+//! The engine of lmcp: servers, clients, and the transports that carry lines. Programs depend on the crate `lmcp`, which re-exports
+//! everything here.
 //!
-//! Most people depend on the facade `lmcp`. The path of a request, in the order of these files:
+//! For those who change lmcp, this is the path of a request, in the order of the files:
 //!
 //! | file | what happens there |
 //! |---|---|
@@ -99,7 +100,9 @@ mod weight;
 pub mod workplace;
 
 pub use authenticate::{Authenticate, Authenticating, Authenticator, Challenge};
-pub use budget::{Account, Budget, CALL_BYTES, NoRoom, Reservation, expect_share, try_later};
+pub use budget::{Account, Budget, NoRoom, Reservation};
+#[doc(hidden)]
+pub use budget::{CALL_BYTES, expect_share, try_later};
 pub use bytes;
 pub use caller::{Caller, Transport as CallerTransport};
 pub use client::Client;
@@ -108,7 +111,9 @@ pub use cx::{Cx, Progress};
 pub use deadlines::{Deadline, Deadlines};
 pub use ended::Ended;
 pub use endpoint::{Endpoint, Messages, Transport};
-pub use era::{admit, handshake, is_handshake, own_request};
+#[doc(hidden)]
+pub use era::own_request;
+pub use era::{admit, handshake, is_handshake};
 pub use error::{Error, ToolError, ToolResult};
 pub use handler::{Handler, WithArgs, WithState};
 pub use headers::{HeaderValue, Headers};
@@ -132,13 +137,16 @@ pub use server::{Handle, Server};
 pub use service::{Replies, Service};
 pub use session::Session;
 pub use set::ToolSet;
+#[doc(hidden)]
 pub use spawn::Tasks;
 pub use speaking::Say;
 pub use subscribe::{Audience, Telling};
+#[doc(hidden)]
 pub use throttle::Throttle;
 pub use tool::{Json, JsonText, NoArgs, Tool, debug_handler};
 #[cfg(unix)]
 pub use transport::unix;
 pub use transport::{exchange, stdio, streams};
+#[doc(hidden)]
 pub use weight::weigh as weigh_json;
 pub use workplace::Workplace;

@@ -12,12 +12,21 @@ pub(crate) const LONG_MESSAGE: usize = 256 << 10;
 /// Long messages that are read at once; others wait their turn. 2: reading them must not take every processor.
 pub(crate) const LONG_AT_ONCE: usize = 2;
 
-/// Does it take long to read a message of this size? Then [`Endpoint::read_long`](crate::Endpoint::read_long) is the place for it.
+/// Whether reading a message of this size takes long, so that [`Endpoint::read_long`](crate::Endpoint::read_long) should read it.
 pub fn is_long(message: &[u8]) -> bool {
     message.len() > LONG_MESSAGE
 }
 
-/// The bounds of one server. Start from [`Limits::default`] and change what you must.
+/// The limits of one server. Start from [`Limits::default`] and change what you must.
+///
+/// ```
+/// # use lmcp::{Limits, Server};
+/// use std::time::Duration;
+///
+/// let mut limits = Limits::default();
+/// limits.deadline = Duration::from_secs(60);
+/// let server = Server::new("quick", "1.0.0").limits(limits);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {

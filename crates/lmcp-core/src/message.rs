@@ -21,14 +21,14 @@ const BESIDES: usize = 256;
 /// What is left of the words of an error that is not small, in bytes.
 const WORDS: usize = 500;
 
-/// One encoded message to the peer, and what kind it is.
+/// An encoded message to the peer, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     json: Bytes,
     kind: MessageKind,
 }
 
-/// What a [`Message`] is.
+/// The kind of a [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageKind {
@@ -121,12 +121,12 @@ impl Message {
         }
     }
 
-    /// What it is.
+    /// The kind of the message.
     pub fn kind(&self) -> MessageKind {
         self.kind
     }
 
-    /// Does it end the answer to a request?
+    /// Whether the message ends the answer to a request.
     pub fn is_response(&self) -> bool {
         matches!(self.kind, MessageKind::Result | MessageKind::Error(_))
     }

@@ -31,7 +31,7 @@ pub struct Outcome {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Payload {
-    /// What a tool returned.
+    /// The result of a tool.
     CallTool(CallToolResult),
     /// A rendered prompt.
     GetPrompt(GetPromptResult),
@@ -39,7 +39,7 @@ pub enum Payload {
     ReadResource(ReadResourceResult, CacheHint),
     /// Suggested values.
     Complete(CompleteResult),
-    /// What the server is: the answer to `server/discover`, and to a handshake.
+    /// The description of the server: the answer to `server/discover`, and to a handshake.
     Discover(Box<Discovery>, CacheHint),
     /// One page of a list.
     List(Page, CacheHint),
@@ -56,11 +56,11 @@ pub enum Payload {
     Raw(Box<RawValue>),
 }
 
-/// What a server offers and says of itself.
+/// The description of a server: its name and its capabilities.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Discovery {
-    /// What is on offer.
+    /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
     /// How to use it, for the model.
     pub instructions: Option<String>,
@@ -141,7 +141,7 @@ impl From<Box<RawValue>> for Outcome {
 }
 
 impl Discovery {
-    /// What is on offer.
+    /// A description with these capabilities.
     pub fn new(capabilities: ServerCapabilities) -> Self {
         Self {
             capabilities,

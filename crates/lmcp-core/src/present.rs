@@ -8,7 +8,7 @@ use lmcp_wire::CallToolResult;
 
 use crate::{outcome::keep_as_text, request::Request, server::Engine};
 
-/// What one client shows its model of a result, and how much of it.
+/// How results are presented to one client: how much text, and with which parts.
 ///
 /// A handler asks for it with [`Cx::presentation`](crate::Cx::presentation) before it decides how much to return;
 /// [`Server::present`](crate::Server::present) says it for clients that are not known here.

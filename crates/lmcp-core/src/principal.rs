@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-/// Who a caller is, by its credentials, and what that lets it do. An [`Authenticate`](crate::Authenticate) makes it.
+/// A caller by its credentials: its name, its role, its scopes and claims. An [`Authenticate`](crate::Authenticate) makes it.
 ///
 /// ```
-/// # use lmcp_core::Principal;
+/// # use lmcp::Principal;
 /// let ann = Principal::new("ann").role("admin").scopes(["files:read", "files:write"]);
 /// assert_eq!(ann.role.as_deref(), Some("admin"));
 /// ```
@@ -18,7 +18,7 @@ pub struct Principal {
     /// The one role that the caller acts in: tools can be for some roles only
     /// ([`Tool::only_for`](crate::Tool::only_for)).
     pub role: Option<String>,
-    /// What the credentials allow, in the words of whoever issued them.
+    /// The scopes that the credentials grant, in the words of their issuer.
     pub scopes: Vec<String>,
     /// Everything else that the credentials say: the claims of a token, say.
     pub claims: Map<String, Value>,

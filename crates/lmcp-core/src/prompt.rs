@@ -21,10 +21,10 @@ use crate::{
     tool::check_name,
 };
 
-/// A prompt and the function that renders it.
+/// A prompt: a text for the model that the user picks by its name, and the function that writes it.
 ///
 /// ```
-/// use lmcp_core::{Cx, Prompt, Server};
+/// use lmcp::{Cx, Prompt, Server};
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
 ///
@@ -54,8 +54,8 @@ pub struct Prompt<S = ()> {
 type Arguments = BTreeMap<String, String>;
 
 impl<S: Send + Sync + 'static> Prompt<S> {
-    /// A prompt from `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`. On the wire every argument is a
-    /// string; fields of other simple types are parsed from it.
+    /// Makes a prompt from `async fn(Args, Cx) -> R`, or from `async fn(Arc<S>, Args, Cx) -> R` for a [`ToolSet`](crate::ToolSet). Clients send
+    /// every argument as a string; lmcp parses it where a field is a number or a boolean.
     pub fn new<H, A, R, Shape>(name: impl Into<String>, handler: H) -> Self
     where
         H: Handler<S, A, R, Shape>,
@@ -91,28 +91,28 @@ impl<S: Send + Sync + 'static> Prompt<S> {
         self
     }
 
-    /// What it is for.
+    /// Describes the prompt to the user.
     #[must_use]
     pub fn about(mut self, description: impl Into<String>) -> Self {
         self.spec.description = Some(description.into());
         self
     }
 
-    /// A name for people.
+    /// Sets a name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// A picture.
+    /// Adds a picture, which clients show beside the name.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
         self.spec.icons.push(icon);
         self
     }
 
-    /// A member of its `_meta`.
+    /// Adds a member to the `_meta` of the prompt.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
         self.spec
@@ -122,7 +122,7 @@ impl<S: Send + Sync + 'static> Prompt<S> {
         self
     }
 
-    /// Suggests values for an argument.
+    /// Adds a function that suggests values for an argument while the user types. See [`Completing`](crate::Completing).
     #[must_use]
     pub fn complete<C: Completer<S, Shape>, Shape>(
         mut self,
@@ -165,16 +165,16 @@ fn arguments(schema: &Value) -> Vec<PromptArgument> {
     arguments
 }
 
-/// Something a prompt can be: a text, messages, a whole result, or a `Result` of these.
+/// A type that the function of a prompt can return: text, messages, a whole result, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot be `{Self}`",
     note = "return `String`, `Vec<PromptMessage>`, `GetPromptResult`, or a `ToolResult` of one of these"
 )]
 pub trait IntoPrompt: Send {
-    /// The prompt.
+    /// Makes the result of `prompts/get`.
     ///
     /// # Errors
-    /// It could not be rendered.
+    /// The prompt could not be written.
     fn into_prompt(self) -> ToolResult<GetPromptResult>;
 }
 

@@ -35,7 +35,7 @@ pub struct ProgressReport {
     pub progress: f64,
     /// When it is done, if that is known.
     pub total: Option<f64>,
-    /// What is being done.
+    /// The step that is being done.
     pub message: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl ProgressReport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Notice {
-    /// What happened.
+    /// The method of the notification.
     pub method: Cow<'static, str>,
     /// Its parameters, an object. The subscription that a notice belongs to is not among them: it is added where the client
     /// wants to know.
@@ -78,7 +78,7 @@ impl Reply {
         Self::Notify(Notice::new(method, params))
     }
 
-    /// Does it end the replies?
+    /// Whether this is the last reply.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }

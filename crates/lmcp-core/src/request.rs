@@ -159,7 +159,7 @@ impl Request {
         &self.id
     }
 
-    /// What is wanted.
+    /// The method: `tools/call`, for example.
     pub fn method(&self) -> &str {
         &self.method
     }
@@ -169,7 +169,7 @@ impl Request {
         self.version
     }
 
-    /// Who sent it.
+    /// The sender of the request.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -178,7 +178,7 @@ impl Request {
     /// before one of the same type that the caller brought.
     ///
     /// ```
-    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+    /// # use lmcp::{Cx, NoArgs, Server, Tool};
     /// struct Tenant(String);
     ///
     /// let mine = Tool::new("mine", async |_: NoArgs, cx: Cx| {
@@ -338,7 +338,7 @@ impl Request {
         Some(premises.budget.account(&self.caller.payer()))
     }
 
-    /// What the client can be asked for. One that cannot be read counts as none.
+    /// The capabilities of the client: what it can be asked for. Unreadable ones count as none.
     pub fn capabilities(&self) -> ClientCapabilities {
         if let Some(session) = &self.session {
             return session.capabilities();
@@ -349,7 +349,7 @@ impl Request {
         })
     }
 
-    /// Who the client says it is: good for a log line, never for a decision.
+    /// The name and version that the client claims. Use them for a log line, and never for a decision.
     pub fn client_info(&self) -> Option<Implementation> {
         match &self.session {
             Some(session) => session.client_info(),
@@ -377,7 +377,7 @@ impl Request {
         }
     }
 
-    /// Does the client want to know how far the work gets?
+    /// Whether the client asked for progress.
     pub fn wants_progress(&self) -> bool {
         self.wants_progress
     }

@@ -14,7 +14,7 @@ use crate::resource::template::unescape;
 /// would be in. A root that is no local folder covers nothing.
 ///
 /// ```
-/// # use lmcp_core::{Cx, ToolError, ToolResult, roots};
+/// # use lmcp::{Cx, ToolError, ToolResult, roots};
 /// async fn check(path: &std::path::Path, cx: &Cx) -> ToolResult<()> {
 ///     let folders = cx.roots().await?;
 ///     if roots::covers(&folders, path)? { Ok(()) } else { Err(ToolError::new("outside of your folders")) }

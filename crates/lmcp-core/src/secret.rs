@@ -3,8 +3,8 @@
 /// Compares two secrets. The time that this takes tells nothing of where they differ, only whether they are equally long.
 ///
 /// ```
-/// assert!(lmcp_core::equal_secrets(b"s3cret", b"s3cret"));
-/// assert!(!lmcp_core::equal_secrets(b"s3cret", b"guess"));
+/// assert!(lmcp::equal_secrets(b"s3cret", b"s3cret"));
+/// assert!(!lmcp::equal_secrets(b"s3cret", b"guess"));
 /// ```
 pub fn equal(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len()

@@ -20,8 +20,8 @@ use crate::{outcome::Outcome, reply::Reply, request::Request};
 /// It is served by an [`Endpoint`](crate::Endpoint), on any transport and to clients of every revision:
 ///
 /// ```
-/// use lmcp_core::{Endpoint, Payload, Replies, Request, Service};
-/// use lmcp_wire::{CallToolResult, Content, RpcError, discover::CacheHint};
+/// use lmcp::{Endpoint, Payload, Replies, Request, Service};
+/// use lmcp::wire::{CallToolResult, Content, RpcError, discover::CacheHint};
 ///
 /// struct Greeter;
 ///
@@ -59,7 +59,7 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(ready(Ok(())))
     }
 
-    /// Does nothing go on but what transports know of?
+    /// Whether no work goes on that transports do not know of.
     fn is_idle(&self) -> bool {
         true
     }
@@ -87,9 +87,20 @@ impl<S: Service + ?Sized> Service for Arc<S> {
     }
 }
 
-/// The answer to one request: anything that is said on the way, then [`Reply::Done`].
+/// The answer to one request: progress and log messages, then [`Reply::Done`].
 ///
-/// Whoever holds it drives the work, and dropping it stops the work at its next `.await`.
+/// The holder of the replies drives the work by taking them. Dropping them stops the work at its next `.await`.
+///
+/// ```
+/// use lmcp::{Ended, Replies, RpcError, Server};
+///
+/// let server = Server::new("careful", "1.0.0").layer(|request, next| {
+///     if request.method() == "prompts/get" {
+///         return Replies::error(RpcError::invalid_request("no prompts today"));
+///     }
+///     next.call(request).on_end(|ended| eprintln!("ok: {}", matches!(ended, Ended::Done(_))))
+/// });
+/// ```
 pub struct Replies(Inner);
 
 enum Inner {
@@ -97,7 +108,7 @@ enum Inner {
     Source(Box<dyn Source>),
 }
 
-/// Where replies come from.
+/// A source of replies, for services that are not a future.
 pub trait Source: Send {
     /// The next reply; `None` after [`Reply::Done`].
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Reply>>;
@@ -114,7 +125,7 @@ pub trait Source: Send {
 }
 
 impl Replies {
-    /// A result that is there already.
+    /// Answers at once, with this result.
     pub fn done(outcome: impl Into<Outcome>) -> Self {
         Self(Inner::Ready(Some(Reply::Done(Ok(outcome.into())))))
     }
@@ -164,6 +175,7 @@ impl Replies {
     }
 
     /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    #[doc(hidden)]
     pub fn is_harmless(&self) -> bool {
         match &self.0 {
             Inner::Ready(_) => true,
@@ -172,6 +184,7 @@ impl Replies {
     }
 
     /// Looked at while nobody can take a reply: work whose time is over ends all the same, and then this is ready.
+    #[doc(hidden)]
     pub fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Inner::Source(source) => source.poll_deadline(cx),
@@ -180,6 +193,7 @@ impl Replies {
     }
 
     /// The end, if it needs no waiting for and nothing is said before it.
+    #[doc(hidden)]
     pub fn take_ready(&mut self) -> Option<Reply> {
         match &mut self.0 {
             Inner::Ready(reply) => reply.take(),

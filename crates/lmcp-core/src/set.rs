@@ -8,11 +8,12 @@ use crate::{
     tool::{AnyTool, Effect, Tool},
 };
 
-/// Tools, resources and prompts that share a value, each an `async fn(Arc<S>, Args, Cx)`.
+/// Tools, resources and prompts that share a value. Each is an `async fn(Arc<S>, Args, Cx)`, most often a method with
+/// `self: Arc<Self>`.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use lmcp_core::{Cx, NoArgs, Server, Tool, ToolSet};
+/// # use lmcp::{Cx, NoArgs, Server, Tool, ToolSet};
 /// struct Counter(std::sync::atomic::AtomicU64);
 ///
 /// impl Counter {
@@ -24,6 +25,8 @@ use crate::{
 /// let tools = ToolSet::new(Counter(0.into())).tool(Tool::new("next", Counter::next).about("Count.").writes());
 /// let server = Server::new("counter", "1.0.0").tools(tools);
 /// ```
+///
+/// The value can be an [`Arc`] that the program keeps, too: `ToolSet::new(Arc::clone(&counter))`. A server takes several sets.
 #[derive(Debug)]
 pub struct ToolSet<S> {
     state: Arc<S>,
@@ -39,7 +42,7 @@ pub(crate) struct Parts {
 }
 
 impl<S: Send + Sync + 'static> ToolSet<S> {
-    /// Nothing yet, and the value all will share.
+    /// A set that is empty yet, around the value that its members will share.
     pub fn new(state: impl Into<Arc<S>>) -> Self {
         Self {
             state: state.into(),
@@ -47,14 +50,14 @@ impl<S: Send + Sync + 'static> ToolSet<S> {
         }
     }
 
-    /// One more tool.
+    /// Adds a tool, from `async fn(Arc<S>, Args, Cx) -> R`.
     #[must_use]
     pub fn tool<E: Effect>(mut self, tool: Tool<S, E>) -> Self {
         self.parts.tools.push(AnyTool::new(tool, &self.state));
         self
     }
 
-    /// One more resource.
+    /// Adds a resource, from `async fn(Arc<S>, Args, Cx) -> R`.
     #[must_use]
     pub fn resource(mut self, resource: Resource<S>) -> Self {
         self.parts
@@ -63,7 +66,7 @@ impl<S: Send + Sync + 'static> ToolSet<S> {
         self
     }
 
-    /// One more prompt.
+    /// Adds a prompt, from `async fn(Arc<S>, Args, Cx) -> R`.
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt<S>) -> Self {
         self.parts.prompts.push(AnyPrompt::new(prompt, &self.state));

@@ -20,7 +20,7 @@ use crate::{
 /// Replies that wait to be taken, of one call.
 const WAITING: usize = 16;
 
-/// What a service says on its way: see [`Replies::speaking`].
+/// Sends the replies of a service before its end: see [`Replies::speaking`].
 #[derive(Clone)]
 pub struct Say(Arc<Said>);
 
@@ -85,7 +85,7 @@ impl Replies {
     /// takes the replies.
     ///
     /// ```
-    /// # use lmcp_core::{Payload, ProgressReport, Replies, Reply};
+    /// # use lmcp::{Payload, ProgressReport, Replies, Reply};
     /// # fn answer() -> Replies {
     /// Replies::speaking(async |say| {
     ///     say.say(Reply::Progress(ProgressReport::new(1.0))).await;

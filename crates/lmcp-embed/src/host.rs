@@ -33,8 +33,8 @@ use crate::{
 /// A server inside this program, on a socket of its own, for the children of this program.
 ///
 /// ```no_run
-/// use lmcp_core::{Cx, NoArgs, Server, Tool};
-/// use lmcp_embed::Host;
+/// use lmcp::{Cx, NoArgs, Server, Tool};
+/// use lmcp::embed::Host;
 ///
 /// async fn hello(_: NoArgs, cx: Cx) -> String {
 ///     let name = cx.caller().identity().map_or("stranger", |identity| &identity.label);

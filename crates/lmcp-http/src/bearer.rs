@@ -31,9 +31,9 @@ impl Tokens {
 ///
 /// ```
 /// let mut headers = http::HeaderMap::new();
-/// assert_eq!(lmcp_http::bearer(&headers), None);
+/// assert_eq!(lmcp::http::bearer(&headers), None);
 /// headers.insert("authorization", "bearer s3cret".parse().unwrap());
-/// assert_eq!(lmcp_http::bearer(&headers), Some("s3cret"));
+/// assert_eq!(lmcp::http::bearer(&headers), Some("s3cret"));
 /// ```
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut written = headers.get_all(header::AUTHORIZATION).iter();

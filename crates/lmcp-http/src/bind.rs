@@ -1,4 +1,4 @@
-//! A port of our own: where it listens, and who may call there.
+//! HTTP on a port of its own: where it listens, and who may call there.
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
@@ -8,9 +8,7 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 
 use crate::{headers::Guard, service::Settings, who::Who};
 
-/// Listens for HTTP on an address of this machine, at the path `/mcp`.
-///
-/// Without more it serves one user: see [`Http::any_local_user`], also for systems that do not tell users apart.
+/// Listens for HTTP on an address of this machine, and serves MCP there at the path `/mcp`. The result is a transport: see [`Http`].
 ///
 /// # Errors
 /// The address cannot be bound. An address that other machines can reach is refused later, by `serve`, unless
@@ -47,7 +45,35 @@ pub async fn bind(address: impl ToSocketAddrs + std::fmt::Debug) -> Result<Http,
     })
 }
 
-/// See [`bind`].
+/// Streamable HTTP on a port of its own. [`bind`] makes one; [`service`](crate::service) mounts a server in a program that has an HTTP
+/// server already.
+///
+/// ```no_run
+/// # async fn run(server: lmcp::Server) -> Result<(), Box<dyn std::error::Error>> {
+/// let stop = async {
+///     let _ = tokio::signal::ctrl_c().await;
+/// };
+/// let http = lmcp::http::bind("127.0.0.1:8080").await?.until(stop);
+/// eprintln!("listening on {}", http.url());
+/// server.serve(http).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Who is served
+///
+/// | the program calls | on loopback, the server serves | with an address that others can reach |
+/// |---|---|---|
+/// | none of these | the user that it runs as, and root (Linux); nobody (macOS, Windows) | `serve` fails |
+/// | [`any_local_user`](Self::any_local_user) | every user of this machine | `serve` fails |
+/// | [`token`](Self::token) | holders of a token | holders of a token, with [`allow_remote`](Self::allow_remote) |
+/// | [`identify`](Self::identify), [`authenticate`](Self::authenticate) | whoever that function admits | the same, with [`allow_remote`](Self::allow_remote) |
+///
+/// Requests of web pages of another origin are refused, unless [`allow_origin`](Self::allow_origin) names it. A `Host` header with another name than
+/// that of this machine is refused, unless [`allow_host`](Self::allow_host) names it: a web page must not reach a local server by a name
+/// of its own.
+///
+/// lmcp speaks plain HTTP. Put a reverse proxy that speaks TLS before a server that others reach.
 pub struct Http {
     pub(crate) listener: TcpListener,
     pub(crate) local: SocketAddr,
@@ -58,19 +84,19 @@ pub struct Http {
 }
 
 impl Http {
-    /// Where it listens; useful with port 0.
+    /// The address that the server listens on. With port 0 the system chose the port.
     pub fn address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Where clients send their requests.
+    /// The URL that clients send their requests to.
     pub fn url(&self) -> String {
         let path = self.settings.path.as_deref();
         let path = path.filter(|path| !path.is_empty()).unwrap_or("/");
         format!("http://{}{path}", self.local)
     }
 
-    /// Another path than `/mcp`.
+    /// Serves at this path, in the place of `/mcp`.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         let path = path.trim_matches('/');
@@ -82,16 +108,16 @@ impl Http {
         self
     }
 
-    /// Also serves, below the path, the services that this function finds by their names: `/mcp/NAME`. Whoever may call the
-    /// one may call the others, and all share the bounds. Each has sessions of its own: one that was opened at a path is
-    /// unknown at every other. The function is asked at every request; an error is answered with 404 and these words.
+    /// Also serves other services below the path, as `/mcp/NAME`. The function finds a service by its name, and runs for every
+    /// request; its error is answered with 404 and the words of the error. A caller that may call one service may call all of
+    /// them, and all share the same limits. Sessions belong to one path, and are unknown at the others.
     ///
     /// ```no_run
-    /// # use lmcp_core::{Server, Service};
+    /// # use lmcp::{Server, Service};
     /// # use std::sync::Arc;
-    /// # async fn demo() -> Result<(), lmcp_core::Error> {
+    /// # async fn demo() -> Result<(), lmcp::Error> {
     /// let notes = Arc::new(Server::new("notes", "1.0.0").start()?);
-    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.below(move |name| match name {
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?.below(move |name| match name {
     ///     "notes" => Ok(notes.clone() as Arc<dyn Service>),
     ///     _ => Err(format!("there is no `{name}`")),
     /// });
@@ -107,54 +133,59 @@ impl Http {
         self
     }
 
-    /// Also serves HTTP+SSE, the transport of 2024-11-05, at `/sse` and `/messages`. Deprecated for long; for clients
-    /// that know nothing else.
+    /// Also serves HTTP+SSE, the deprecated transport of 2024-11-05, at `/sse` and `/messages`, for clients that know nothing else.
     #[must_use]
     pub fn legacy_sse(mut self) -> Self {
         self.settings.legacy_sse = true;
         self
     }
 
-    /// Also goes by this name: `host` or `host:port`, as clients write it.
+    /// Admits requests whose `Host` header is this name: `host` or `host:port`. A server behind a reverse proxy needs it.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), lmcp::Error> {
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?.allow_host("tools.example");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn allow_host(mut self, host: &str) -> Self {
         self.settings.guard.hosts.push(host.into());
         self
     }
 
-    /// Also takes requests from this page: `scheme://host[:port]`.
+    /// Admits requests of web pages of this origin: `scheme://host[:port]`. Their browsers may read the answers.
     #[must_use]
     pub fn allow_origin(mut self, origin: &str) -> Self {
         self.settings.guard.origins.push(origin.into());
         self
     }
 
-    /// Serves only requests with a token, as `Authorization: Bearer TOKEN`; others get 401. Whoever has the token is called `name`:
-    /// tasks, sessions and subscriptions belong to that name, and [`Cx::principal`](lmcp_core::Cx::principal) tells it. Call it
-    /// again for further tokens. An empty token lets nobody in.
+    /// Admits requests with this token, as `Authorization: Bearer TOKEN`; others get 401. The holder of the token is called `name`:
+    /// its tasks, sessions and subscriptions belong to that name, and [`Cx::principal`](lmcp_core::Cx::principal) returns it. Call
+    /// `token` again for further holders. An empty token admits nobody. Tokens are compared in constant time.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
-    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.token("ann", std::env::var("ANNS_TOKEN")?);
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?.token("ann", std::env::var("ANNS_TOKEN")?);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// Of `token`, [`identify`](Self::identify) and [`authenticate`](Self::authenticate) the last one that is called decides.
+    /// Use one of `token`, [`identify`](Self::identify) and [`authenticate`](Self::authenticate): the last one that is called decides.
     #[must_use]
     pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
         self.settings.who = self.settings.who.with_token(name.into(), token.into());
         self
     }
 
-    /// Says who sends a request, by its headers: tasks, sessions and what is carried between two rounds of questions then
-    /// belong to that name, and [`Cx::caller`](lmcp_core::Cx::caller) has it. `None` is nobody in particular; an error
-    /// refuses the request, with 401 and these words, before anything of it is looked at but its path. A token is found
-    /// with [`bearer`](crate::bearer).
+    /// Sets a function that names the sender of a request by its headers. Tasks, sessions and questions belong to that name, and
+    /// [`Cx::principal`](lmcp_core::Cx::principal) returns it. `Ok(None)` admits a request without a name. An error refuses the request
+    /// with 401 and its words, before anything but the path of the request was looked at. [`bearer`](crate::bearer) finds a token.
     ///
     /// ```no_run
-    /// # async fn demo() -> Result<(), lmcp_core::Error> {
-    /// let http = lmcp_http::bind("127.0.0.1:8080").await?.identify(|headers| {
+    /// # async fn demo() -> Result<(), lmcp::Error> {
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?.identify(|headers| {
     ///     let name = headers.get("x-user").and_then(|name| name.to_str().ok());
     ///     name.map(|name| Some(name.to_owned())).ok_or_else(|| "the proxy says who you are".into())
     /// });
@@ -170,14 +201,14 @@ impl Http {
         self
     }
 
-    /// Says who sends a request, where a name by its headers ([`Http::identify`]) is not enough: with a role, scopes and
-    /// claims, with a challenge of its own, and waiting for others if it must. A request is not looked at before that, but
-    /// for its path, and nothing of its body is read.
+    /// Sets who decides on the sender of a request, where the name of [`identify`](Self::identify) is not enough: an [`Authenticate`] gives
+    /// the sender a role, scopes and claims, answers with a challenge of its own, and may ask another machine first. A request is
+    /// not looked at before that, except for its path, and nothing of its body is read.
     ///
     /// ```no_run
-    /// # use lmcp_core::{Caller, Challenge, Principal};
-    /// # async fn demo() -> Result<(), lmcp_core::Error> {
-    /// let http = lmcp_http::bind("127.0.0.1:8080").await?;
+    /// # use lmcp::{Caller, Challenge, Principal};
+    /// # async fn demo() -> Result<(), lmcp::Error> {
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?;
     /// let http = http.authenticate(|caller: &Caller| match caller.bearer() {
     ///     Some("s3cret") => Ok(Principal::new("ann").role("admin")),
     ///     _ => Err(Challenge::new("show a token")
@@ -192,26 +223,27 @@ impl Http {
         self
     }
 
-    /// Lets other machines in, where the address is one they can reach. Only behind something that knows who they are.
+    /// Serves other machines, where they can reach the address. Without [`token`](Self::token), [`identify`](Self::identify) or
+    /// [`authenticate`](Self::authenticate), everybody who can reach the address can call every tool.
     #[must_use]
     pub fn allow_remote(mut self) -> Self {
         self.remote = true;
         self
     }
 
-    /// Serves every user of this machine. Without it, a server on a loopback address that does not
-    /// [identify](Self::identify) or [authenticate](Self::authenticate) its callers serves the user it runs as and root alone, as the kernel says who made a
-    /// connection; others get 403.
+    /// Serves every user of this machine. Without this, a server on a loopback address that asks for no credentials serves the user
+    /// that it runs as, and root; other users get 403.
     ///
-    /// Linux says that. macOS and Windows do not: there such a server is refused when it starts to serve, until the program
-    /// says who is served, by one of these three.
+    /// Linux tells which user made a connection. macOS and Windows do not, so `serve` fails there until the program calls this,
+    /// [`token`](Self::token), [`identify`](Self::identify) or [`authenticate`](Self::authenticate).
     #[must_use]
     pub fn any_local_user(mut self) -> Self {
         self.any_local_user = true;
         self
     }
 
-    /// Stops when this future ends: no new connections, and those there are get a moment.
+    /// Stops when this future ends. The server then takes no new connections, and gives running calls a moment to end
+    /// ([`Limits::shutdown_wait`](lmcp_core::Limits::shutdown_wait)).
     #[must_use]
     pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Box::pin(stop);

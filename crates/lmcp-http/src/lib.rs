@@ -1,6 +1,16 @@
 //! Streamable HTTP for lmcp, on hyper.
 //!
-//! [`bind`] serves on a port of its own; [`service`] is a plain `tower` service for somebody's axum or hyper program.
+//! [`bind`] serves on a port of its own. [`service`] makes a `tower` service, to mount a server in an axum or hyper program.
+//!
+//! ```no_run
+//! # async fn run(server: lmcp::Server) -> Result<(), Box<dyn std::error::Error>> {
+//! let http = lmcp::http::bind("127.0.0.1:8080").await?.token("ann", std::env::var("ANNS_TOKEN")?);
+//! server.serve(http).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # For those who change lmcp
 //!
 //! | file | what happens there |
 //! |---|---|
@@ -37,9 +47,9 @@ mod who;
 pub use answer::Body;
 pub use bearer::bearer;
 pub use bind::{Http, bind};
-/// What [`Http::identify`] is given.
+/// The headers of a request, which [`Http::identify`] gets.
 pub use http::HeaderMap;
-/// What [`Http::hand_over`] is refused with.
+/// The status that [`Http::hand_over`] refuses with.
 pub use http::StatusCode;
 pub use service::{HttpService, Mount, service};
 pub use upgrade::{Deciding, HandOver, HandedOver};

@@ -37,7 +37,7 @@ impl Transport for Http {
         if !self.local.ip().is_loopback() && !self.remote {
             let address = self.local;
             return Err(Error::config(format!(
-                "{address} can be reached by other machines; say so with `allow_remote`"
+                "other machines can reach {address}; call `allow_remote` if they may, and `token` to ask them for one"
             )));
         }
         let limits = server.limits().clone();
@@ -218,7 +218,7 @@ impl Door {
             return Ok(());
         }
         Err(Error::config(format!(
-            "this system does not tell which user connects to {address}; say who may with `identify` or \
+            "this system does not tell which user connects to {address}; admit callers with `token`, `identify` or \
              `authenticate`, or serve every user of this machine with `any_local_user`"
         )))
     }

@@ -28,19 +28,25 @@ use crate::{
     who::{Asked, Who},
 };
 
-/// The server as a plain `tower` service, to be mounted into a program that has an HTTP server.
+/// Makes a `tower` service of a server, to mount it in an axum or hyper program that has an HTTP server already.
 ///
-/// It answers whatever path it is mounted at. `Host` must be a loopback name unless [`Mount::allow_host`] says otherwise.
+/// The service answers at every path that it is mounted at. It admits requests whose `Host` header is a loopback name, such as
+/// `127.0.0.1` or `localhost`; [`Mount::allow_host`] admits others.
+///
+/// Without [`Mount::token`], [`Mount::identify`] or [`Mount::authenticate`] the service serves everybody that the application lets
+/// through.
 ///
 /// ```no_run
-/// # use lmcp_core::Server;
-/// # fn demo() -> Result<(), lmcp_core::Error> {
+/// # use lmcp::Server;
+/// # fn demo() -> Result<(), lmcp::Error> {
 /// let server = Server::new("mounted", "1.0.0").start()?;
-/// let mcp = lmcp_http::service(server).allow_host("tools.example").build();
-/// // axum: Router::new().route_service("/mcp", mcp)
+/// let mcp = lmcp::http::service(server).allow_host("tools.example").build();
+/// let app: axum::Router = axum::Router::new().route_service("/mcp", mcp);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Before the application shuts down, call [`Handle::close`](lmcp_core::Handle::close): a subscription would keep its connection open.
 pub fn service(server: impl Into<Endpoint>) -> Mount {
     Mount {
         endpoint: server.into(),
@@ -48,14 +54,14 @@ pub fn service(server: impl Into<Endpoint>) -> Mount {
     }
 }
 
-/// A service that is not built yet: see [`service`]. Who may call it is decided before there is a service to clone.
+/// A service that is not built yet: see [`service`]. All settings are made before there is a service that could be cloned.
 #[must_use = "nothing is served before `build`"]
 pub struct Mount {
     endpoint: Endpoint,
     settings: Settings,
 }
 
-/// See [`service`]. Clones are one service.
+/// A server as a `tower` service: see [`service`]. Clones share one service.
 #[derive(Clone)]
 pub struct HttpService {
     pub(crate) shared: Arc<Shared>,
@@ -104,25 +110,32 @@ pub(crate) struct Shared {
 }
 
 impl Mount {
-    /// Also goes by this name: `host` or `host:port`, as clients write it.
+    /// Admits requests whose `Host` header is this name: `host` or `host:port`.
     pub fn allow_host(mut self, host: &str) -> Self {
         self.settings.guard.hosts.push(host.into());
         self
     }
 
-    /// Also takes requests from this page: `scheme://host[:port]`.
+    /// Admits requests of web pages of this origin: `scheme://host[:port]`.
     pub fn allow_origin(mut self, origin: &str) -> Self {
         self.settings.guard.origins.push(origin.into());
         self
     }
 
-    /// As [`Http::token`](crate::Http::token).
+    /// Admits requests with this token; others get 401. See [`Http::token`](crate::Http::token).
+    ///
+    /// ```no_run
+    /// # fn run(server: lmcp::Handle) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mcp = lmcp::http::service(server).token("ann", std::env::var("ANNS_TOKEN")?).build();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
         self.settings.who = self.settings.who.with_token(name.into(), token.into());
         self
     }
 
-    /// As [`Http::identify`](crate::Http::identify).
+    /// Sets a function that names the sender of a request by its headers. See [`Http::identify`](crate::Http::identify).
     pub fn identify(
         mut self,
         identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
@@ -131,26 +144,26 @@ impl Mount {
         self
     }
 
-    /// As [`Http::authenticate`](crate::Http::authenticate).
+    /// Sets who decides on the sender of a request. See [`Http::authenticate`](crate::Http::authenticate).
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
         self.settings.who = Who::Authenticate(Authenticator::new(authenticate));
         self
     }
 
-    /// Hands values of this type, which middleware put among the extensions of a request, on to whoever asks for them:
-    /// [`Cx::extension`](lmcp_core::Cx::extension) in a handler, [`Caller::extension`](lmcp_core::Caller::extension) in an [`Authenticate`] or a layer.
-    /// Those of all types are found together, as [`http::Extensions`].
+    /// Carries values of this type from the extensions of an HTTP request to handlers. Middleware of the application puts them there;
+    /// [`Cx::extension`](lmcp_core::Cx::extension) finds them in a handler, and [`Caller::extension`](lmcp_core::Caller::extension) in an
+    /// [`Authenticate`] or a layer. Call it again for further types.
     ///
     /// ```no_run
-    /// # use lmcp_core::{Challenge, Principal, Server};
-    /// # fn demo() -> Result<(), lmcp_core::Error> {
+    /// # use lmcp::{Challenge, Principal, Server};
+    /// # fn demo() -> Result<(), lmcp::Error> {
     /// #[derive(Clone)]
     /// struct LoggedIn(String); // an axum middleware inserts it: request.extensions_mut().insert(LoggedIn(name))
     ///
     /// let server = Server::new("mounted", "1.0.0").start()?;
-    /// let mcp = lmcp_http::service(server)
+    /// let mcp = lmcp::http::service(server)
     ///     .carry::<LoggedIn>()
-    ///     .authenticate(|caller: &lmcp_core::Caller| match caller.extension::<LoggedIn>() {
+    ///     .authenticate(|caller: &lmcp::Caller| match caller.extension::<LoggedIn>() {
     ///         Some(LoggedIn(name)) => Ok(Principal::new(name)),
     ///         None => Err(Challenge::new("log in first")),
     ///     })
@@ -163,7 +176,7 @@ impl Mount {
         self
     }
 
-    /// The service. Nothing about it can be changed any more.
+    /// Builds the service, whose settings are final.
     pub fn build(self) -> HttpService {
         HttpService::new(self.endpoint, self.settings)
     }
@@ -220,7 +233,7 @@ impl HttpService {
         }
     }
 
-    /// Answers one request.
+    /// Answers one request, for programs that use neither axum nor `tower`.
     pub async fn answer<B>(self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body + Send + 'static,

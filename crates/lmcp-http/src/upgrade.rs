@@ -21,10 +21,10 @@ use crate::{
 };
 
 impl Http {
-    /// Hands connections over that ask at this path to go on in this protocol (`Connection: upgrade`). The function is asked
-    /// with the headers of the request, and who calls is its business: [`Http::identify`] and [`Http::authenticate`] are
-    /// about the other paths. It agrees with a [`HandOver`], or refuses with a status and words. The connection is then
-    /// the program's own, and not among those that are counted here.
+    /// Hands connections at this path over to the program, if they ask for this protocol (`Connection: upgrade`). The function gets
+    /// the headers of the request, and checks the caller itself: [`Http::identify`] and [`Http::authenticate`] hold for the other
+    /// paths. The function agrees with a [`HandOver`], or refuses with a status and words. A connection that was handed over belongs
+    /// to the program, and no longer counts as a connection of the server.
     #[must_use]
     pub fn hand_over(
         mut self,

@@ -2,12 +2,12 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use lmcp_core::Endpoint;
-//! use lmcp_hub::{Hub, from_json};
+//! use lmcp::Endpoint;
+//! use lmcp::hub::{Hub, from_json};
 //!
 //! let hub = Hub::new("my-hub", "1.0.0");
 //! hub.set(&from_json(r#"{ "mcpServers": { "all": { "command": "npx", "args": ["-y", "some-server"] } } }"#)?)?;
-//! Endpoint::new(hub).serve(lmcp_core::stdio()).await?;
+//! Endpoint::new(hub).serve(lmcp::stdio()).await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -2,13 +2,13 @@
 //!
 //! An [`Upstream`] is a conversation and a way to a server, on a task of its own. Many callers share it, each in its own
 //! revision; what the server's revision lacks is made up for on the way. A [`Client`](lmcp_core::Client) is connected to
-//! one by [`url`], [`socket`] or [`command`].
+//! one by [`url`], [`socket`], [`command`] or, in tests, [`in_process`].
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), lmcp_core::client::Error> {
-//! use lmcp_core::Client;
+//! # async fn example() -> Result<(), lmcp::client::Error> {
+//! use lmcp::Client;
 //!
-//! let client = Client::connect(lmcp_upstream::command("npx").args(["-y", "some-server"])).await?;
+//! let client = Client::connect(lmcp::upstream::command("npx").args(["-y", "some-server"])).await?;
 //! for tool in client.list_tools().await? {
 //!     let _ = tool.name;
 //! }
@@ -52,5 +52,7 @@ pub use health::Health;
 pub use lmcp_client::Route;
 pub use per_client::PerClient;
 pub use state::AtStart;
-pub use target::{CommandTarget, SocketTarget, UrlTarget, command, socket, url};
+pub use target::{
+    CommandTarget, InProcessTarget, SocketTarget, UrlTarget, command, in_process, socket, url,
+};
 pub use upstream::{Builder, Upstream};

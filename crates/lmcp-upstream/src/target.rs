@@ -3,17 +3,28 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use lmcp_client::{
-    Command, Endpoint as HttpEndpoint, HeaderMap, Route, Secret, Settings as Http,
+    Command, Endpoint as HttpEndpoint, Given, HeaderMap, Route, Secret, Settings as Http,
     outbound::{self, ClientCertificate},
 };
 use lmcp_core::{
-    Endpoint,
+    Caller, CallerTransport as Transport, Endpoint,
     client::{Error, Retriable, Settings, Target},
+    streams,
 };
 
 use crate::upstream::Upstream;
 
-/// A server behind a URL.
+/// A server behind a URL, as the target of a client.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), lmcp::client::Error> {
+/// use lmcp::{Client, upstream};
+///
+/// let target = upstream::url("https://tools.example/mcp").token_file("token").from_env();
+/// let client = Client::connect(target).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn url(url: impl Into<String>) -> UrlTarget {
     UrlTarget {
         settings: Http::new(url),
@@ -21,18 +32,62 @@ pub fn url(url: impl Into<String>) -> UrlTarget {
     }
 }
 
-/// A server on a unix socket.
+/// A server on a unix socket, as the target of a client.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), lmcp::client::Error> {
+/// let client = lmcp::Client::connect(lmcp::upstream::socket("/run/user/1000/lmcp/serve.sock")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn socket(path: impl Into<PathBuf>) -> SocketTarget {
     SocketTarget(path.into())
 }
 
-/// A server that is a program: it is started for the client, speaks on its standard input and output, and ends with the
-/// client, however that ends.
+/// A server that is started as a program, as the target of a client. The program speaks on its standard input and output, and ends with
+/// the client, even if the client is killed.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), lmcp::client::Error> {
+/// use lmcp::{Client, upstream};
+///
+/// let client = Client::connect(upstream::command("npx").args(["-y", "some-server"]).env("LANG", "C")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn command(program: impl Into<OsString>) -> CommandTarget {
     CommandTarget(Command::new(program))
 }
 
-/// A server behind a URL.
+/// A server in this process, in any revision: for tests that show what older clients see.
+///
+/// Messages travel through a pipe in memory, as they would on a socket. [`Client::connect`](lmcp_core::Client::connect) with the
+/// server itself needs no pipe, and speaks the newest revision only.
+///
+/// ```
+/// # use lmcp::{Client, Cx, NoArgs, Server, Tool};
+/// # async fn hello(_: NoArgs, _: Cx) -> &'static str { "hello" }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use lmcp::wire::ProtocolVersion;
+///
+/// let server = Server::new("greeter", "1.0.0").tool(Tool::new("hello", hello).about("Say hello.").read_only());
+/// let server = server.start().unwrap();
+/// for version in ProtocolVersion::ALL {
+///     let target = lmcp::upstream::in_process(server.clone());
+///     let client = Client::builder().version(version).connect(target).await.unwrap();
+///     let result = client.call_tool("hello", serde_json::json!({})).await.unwrap();
+///     assert_eq!(result.content[0].as_text(), Some("hello"));
+/// }
+/// # });
+/// ```
+pub fn in_process(server: impl Into<Endpoint>) -> InProcessTarget {
+    InProcessTarget {
+        server: server.into(),
+        caller: Caller::new(Transport::Memory),
+    }
+}
+
+/// A server behind a URL, as the target of a client.
 #[derive(Clone, Debug)]
 #[must_use = "a client is connected to it"]
 pub struct UrlTarget {
@@ -47,7 +102,7 @@ impl UrlTarget {
         self
     }
 
-    /// The same, for a token that is kept out of sight already.
+    /// Sends this token with every request, for a program that holds it as a [`Secret`].
     pub fn secret(mut self, token: Secret) -> Self {
         self.settings.bearer = Some(token);
         self
@@ -89,7 +144,7 @@ impl UrlTarget {
         self
     }
 
-    /// Goes the way that the environment names: `HTTPS_PROXY` and the like, `SSL_CERT_FILE`.
+    /// Uses the proxy and the certificates that the environment names: `HTTPS_PROXY` and the like, `SSL_CERT_FILE`.
     pub fn from_env(mut self) -> Self {
         let certificate = self.settings.outbound.client_certificate.take();
         self.settings.outbound = outbound::Settings::from_env(|name| std::env::var(name).ok());
@@ -97,7 +152,7 @@ impl UrlTarget {
         self
     }
 
-    /// The way to it.
+    /// The route to the server, for an [`Upstream`].
     ///
     /// # Errors
     /// The URL is none, a header cannot be sent, or a file cannot be read.
@@ -115,47 +170,79 @@ impl UrlTarget {
     }
 }
 
-/// A server on a unix socket.
+/// A server on a unix socket, as the target of a client.
 #[derive(Clone, Debug)]
 #[must_use = "a client is connected to it"]
 pub struct SocketTarget(PathBuf);
 
 impl SocketTarget {
-    /// The way to it.
+    /// The route to the server, for an [`Upstream`].
     pub fn route(self) -> Route {
         Route::Socket(self.0)
     }
 }
 
-/// A server that is started.
+/// A server that is started as a program, as the target of a client.
 #[derive(Clone, Debug)]
 #[must_use = "a client is connected to it"]
 pub struct CommandTarget(Command);
 
 impl CommandTarget {
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(self, arg: impl Into<OsString>) -> Self {
         Self(self.0.arg(arg))
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<A: Into<OsString>>(self, args: impl IntoIterator<Item = A>) -> Self {
         Self(self.0.args(args))
     }
 
-    /// One more variable of its environment, which is otherwise that of this program.
+    /// Sets a variable for the program, beside those of this process.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         Self(self.0.env(name, value))
     }
 
-    /// Where it works.
+    /// Sets the folder that the program works in.
     pub fn current_dir(self, folder: impl Into<PathBuf>) -> Self {
         Self(self.0.current_dir(folder))
     }
 
-    /// The way to it.
+    /// The route to the server, for an [`Upstream`].
     pub fn route(self) -> Route {
         Route::Command(self.0)
+    }
+}
+
+/// A server in this process.
+#[derive(Clone, Debug)]
+#[must_use = "a client is connected to it"]
+pub struct InProcessTarget {
+    server: Endpoint,
+    caller: Caller,
+}
+
+impl InProcessTarget {
+    /// Calls as somebody: with a role, say.
+    pub fn caller(mut self, caller: Caller) -> Self {
+        self.caller = caller;
+        self
+    }
+}
+
+impl Target for InProcessTarget {
+    async fn connect(self, settings: &Settings) -> Result<Endpoint, Error> {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let given = Given::new("the server in this process", Box::new(ours));
+        let upstream = Upstream::builder(Route::Given(given))
+            .settings(settings)
+            .build();
+        let (reader, writer) = tokio::io::split(theirs);
+        let connection = streams(reader, writer, self.caller);
+        // A pipe in memory does not fail; it ends when the client hangs up.
+        upstream.run_beside(async move { drop(self.server.serve(connection).await) });
+        upstream.ready().await?;
+        Ok(Endpoint::new(upstream))
     }
 }
 
@@ -189,6 +276,9 @@ async fn connect(route: Route, settings: &Settings) -> Result<Endpoint, Error> {
     upstream.ready().await?;
     Ok(Endpoint::new(upstream))
 }
+
+/// The pipe to a server in this process holds so many bytes in each direction, as one of the system does.
+const PIPE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -42,12 +42,12 @@ struct Owner {
 }
 
 impl Upstream {
-    /// A server that is reached so. Questions that it asks while it works go to the client of the call.
+    /// A server on this route. Questions that the server asks during a call go to the client of the call.
     pub fn new(route: Route) -> Self {
         Self::builder(route).build()
     }
 
-    /// The same, with more to be said.
+    /// Sets the name, the revision and more before the server is connected to.
     pub fn builder(route: Route) -> Builder {
         let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
         let mut profile = Profile::new(Implementation::new("lmcp", env!("CARGO_PKG_VERSION")));
@@ -63,10 +63,10 @@ impl Upstream {
         }
     }
 
-    /// Waits until the server is there.
+    /// Connects, and waits until the server has answered.
     ///
     /// # Errors
-    /// It is not, or it cannot be spoken with.
+    /// The server cannot be reached, or speaks no revision that lmcp knows.
     pub async fn ready(&self) -> Result<ProtocolVersion, RpcError> {
         Ok(self.0.shared.peer().await?.version)
     }
@@ -82,6 +82,11 @@ impl Upstream {
         self.0.closing.closed().await;
     }
 
+    /// Runs a future until it ends, or until this server is dropped.
+    pub(crate) fn run_beside(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.0.pump.spawn(future);
+    }
+
     /// Tells the server that the client works in other folders now.
     pub fn roots_changed(&self) {
         let method = lmcp_wire::method::notification::ROOTS_CHANGED;
@@ -90,7 +95,7 @@ impl Upstream {
     }
 }
 
-/// What is to be known of a server before it is spoken with.
+/// The settings of an [`Upstream`], before it connects.
 #[must_use = "`build` makes the upstream"]
 #[derive(Clone)]
 pub struct Builder {
@@ -104,20 +109,20 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Who calls, as servers with sessions are told.
+    /// Sets the name of the client, for servers with sessions.
     pub fn info(mut self, info: Implementation) -> Self {
         self.profile.info = info;
         self
     }
 
-    /// What callers can be asked for, as servers with sessions are told: everything, unless it is said here. If that is nothing,
+    /// Sets what callers can be asked for, for servers with sessions. By default that is everything. If that is nothing,
     /// no server is told otherwise, and no question of a server reaches a caller.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.profile.capabilities = capabilities;
         self
     }
 
-    /// Speaks this revision and no other.
+    /// Speaks this revision only.
     pub fn version(mut self, version: ProtocolVersion) -> Self {
         self.profile.pinned = Some(version);
         self
@@ -156,7 +161,7 @@ impl Builder {
         self
     }
 
-    /// Is so what a client says of itself.
+    /// Takes over the settings of a client.
     pub(crate) fn settings(mut self, settings: &Settings) -> Self {
         self.profile.info = settings.info.clone();
         self.profile.capabilities = settings.capabilities.clone();
@@ -171,7 +176,7 @@ impl Builder {
         self
     }
 
-    /// Nothing is connected to before somebody calls.
+    /// Makes the upstream, which connects with its first call.
     pub fn build(self) -> Upstream {
         let shared = Arc::new(Shared::new(
             self.route,

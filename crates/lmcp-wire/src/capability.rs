@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Object, shape::some_object};
 
-/// What a client can be asked for.
+/// The capabilities of a client: what it can be asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -84,7 +84,7 @@ pub struct SamplingCapability {
     pub tools: Option<Object>,
 }
 
-/// What a server offers.
+/// The capabilities of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

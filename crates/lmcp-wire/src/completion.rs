@@ -16,7 +16,7 @@ pub struct CompleteParams<'a> {
     /// The argument, and what is typed so far.
     #[serde(borrow, deserialize_with = "object")]
     pub argument: Argument<'a>,
-    /// What was filled in before.
+    /// The arguments that were filled in before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
 }
@@ -52,12 +52,12 @@ pub struct Argument<'a> {
     /// Which.
     #[serde(borrow, deserialize_with = "name")]
     pub name: Cow<'a, str>,
-    /// What is typed so far.
+    /// The text that is typed so far.
     #[serde(borrow)]
     pub value: Cow<'a, str>,
 }
 
-/// What was filled in before.
+/// The arguments that were filled in before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Context {
@@ -89,8 +89,42 @@ pub struct Completion {
     pub has_more: Option<bool>,
 }
 
+impl<'a> CompleteParams<'a> {
+    /// Asks for values of an argument, of which the user has typed a part.
+    pub fn new(reference: Reference<'a>, argument: Argument<'a>) -> Self {
+        Self {
+            reference,
+            argument,
+            context: None,
+        }
+    }
+}
+
+impl<'a> Reference<'a> {
+    /// A prompt, by its name.
+    pub fn prompt(name: impl Into<Cow<'a, str>>) -> Self {
+        let name = name.into();
+        Self::Prompt { name, title: None }
+    }
+
+    /// A URI template, as the server lists it.
+    pub fn resource(uri: impl Into<Cow<'a, str>>) -> Self {
+        Self::Resource { uri: uri.into() }
+    }
+}
+
+impl<'a> Argument<'a> {
+    /// The name of an argument, and what the user has typed so far.
+    pub fn new(name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            name: name.into(),
+            value: value.into(),
+        }
+    }
+}
+
 impl Completion {
-    /// What one answer may hold, by the specification.
+    /// The most values of one answer, by the specification.
     pub const MAX_VALUES: usize = 100;
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{meta::Meta, resource::Resource, shape::present};
 
-/// Who speaks.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub enum Role {
     Assistant,
 }
 
-/// One block of content: what tools return, prompts contain and models are asked with.
+/// A block of content. Results of tools, prompts and conversations are made of these blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -33,7 +33,7 @@ pub enum Content {
     ResourceLink(ResourceLink),
     /// A model's wish to use a tool (sampling only).
     ToolUse(ToolUseContent),
-    /// What that tool returned (sampling only).
+    /// The result of that tool (sampling only).
     ToolResult(ToolResultContent),
 }
 
@@ -50,7 +50,7 @@ impl Content {
     /// A picture, as its file has it, and its MIME type.
     ///
     /// ```
-    /// # use lmcp_wire::Content;
+    /// # use lmcp::wire::Content;
     /// let png = b"\x89PNG\r\n\x1a\n";
     /// let block = Content::image(png, "image/png");
     /// # assert!(serde_json::to_string(&block).unwrap().contains("iVBORw0KGgo="));
@@ -117,7 +117,7 @@ impl Content {
 pub struct TextContent {
     /// The text.
     pub text: String,
-    /// For whom, how important.
+    /// The readers that the block is meant for, and its importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// `_meta`
@@ -132,9 +132,9 @@ pub struct TextContent {
 pub struct MediaContent {
     /// Base64.
     pub data: String,
-    /// What it is.
+    /// The MIME type.
     pub mime_type: String,
-    /// For whom, how important.
+    /// The readers that the block is meant for, and its importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// `_meta`
@@ -159,7 +159,7 @@ impl MediaContent {
 pub struct EmbeddedResource {
     /// The contents.
     pub resource: ResourceContents,
-    /// For whom, how important.
+    /// The readers that the block is meant for, and its importance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// `_meta`
@@ -185,7 +185,19 @@ pub struct ToolUseContent {
     pub meta: Option<Meta>,
 }
 
-/// What a tool the model used returned.
+impl ToolUseContent {
+    /// A model uses a tool. The result names the use by this id.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            input,
+            meta: None,
+        }
+    }
+}
+
+/// The result of a tool that the model used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -209,14 +221,27 @@ pub struct ToolResultContent {
     pub meta: Option<Meta>,
 }
 
-/// What a resource holds: text or, as Base64, bytes.
+impl ToolResultContent {
+    /// Answers the use with this id.
+    pub fn new(tool_use_id: impl Into<String>, content: Vec<Content>) -> Self {
+        Self {
+            tool_use_id: tool_use_id.into(),
+            content,
+            structured_content: None,
+            is_error: None,
+            meta: None,
+        }
+    }
+}
+
+/// The contents of a resource: text or, as Base64, bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceContents {
     /// Where it was read.
     pub uri: String,
-    /// What it is.
+    /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Text; exactly one of this and `blob` is there.
@@ -290,7 +315,7 @@ pub struct Annotations {
 pub struct Icon {
     /// `https:` or `data:`.
     pub src: String,
-    /// What it is.
+    /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// `48x48`, or `any`.

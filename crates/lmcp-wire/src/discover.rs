@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{capability::ServerCapabilities, name::optional_name};
 
-/// What a server is, without the members every result has.
+/// The description of a server, without the members that every result has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DiscoverResult {
     /// Newest first.
     pub supported_versions: Vec<String>,
-    /// What it offers.
+    /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
     /// How to use it, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +19,7 @@ pub struct DiscoverResult {
 }
 
 impl DiscoverResult {
-    /// What a server speaks and offers.
+    /// The revisions and the capabilities of a server.
     pub fn new(supported_versions: Vec<String>, capabilities: ServerCapabilities) -> Self {
         Self {
             supported_versions,
@@ -71,7 +71,7 @@ impl CacheHint {
     }
 }
 
-/// Who may reuse a result.
+/// The callers that may reuse a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 //! `client/elicitation`: asking the user, by a form or by a link.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Object;
 
@@ -13,7 +13,7 @@ pub struct ElicitParams {
     /// `form` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ElicitMode>,
-    /// What the user reads.
+    /// The text that the user reads.
     pub message: String,
     /// The form: a flat object of primitives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,18 +63,59 @@ pub enum ElicitMode {
     Url,
 }
 
-/// What the user did.
+/// The answer of the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ElicitResult {
-    /// What the user chose.
+    /// The choice of the user.
     pub action: ElicitAction,
-    /// What the user filled in.
+    /// The fields that the user filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Object>,
 }
 
-/// What the user chose.
+impl ElicitResult {
+    /// The user filled in the form, or followed the link.
+    ///
+    /// ```
+    /// # use lmcp::wire::elicit::ElicitResult;
+    /// # use serde_json::json;
+    /// let answer = ElicitResult::accept([("yes".to_owned(), json!(true))]);
+    /// # assert_eq!(json!(answer), json!({ "action": "accept", "content": { "yes": true } }));
+    /// ```
+    pub fn accept(content: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let content: Object = content.into_iter().collect();
+        Self {
+            action: ElicitAction::Accept,
+            content: Some(content),
+        }
+    }
+
+    /// The user said no.
+    pub fn decline() -> Self {
+        Self {
+            action: ElicitAction::Decline,
+            content: None,
+        }
+    }
+
+    /// The user dismissed the question.
+    pub fn cancel() -> Self {
+        Self {
+            action: ElicitAction::Cancel,
+            content: None,
+        }
+    }
+}
+
+/// For those who answer questions of every kind.
+impl From<ElicitResult> for Value {
+    fn from(result: ElicitResult) -> Self {
+        json!(result)
+    }
+}
+
+/// The choice of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -24,7 +24,7 @@ use crate::{
     reason = "JSON-RPC has these, and whoever passes messages on decides about each"
 )]
 pub enum Envelope<'a> {
-    /// It wants an answer.
+    /// A request, which wants an answer.
     Request {
         /// To be repeated in the answer.
         id: RequestId,
@@ -35,14 +35,14 @@ pub enum Envelope<'a> {
         /// `{}` if absent.
         params: &'a str,
     },
-    /// It wants no answer.
+    /// A notification, which wants no answer.
     Notification {
         /// What happened.
         method: Cow<'a, str>,
         /// `{}` if absent.
         params: &'a str,
     },
-    /// It answers a request.
+    /// An answer to a request.
     Response {
         /// The request.
         id: RequestId,
@@ -51,7 +51,7 @@ pub enum Envelope<'a> {
         /// `None`: it is an error.
         result: Option<&'a str>,
     },
-    /// It has an id, but no method, result or error.
+    /// A message with an id, but without method, result or error.
     Hollow {
         /// The request that it should answer.
         id: RequestId,
@@ -158,7 +158,7 @@ pub fn glimpse(head: &[u8], tail: &[u8]) -> Seen {
     seen
 }
 
-/// What was seen of a long message.
+/// The parts that were seen of a long message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {

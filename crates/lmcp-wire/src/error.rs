@@ -35,9 +35,9 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RpcError {
-    /// One of the codes of this module, or one the application defines outside -32768…-32000.
+    /// The code: one of this module, or one that the application defines outside of -32768…-32000.
     pub code: i64,
-    /// One sentence.
+    /// The message: one sentence.
     pub message: Cow<'static, str>,
     /// What a program can act on; `null` is something, too.
     #[serde(

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::{Object, elicit::ElicitParams, method, sampling::CreateMessageParams};
 
-/// One thing the client is asked for.
+/// A question to the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", content = "params")]
 #[non_exhaustive]
@@ -57,13 +57,13 @@ impl From<Option<Object>> for EmptyParams {
     }
 }
 
-/// What the client is asked for, by key.
+/// Questions to the client, by key.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// What it answered, by the same keys; each still to be decoded by whoever asked.
+/// The answers of the client, by the same keys. The asker decodes each of them.
 pub type InputResponses = BTreeMap<String, Box<RawValue>>;
 
-/// What is missing, without the members every result has.
+/// Open questions, without the members that every result has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -98,11 +98,11 @@ impl<'de> Deserialize<'de> for RequestId {
     }
 }
 
-/// One message from the peer.
+/// A message from the peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Incoming<'a> {
-    /// It wants an answer.
+    /// A request, which wants an answer.
     Request {
         /// To be repeated in the answer.
         id: RequestId,
@@ -111,14 +111,14 @@ pub enum Incoming<'a> {
         /// Cut into members, which are still raw. [`params`] decodes them as a whole.
         params: Params<'a>,
     },
-    /// It wants none.
+    /// A notification, which wants no answer.
     Notification {
         /// What happened.
         method: Cow<'a, str>,
         /// Still raw.
         params: Option<&'a RawValue>,
     },
-    /// It answers something.
+    /// An answer to a request.
     Response {
         /// What it answers; absent where the peer could not tell.
         id: Option<RequestId>,
@@ -133,7 +133,7 @@ pub enum Incoming<'a> {
 pub struct Rejected {
     /// The id, where it could be read.
     pub id: Option<RequestId>,
-    /// What is wrong.
+    /// The error to answer with.
     pub error: RpcError,
 }
 

@@ -7,14 +7,14 @@ use crate::{
     jsonrpc::RequestId, name::word,
 };
 
-/// What a client says of itself when it opens, beside the revision it asks for.
+/// The capabilities and the name of a client, as its handshake tells them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClientProfile {
-    /// What it can be asked for.
+    /// The capabilities of the client: what it can be asked for.
     pub capabilities: ClientCapabilities,
-    /// Who it says it is.
+    /// The name and version that the client claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_info: Option<Implementation>,
 }
@@ -26,9 +26,9 @@ pub struct ClientProfile {
 pub struct InitializeResult {
     /// The revision that will be spoken.
     pub protocol_version: String,
-    /// What is on offer.
+    /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// Who the server is.
+    /// The name and version of the server.
     pub server_info: Implementation,
     /// How to use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,12 +60,26 @@ pub struct SetLevelParams {
     pub level: LoggingLevel,
 }
 
+impl SetLevelParams {
+    /// Wants log messages of this level and above.
+    pub fn new(level: LoggingLevel) -> Self {
+        Self { level }
+    }
+}
+
 /// `params` of `resources/subscribe` and `resources/unsubscribe`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SubscribeParams {
     /// The resource.
     pub uri: String,
+}
+
+impl SubscribeParams {
+    /// Watches this resource, or watches it no longer.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into() }
+    }
 }
 
 /// `params` of `notifications/cancelled`: 2025-11-25 lets the request be left out.
@@ -76,4 +90,13 @@ pub struct CancelledParams {
     /// The request to stop.
     #[serde(default)]
     pub request_id: Option<RequestId>,
+}
+
+impl CancelledParams {
+    /// Stops this request.
+    pub fn new(request_id: RequestId) -> Self {
+        Self {
+            request_id: Some(request_id),
+        }
+    }
 }

@@ -9,11 +9,11 @@ use crate::{Object, content::Icon};
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Capabilities of the client, for this request.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Who the client is.
+/// The name and version of the client.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// Level from which the client wants log messages.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who the server is.
+/// The name and version of the server.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The subscription a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -75,7 +75,7 @@ pub struct Implementation {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// One sentence.
+    /// A description in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Pictures of it.

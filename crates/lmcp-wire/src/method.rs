@@ -2,7 +2,7 @@
 
 /// Requests a client sends to a server.
 pub mod request {
-    /// What the server is and can do.
+    /// Asks the server for its description.
     pub const DISCOVER: &str = "server/discover";
     /// The tools on offer.
     pub const TOOLS_LIST: &str = "tools/list";
@@ -30,7 +30,7 @@ pub mod request {
     pub const TASKS_CANCEL: &str = "tasks/cancel";
     /// The handshake of the older revisions.
     pub const INITIALIZE: &str = "initialize";
-    /// Are you there? Older revisions, either way.
+    /// Asks whether the peer is there. Older revisions only, in both directions.
     pub const PING: &str = "ping";
     /// From which level on log messages are wanted. Older revisions.
     pub const SET_LEVEL: &str = "logging/setLevel";
@@ -93,7 +93,7 @@ pub mod notification {
     pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
     /// The resources changed.
     pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
-    /// One resource has new contents.
+    /// A resource has new contents.
     pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
     /// A subscription is open.
     pub const LISTEN_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -107,7 +107,7 @@ pub mod notification {
     pub const GOODBYE: &str = "notifications/lmcp/goodbye";
 }
 
-/// What a client can be asked for.
+/// The methods of questions to a client.
 pub mod input {
     /// Ask the user.
     pub const ELICIT: &str = "elicitation/create";

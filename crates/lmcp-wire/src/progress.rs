@@ -24,7 +24,7 @@ pub struct ProgressParams {
         serialize_with = "some_number"
     )]
     pub total: Option<f64>,
-    /// What is being done.
+    /// The step that is being done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -16,10 +16,10 @@ pub struct Prompt {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it takes.
+    /// The arguments of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
     /// Pictures of it.
@@ -53,7 +53,7 @@ pub struct PromptArgument {
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// A description of the argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Must be given.
@@ -73,13 +73,13 @@ impl PromptArgument {
     }
 }
 
-/// One message of a prompt.
+/// A message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PromptMessage {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
-    /// One block.
+    /// The block of content.
     pub content: Content,
 }
 
@@ -105,10 +105,10 @@ impl PromptMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GetPromptResult {
-    /// What it is for.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What to say to the model.
+    /// The messages for the model.
     pub messages: Vec<PromptMessage>,
 }
 

@@ -22,7 +22,7 @@ pub struct Resource {
     /// For the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is.
+    /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// In bytes.
@@ -71,7 +71,7 @@ pub struct ResourceTemplate {
     /// For the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What all of them are, if they are the same.
+    /// The MIME type, if all resources of the family have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// For whom, how important.
@@ -101,11 +101,11 @@ impl ResourceTemplate {
     }
 }
 
-/// What reading gave, without the members every result has.
+/// The contents of a resource, without the members that every result has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReadResourceResult {
-    /// One or several; never none.
+    /// The contents: one or several, never none.
     pub contents: Vec<ResourceContents>,
 }
 
@@ -120,11 +120,21 @@ impl ReadResourceResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceUpdatedParams {
-    /// What changed: a watched resource, or one below it.
+    /// The resource that changed: a watched one, or one below it.
     pub uri: String,
     /// `_meta`
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+impl ResourceUpdatedParams {
+    /// The resource with this address has new contents.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            meta: None,
+        }
+    }
 }
 
 /// Does whoever watches one URI hear of changes of another? A watched URI covers itself and what is below it.

@@ -1,6 +1,7 @@
 //! `client/roots`: the folders the client works in. Deprecated by 2026-07-28, and still served.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::meta::Meta;
 
@@ -10,6 +11,22 @@ use crate::meta::Meta;
 pub struct ListRootsResult {
     /// The folders.
     pub roots: Vec<Root>,
+}
+
+impl ListRootsResult {
+    /// The folders that a client works in.
+    pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
+        Self {
+            roots: roots.into_iter().collect(),
+        }
+    }
+}
+
+/// For those who answer questions of every kind.
+impl From<ListRootsResult> for Value {
+    fn from(result: ListRootsResult) -> Self {
+        json!(result)
+    }
 }
 
 /// A folder.
@@ -24,4 +41,15 @@ pub struct Root {
     /// `_meta`
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+impl Root {
+    /// A folder, by its `file://` address.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: None,
+            meta: None,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `client/sampling`: asking the model. Deprecated by 2026-07-28, and still served.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     Object,
@@ -19,7 +19,7 @@ pub struct CreateMessageParams {
     pub messages: Vec<SamplingMessage>,
     /// At most so much answer.
     pub max_tokens: u64,
-    /// What the model is told first.
+    /// The system prompt, which the model is told first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// Which model.
@@ -37,7 +37,7 @@ pub struct CreateMessageParams {
     /// For the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
-    /// What the model may use; needs the client's `sampling.tools`.
+    /// The tools that the model may use. The client must declare `sampling.tools`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<Tool>>,
     /// Whether it must.
@@ -46,7 +46,7 @@ pub struct CreateMessageParams {
 }
 
 impl CreateMessageParams {
-    /// One question to the model.
+    /// Asks the model one question.
     pub fn ask(text: impl Into<String>, max_tokens: u64) -> Self {
         Self {
             messages: vec![SamplingMessage::user(Content::text(text))],
@@ -56,11 +56,11 @@ impl CreateMessageParams {
     }
 }
 
-/// One message of the conversation.
+/// A message of the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingMessage {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// One block or several.
     pub content: OneOrMany,
@@ -89,7 +89,7 @@ impl SamplingMessage {
     reason = "one block is the usual case, and a conversation holds few"
 )]
 pub enum OneOrMany {
-    /// One.
+    /// One block.
     One(Content),
     /// Several.
     Many(Vec<Content>),
@@ -133,12 +133,12 @@ pub struct ModelHint {
     pub name: Option<String>,
 }
 
-/// What the model said.
+/// The answer of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CreateMessageResult {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// One block or several.
     pub content: OneOrMany,
@@ -150,4 +150,29 @@ pub struct CreateMessageResult {
     /// `_meta`
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+}
+
+impl CreateMessageResult {
+    /// The model of this name says something.
+    ///
+    /// ```
+    /// # use lmcp::wire::{Content, sampling::CreateMessageResult};
+    /// let answer = CreateMessageResult::new("some-model", Content::text("Hello."));
+    /// ```
+    pub fn new(model: impl Into<String>, content: Content) -> Self {
+        Self {
+            role: Role::Assistant,
+            content: OneOrMany::One(content),
+            model: model.into(),
+            stop_reason: None,
+            meta: None,
+        }
+    }
+}
+
+/// For those who answer questions of every kind.
+impl From<CreateMessageResult> for Value {
+    fn from(result: CreateMessageResult) -> Self {
+        json!(result)
+    }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shape::object;
 
-/// What a listener wants to hear of, and what it is told it will.
+/// The changes that a listener wants to hear of, or will hear of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -30,7 +30,14 @@ pub struct SubscriptionFilter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ListenParams {
-    /// What to hear of.
+    /// The changes to hear of.
     #[serde(deserialize_with = "object")]
     pub notifications: SubscriptionFilter,
+}
+
+impl ListenParams {
+    /// Asks to hear of what the filter names.
+    pub fn new(notifications: SubscriptionFilter) -> Self {
+        Self { notifications }
+    }
 }

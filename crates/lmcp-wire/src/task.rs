@@ -15,7 +15,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub enum TaskStatus {
     /// It runs.
     Working,
-    /// It waits for answers.
+    /// The task waits for answers.
     InputRequired,
     /// It has a result, which may tell of a failure.
     Completed,
@@ -56,7 +56,7 @@ pub struct Task {
     /// All open questions, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
-    /// What the call would have returned, once completed.
+    /// The result of the call, once the task is completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
     /// The error, once failed.

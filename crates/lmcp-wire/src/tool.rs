@@ -55,7 +55,7 @@ impl Tool {
     }
 }
 
-/// What a tool does, as its author says. Nobody should rely on it for safety.
+/// The effects of a tool, as its author declares them. Do not rely on them for safety.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -66,7 +66,7 @@ pub struct ToolAnnotations {
     /// Changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// May destroy something.
+    /// Whether the tool may destroy something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
     /// Calling it again changes nothing more.
@@ -77,7 +77,7 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// What a tool returned, without the members every result has.
+/// The result of a tool, without the members that every result has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -36,7 +36,7 @@ impl ProtocolVersion {
     /// The newest.
     pub const NEWEST: Self = Self::V2026_07_28;
 
-    /// Does a conversation open with `initialize`, and hold a session? If not, every request stands alone.
+    /// Whether a conversation opens with `initialize` and has a session. Otherwise every request stands alone.
     pub const fn has_handshake(self) -> bool {
         match self {
             Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => true,
@@ -44,7 +44,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// May several messages stand in one array?
+    /// Whether several messages may stand in one array.
     pub const fn has_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }

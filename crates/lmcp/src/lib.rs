@@ -29,7 +29,7 @@
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), lmcp::Error> {
 //!     Server::new("hello", "0.1.0")
-//!         .tool(Tool::new("hello", hello).about("Greet somebody by name.").read_only())
+//!         .tool(Tool::new("hello", hello).about("Greet by name.").read_only())
 //!         .serve(lmcp::stdio())
 //!         .await
 //! }
@@ -37,13 +37,15 @@
 //!
 //! A tool is an async function with two arguments. The first is a type of yours: its fields are the arguments of the tool, and the
 //! doc comments of the fields are what the model reads. The second is the [`Cx`], the context of the call. [`Tool::read_only`],
-//! [`Tool::writes`] or [`Tool::destructive`] says what the tool does to the world. Clients decide by it whether they ask the user
-//! first, so a tool without it does not compile.
+//! [`Tool::writes`] or [`Tool::destructive`] declares what the tool does to the world. Clients decide by this declaration whether
+//! they ask the user first, so a tool without it does not compile.
+//!
+//! The project needs `lmcp`, `serde` with the feature `derive`, `schemars` 1, and `tokio` with the features `rt` and `macros`.
 //!
 //! # Arguments and results
 //!
-//! lmcp derives the JSON Schema of the arguments from the type, checks every call against it, and tells the model what does not fit.
-//! An `Option` or `#[serde(default)]` makes an argument optional. [`NoArgs`] is for tools that take none.
+//! lmcp derives the JSON Schema of the arguments from the type, and checks every call against it. A model that sends wrong arguments is
+//! told what does not fit. An `Option` or `#[serde(default)]` makes an argument optional. [`NoArgs`] is for tools without arguments.
 //!
 //! A tool returns text, [`Json`] for structured results with a schema of their own, [`Content`] for pictures and sounds, a
 //! `Vec<Content>` for several of them, `()`, or a [`ToolResult`] of any of these.
@@ -64,7 +66,8 @@
 //!
 //! async fn chart(_: NoArgs, _: Cx) -> ToolResult<Vec<Content>> {
 //!     let png = std::fs::read("chart.png")?;
-//!     Ok(vec![Content::text("free space, by day"), Content::image(&png, "image/png")])
+//!     let picture = Content::image(&png, "image/png");
+//!     Ok(vec![Content::text("free space, by day"), picture])
 //! }
 //! ```
 //!
@@ -93,8 +96,8 @@
 //! let server = Server::new("counter", "0.1.0").tools(tools);
 //! ```
 //!
-//! A value that all tools may need, such as a pool of database connections, is given to [`Server::state`]. A handler finds it by its
-//! type: `cx.state::<Pool>()?`.
+//! [`Server::state`] takes a value that many tools need, such as a pool of database connections. A handler finds the value by its type:
+//! `cx.state::<Pool>()?`.
 //!
 //! # Errors
 //!
@@ -115,12 +118,12 @@
 //! # assert!(port("80").is_err() && port(":x").is_err() && port(":80").is_ok());
 //! ```
 //!
-//! | an error of | is read by | and becomes |
+//! | the error | has this reader | and becomes |
 //! |---|---|---|
 //! | [`ToolError`] | the model | a result with `isError` |
 //! | [`ToolError::rpc`], [`RpcError`] | the client program | a JSON-RPC error |
-//! | [`Error`] | whoever runs the server | the return value of `serve` or `start` |
-//! | a panic in a handler | whoever reads the log | an internal error with a number, which the log has too |
+//! | [`Error`] | the operator of the server | the return value of `serve` or `start` |
+//! | a panic in a handler | the operator, in the log | an internal error with a number; the log has the same number and the message |
 //!
 //! # Progress and cancellation
 //!
@@ -137,9 +140,9 @@
 //! }
 //! ```
 //!
-//! Progress is sent only to clients that asked for it. When a client cancels a call or goes away, the future of the handler is
-//! dropped at its next `.await`; clean up in `Drop`. [`Cx::shield`] runs a step that must not be torn in two, [`Cx::blocking`] runs
-//! code that blocks, and [`Cx::detach`] turns the rest of a call into a task that the client can come back for.
+//! Only clients that asked for progress get it. When a client cancels a call or goes away, the future of the handler is dropped at its
+//! next `.await`, so clean up in `Drop`. [`Cx::shield`] runs a step that must not be torn in two. [`Cx::blocking`] runs code that
+//! blocks. [`Cx::detach`] turns the rest of a call into a task, whose result the client asks for later.
 //!
 //! # Questions to the user
 //!
@@ -160,8 +163,9 @@
 //! }
 //! ```
 //!
-//! Ask before you act. Clients of 2026-07-28 answer a question by calling again, and the handler then runs again from its first line,
-//! with the answer at hand. [`Cx::ask_all`] asks several questions at once; [`ask`] also has questions to the client's model.
+//! Ask before you change anything. Clients of 2026-07-28 answer a question by calling again: the handler then runs again from its first
+//! line, and finds the answer. [`Cx::ask_all`] asks several questions at once, [`Cx::sample`] asks the model of the client, and
+//! [`Cx::ask_link`] sends the user to a web page.
 //!
 //! # Resources and prompts
 //!
@@ -192,8 +196,9 @@
 //!     .prompt(Prompt::new("summarise", summarise).about("Summarise a note."));
 //! ```
 //!
-//! [`Handle::resource_updated`] tells whoever watches a resource that it changed; a handler calls it as
-//! `cx.server().resource_updated("note://garden")`. [`Handle::add_tool`] and its like change what a running server offers.
+//! [`Handle::resource_updated`] tells the clients that watch a resource that it changed. A handler calls
+//! `cx.server().resource_updated("note://garden")`. [`Handle::add_tool`], [`Handle::remove_tool`] and their like change what a running
+//! server offers.
 //!
 //! # Transports
 //!
@@ -201,11 +206,12 @@
 //! |---|---|
 //! | [`stdio()`] | clients that start the server themselves |
 //! | `http::bind` | clients that connect to a URL |
+//! | `http::service` | an axum or hyper application that has an HTTP server already |
 //! | `unix` | programs of the same user on the same machine |
 //! | [`streams`] | any pair of byte streams |
 //!
-//! [`Server::serve`] serves one transport. [`Server::start`] gives a [`Handle`], which serves several at once and changes the server
-//! while it runs:
+//! [`Server::serve`] serves one transport. [`Server::start`] gives a [`Handle`], which serves several transports at once, and changes the
+//! server while it runs:
 //!
 //! ```no_run
 //! # #[cfg(feature = "http")]
@@ -219,8 +225,8 @@
 //!
 //! # Who calls
 //!
-//! Without further words, HTTP on loopback serves the user that the server runs as, and root. A token lets its holder in from
-//! elsewhere, and names it:
+//! By default, HTTP listens on loopback only, and serves the user that the server runs as, and root. A token admits its holder, and
+//! gives it a name:
 //!
 //! ```no_run
 //! # #[cfg(feature = "http")]
@@ -231,9 +237,9 @@
 //! # }
 //! ```
 //!
-//! [`Authenticate`] looks up who calls anywhere else, such as at the issuer of tokens, and gives the caller a name, a role, scopes and
-//! claims. Handlers see them as [`Cx::principal`], [`Cx::role`], [`Cx::scopes`] and [`Cx::claims`]. [`Tool::only_for`] shows a tool
-//! to some roles only. Sessions, tasks and subscriptions belong to the caller that began them.
+//! An [`Authenticate`] checks credentials in any other way, such as with the issuer of tokens, and gives the caller a name, a role, scopes
+//! and claims. Handlers read them with [`Cx::principal`], [`Cx::role`], [`Cx::scopes`] and [`Cx::claims`]. [`Tool::only_for`] shows a
+//! tool to some roles only. Sessions, tasks and subscriptions belong to the caller that began them.
 //!
 //! # Inside an axum application
 //!
@@ -254,13 +260,13 @@
 //! # }
 //! ```
 //!
-//! The application says who calls: with `token` or `authenticate` of the service, or with a middleware of its own whose value
-//! travels on. `service(…).carry::<User>()` makes what the middleware put into the extensions of the request available as
-//! `cx.extension::<User>()`.
+//! The application decides who may call: with `token` or `authenticate` of the service, or with its own login. If a middleware of the
+//! application puts a `User` into the extensions of the request, `service(…).carry::<User>()` hands it on, and a handler finds it with
+//! `cx.extension::<User>()`. The example `axum` is a whole program with a login.
 //!
 //! # Layers
 //!
-//! A layer is a function around every request. It answers by itself, or hands the request on and may look at what comes back.
+//! A layer is a function around every request. A layer answers the request itself, or hands it on and looks at the end.
 //!
 //! ```
 //! use lmcp::{Ended, Replies, RpcError, Server};
@@ -281,16 +287,16 @@
 //!
 //! # Logs and spans
 //!
-//! lmcp writes through [`tracing`](https://docs.rs/tracing). At `INFO` every call is one line: what was called, how it ended, how long
-//! that took, who called. At `DEBUG` every request is a span `request` with `id`, `method`, `target`, `caller` and `outcome`, around
-//! everything that its handler logs. On stdio nothing but the protocol may be written to standard output, so have your subscriber
-//! write to standard error. [`Cx::log`] is for messages to the client.
+//! lmcp logs with [`tracing`](https://docs.rs/tracing). At `INFO` every call is one line: the tool, how the call ended, how long it took,
+//! and the caller. At `DEBUG` every request is a span `request` with the fields `id`, `method`, `target`, `caller` and `outcome`, around
+//! everything that its handler logs. A server on stdio must write nothing but the protocol to standard output, so let your subscriber
+//! write to standard error. [`Cx::log`] sends messages to the client.
 //!
 //! # Shutdown
 //!
-//! A server on stdio ends with its input. `http::bind(…)` ends with the future given to `until`: running calls get a moment, and new
-//! ones are refused. A mounted service ends with the application, after [`Handle::close`]. Dropping the future of `serve` ends it at
-//! once.
+//! A server on stdio ends with its input. A server over HTTP ends when the future given to `until` ends: new calls are refused, and
+//! running calls get a moment to end. A mounted service ends with its application, which calls [`Handle::close`] first. Dropping the
+//! future of `serve` ends a server at once.
 //!
 //! # Tests
 //!
@@ -307,12 +313,14 @@
 //! # }
 //! ```
 //!
-//! [`Client::answering`] answers questions, and [`Client::start_tool`] shows progress.
+//! The client has typed calls for everything that a server offers. [`Client::answering`] answers questions, [`Client::start_tool`] shows
+//! progress, and [`Client::caller`] calls with a name and a role. This client speaks the newest revision. With the feature `client`,
+//! `upstream::in_process(server)` is a target of [`Client::connect`] that speaks every revision. The example `testing` shows all of them.
 //!
 //! # Clients
 //!
-//! With the feature `client`, [`Client`] connects to any server: behind a URL, on a socket, or as a program that it starts. It finds
-//! out which revision the server speaks.
+//! With the feature `client`, [`Client`] connects to any server: behind a URL, on a socket, or in a program that the client starts. The
+//! client finds out which revision the server speaks.
 //!
 //! ```no_run
 //! # #[cfg(feature = "client")]
@@ -325,12 +333,12 @@
 //! # }
 //! ```
 //!
-//! An `Upstream` is such a server as a [`Service`], which can be served again on any transport; with the feature `hub`, many of them
-//! stand behind one endpoint.
+//! `upstream::Upstream` makes a [`Service`] of a remote server, which can be served again on any transport. With the feature `hub`, many
+//! servers stand behind one endpoint.
 //!
 //! # Inside your program
 //!
-//! With the feature `embed`, a program serves its own child processes on a private socket, and knows by the kernel's word which child
+//! With the feature `embed`, a program serves its own child processes on a private socket. The kernel tells the program which child
 //! calls:
 //!
 //! ```no_run
@@ -348,7 +356,7 @@
 //! | the compiler says | the reason | do this |
 //! |---|---|---|
 //! | `… is not a handler` | the function is not `async fn(Args, Cx) -> R`, or its future cannot be sent to another thread | call [`debug_handler`] with the function: the compiler then names the value or the trait |
-//! | the same, and the first argument is an `Arc` | the tool has a state, and was given to [`Server::tool`] | put it into a [`ToolSet`] |
+//! | the same, and the first argument is an `Arc` | the tool has a state, and was given to [`Server::tool`] | put the tool into a [`ToolSet`] |
 //! | `JsonSchema` or `Deserialize` is not implemented | the arguments must be readable and describable | `#[derive(Deserialize, JsonSchema)]`, with the version of `schemars` that [`schemars`] is |
 //! | `a tool cannot return …` | the type is no result of a tool | return text, [`Json`], [`Content`], or a [`ToolResult`] of them |
 //! | `Undeclared: Effect` is not satisfied | the tool does not say what it does | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
@@ -364,7 +372,12 @@
 //! | `embed` | a server inside a program, with an identity for every child process; Linux only | |
 //! | `wiring` | how agents such as Claude Code or Codex are started so that they find a server: presets, and their configuration; not on Windows | TOML |
 //!
-//! lmcp builds on Linux, macOS and Windows. `unix` is absent on Windows.
+//! lmcp builds on Linux, macOS and Windows, with Rust 1.91 or newer. Windows has no `unix`.
+//!
+//! Signatures name types of these crates: `schemars` and `serde_json`, which are re-exported, and `http` and `tower` in `lmcp::http`. A program
+//! that derives `JsonSchema` needs `schemars` 1 among its own dependencies.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(all(feature = "embed", not(target_os = "linux")))]
 compile_error!(
@@ -372,49 +385,66 @@ compile_error!(
 );
 
 pub use lmcp_core::{
-    Authenticate, Budget, Caller, CallerTransport, Challenge, Client, Completing, Cx, Discovery,
-    Ended, Endpoint, Error, Handle, Handler, HeaderValue, Headers, Identity, Json, JsonText,
-    Layered, Limits, Logged, Message, MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome,
-    Owned, OwnerKey, Page, Payload, Presentation, Principal, Process, Progress, ProgressReport,
-    Prompt, Replies, Reply, Request, Reservation, Resource, Server, Service, Session, Terms, Tool,
-    ToolError, ToolResult, ToolSet, Transport, Workplace, ask, bytes, client,
+    Account, Authenticate, Authenticating, Authenticator, Budget, Caller, CallerTransport,
+    Challenge, Client, Completing, Cx, Discovery, Ended, Endpoint, Error, Handle, Handler,
+    HeaderValue, Headers, Identity, Json, JsonText, Layered, Limits, Logged, Message, MessageKind,
+    Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey, Page, Payload, Presentation,
+    Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request, Reservation,
+    Resource, Say, Server, Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet,
+    Transport, WithArgs, WithState, Workplace, admit, ask, bytes, client, completion,
     completion::Completer,
-    debug_handler, equal_secrets, error,
+    debug_handler, equal_secrets, error, exchange, handshake, is_handshake, is_long, limits,
+    prompt,
     prompt::IntoPrompt,
+    resource,
     resource::IntoContents,
     roots, service,
     service::Source,
-    stdio, streams,
+    stdio, streams, tool,
     tool::IntoToolOutput,
+    transport,
     transport::{Stdio, Streams},
     workplace,
 };
 #[cfg(unix)]
 pub use lmcp_core::{transport::Unix, unix};
 #[cfg(all(feature = "embed", target_os = "linux"))]
+#[doc(inline)]
 pub use lmcp_embed as embed;
+#[doc(inline)]
 pub use lmcp_heap as heap;
 #[cfg(feature = "http")]
+#[doc(inline)]
 pub use lmcp_http as http;
 #[cfg(feature = "hub")]
+#[doc(inline)]
 pub use lmcp_hub::{self as hub, Hub};
 #[cfg(feature = "client")]
+#[doc(inline)]
 pub use lmcp_upstream as upstream;
+#[doc(inline)]
 pub use lmcp_wire as wire;
 pub use lmcp_wire::{
-    Annotations, CallToolResult, Content, Icon, PromptMessage, ResourceContents, RpcError,
+    Annotations, CallToolResult, ClientCapabilities, Content, Icon, Implementation, LoggingLevel,
+    PromptMessage, ProtocolVersion, RequestId, ResourceContents, RpcError,
 };
 #[cfg(all(feature = "wiring", unix))]
+#[doc(inline)]
 pub use lmcp_wiring as wiring;
-/// The version of `schemars` whose `JsonSchema` the types of arguments and results must have.
+/// The crate `schemars`, in the version whose `JsonSchema` the types of arguments and results implement.
 pub use schemars;
-/// The version of `serde_json` whose `Value` stands in signatures.
+/// The crate `serde_json`, in the version whose `Value` stands in signatures.
 pub use serde_json;
 
 /// The README's code, compiled and run with the other documentation tests.
 #[cfg(all(doctest, feature = "http"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The same of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackagePage;
 
 /// The same of the page about clients.
 #[cfg(all(doctest, feature = "client"))]

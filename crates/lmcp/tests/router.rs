@@ -1,7 +1,7 @@
 //! The example of a router: questions cross it in both directions, on every transport.
 
 #[expect(dead_code, reason = "the test has a `main` of its own")]
-#[path = "../../../examples/router.rs"]
+#[path = "../examples/router.rs"]
 mod router;
 
 use std::path::{Path, PathBuf};

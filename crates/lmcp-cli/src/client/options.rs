@@ -24,7 +24,7 @@ use crate::report::{self, Failure};
 #[derive(Debug, Args)]
 pub(crate) struct Connection {
     /// The server: a URL, or the path of a unix socket.
-    /// [default: the one that `lmcp proxy` finds, started if need be]
+    /// [default: the server that `lmcp proxy` finds; started if need be]
     #[arg(
         long,
         value_name = "TARGET",
@@ -33,20 +33,20 @@ pub(crate) struct Connection {
     )]
     at: Option<String>,
 
-    /// The token that a URL wants, in a file for its owner alone.
+    /// The file with the token for a URL, which only you can read.
     /// [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", requires = "at", verbatim_doc_comment)]
     token_file: Option<PathBuf>,
 
-    /// Give up after so many seconds.
+    /// Give up after this time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Print one JSON document. [default where stdout is no terminal]
+    /// Print one JSON document. [default: if stdout is no terminal]
     #[arg(long, conflicts_with = "text")]
     json: bool,
 
-    /// Print what people read. [default: if stdout is a terminal]
+    /// Print text for people. [default: if stdout is a terminal]
     #[arg(long)]
     text: bool,
 
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 /// The options of `tools`.
 #[derive(Debug, Args)]
 pub(crate) struct ToolsOptions {
-    /// Tell all about this one.
+    /// The tool to describe. Without it, all tools are listed.
     #[arg(value_name = "TOOL")]
     pub(super) tool: Option<String>,
 
@@ -73,7 +73,7 @@ pub(crate) struct ToolsOptions {
 /// The options of `call`.
 #[derive(Debug, Args)]
 pub(crate) struct CallOptions {
-    /// The tool.
+    /// The name of the tool.
     #[arg(value_name = "TOOL")]
     pub(super) tool: String,
 
@@ -88,7 +88,7 @@ pub(crate) struct CallOptions {
 /// The options of `read`.
 #[derive(Debug, Args)]
 pub(crate) struct ReadOptions {
-    /// The resource. Without it, all are listed.
+    /// The URI of the resource. Without it, all resources are listed.
     #[arg(value_name = "URI")]
     pub(super) uri: Option<String>,
 
@@ -99,7 +99,7 @@ pub(crate) struct ReadOptions {
 /// The options of `prompt`.
 #[derive(Debug, Args)]
 pub(crate) struct PromptOptions {
-    /// The prompt. Without it, all are listed.
+    /// The name of the prompt. Without it, all prompts are listed.
     #[arg(value_name = "NAME")]
     pub(super) prompt: Option<String>,
 
@@ -121,8 +121,8 @@ pub(crate) struct PingOptions {
 /// The options of `hub status`.
 #[derive(Debug, Args)]
 pub(crate) struct HubStatusOptions {
-    /// Go on until Ctrl-C: on a terminal the table is drawn anew every
-    /// second, elsewhere a table, or a line of JSON, tells of each change.
+    /// Go on until Ctrl-C. On a terminal the table is drawn again every
+    /// second; elsewhere each change prints a table, or a line of JSON.
     #[arg(long, verbatim_doc_comment)]
     pub(super) watch: bool,
 

@@ -41,8 +41,8 @@ pub(crate) struct Options {
     #[arg(long)]
     legacy_sse: bool,
 
-    /// Reach the server anew for every client, and end it with that. For
-    /// servers that keep something for whoever speaks with them.
+    /// Start the server, or connect to it, once for every client, and end it
+    /// with the client. For servers that keep a state for each client.
     #[arg(long, verbatim_doc_comment)]
     per_client: bool,
 
@@ -72,8 +72,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) const AFTER: &str = "\
-When the server is lost, calls that it had begun get an error that says whether
-trying again helps; all others wait until it is there again.
+When the server is lost, calls that it had begun fail, with an error that says
+whether to try again. All other calls wait until the server is there again.
 
   lmcp bridge --http 8080 -- npx -y @modelcontextprotocol/server-everything
   lmcp bridge --stdio --at https://example.org/mcp

@@ -40,8 +40,8 @@ pub(crate) struct HubOptions {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Offer find_tools, describe_tool and call_tool instead of the tools of
-    /// all servers; clients call every tool through call_tool.
+    /// Offer three tools (find_tools, describe_tool, call_tool) in the place
+    /// of all tools; clients call every tool through call_tool.
     #[arg(long, verbatim_doc_comment)]
     lazy: bool,
 
@@ -54,8 +54,8 @@ pub(crate) struct HubOptions {
     )]
     only: Vec<String>,
 
-    /// Leave out tools that have changed since they were first seen, and
-    /// those that are new at a known server, until `lmcp hub approve`.
+    /// Hide tools that have changed since the hub first saw them, and new
+    /// tools of a known server, until `lmcp hub approve` approves of them.
     #[arg(long, verbatim_doc_comment)]
     pin: bool,
 
@@ -174,10 +174,10 @@ fn expect_sound(plan: &Plan) -> Result<(), String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Tell how the servers of a running hub are.
+    /// Show the state of the servers of a running hub.
     Status(HubStatusOptions),
 
-    /// Show which tools have changed since they were first seen, or approve
+    /// Show tools that have changed since the hub first saw them, or approve
     /// of them.
     #[command(after_help = approve::AFTER, verbatim_doc_comment)]
     Approve(ApproveOptions),
@@ -185,7 +185,7 @@ pub(crate) enum Command {
     /// Propose hosts for the file of a hub.
     Hosts(HostsOptions),
 
-    /// Copy this program to a host behind ssh that has none.
+    /// Copy this program to a host behind ssh that does not have it.
     #[command(after_help = push::AFTER)]
     Push(PushOptions),
 

@@ -21,15 +21,16 @@ use crate::{
 /// The options of `lmcp proxy`.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// The path of a unix socket, or a URL. Else the socket in the identity
-    /// file, else LMCP_SOCKET, else the server of the nearest process above
-    /// this one that has an identity, else your own server, started if it is
-    /// not there: $XDG_RUNTIME_DIR/lmcp/serve.sock.
+    /// The path of a unix socket, or a URL. Without it, the proxy takes the
+    /// first of these that exists: the socket in the identity file; the one
+    /// in LMCP_SOCKET; the server of the nearest parent process that has an
+    /// identity; your own server at $XDG_RUNTIME_DIR/lmcp/serve.sock, which
+    /// the proxy starts if need be.
     #[arg(value_name = "TARGET", verbatim_doc_comment)]
     target: Option<String>,
 
-    /// Go to your own server, whatever identity this process or one above it
-    /// has.
+    /// Connect to your own server, even if this process or a parent of it has
+    /// an identity.
     #[arg(
         long,
         conflicts_with_all = ["target", "identity_file"],
@@ -37,29 +38,28 @@ pub(crate) struct Options {
     )]
     own: bool,
 
-    /// Do not start your own server, but wait for it.
+    /// Wait for your own server, and do not start it.
     #[arg(long)]
     no_start: bool,
 
-    /// Who calls: a file for this user alone, read again for each connection,
-    /// that holds {"socket": PATH, "identity": TOKEN}.
-    /// Else LMCP_IDENTITY_FILE, or LMCP_IDENTITY_FD for an inherited
-    /// descriptor; what these hold is shown to the server of that socket and
-    /// to no other.
+    /// The file with the identity of the caller, which only you can read:
+    /// {"socket": PATH, "identity": TOKEN}. The proxy reads the file for each
+    /// connection, and shows it to the server of that socket only.
+    /// [env: LMCP_IDENTITY_FILE, or LMCP_IDENTITY_FD for a descriptor]
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     identity_file: Option<PathBuf>,
 
-    /// The token that a URL wants, in a file for its owner alone.
+    /// The file with the token for a URL, which only you can read.
     /// [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     token_file: Option<PathBuf>,
 
-    /// The certificate that says who we are, for a URL that asks. PEM.
+    /// The file with a client certificate (PEM), for a URL that asks for one.
     #[arg(long, value_name = "FILE")]
     client_cert: Option<PathBuf>,
 
-    /// Its key, in a file for its owner alone. Else it is in the file with
-    /// the certificate. PEM.
+    /// The file with the key of the certificate (PEM), which only you can
+    /// read. Without it, the key is in the file of the certificate.
     #[arg(
         long,
         value_name = "FILE",
@@ -68,8 +68,8 @@ pub(crate) struct Options {
     )]
     client_key: Option<PathBuf>,
 
-    /// Send the token over plain http, too, to whichever server is there: one
-    /// on another machine, or one of another user on this machine.
+    /// Send the token over plain http, too. Others on the way can read it,
+    /// and a program of another user on this machine may receive it.
     #[arg(long, verbatim_doc_comment)]
     plain_secrets: bool,
 }
@@ -95,20 +95,20 @@ const NAME: &str = "proxy";
 pub(crate) const ALIAS: &str = "mcp-stdio";
 
 pub(crate) const AFTER: &str = "\
-When the server goes, calls it had are answered with an error whose data says
-\"retriable\": true, and later ones wait up to 30 s for it to come back.
-Ends with its client: 0 if every call was answered, 1 if not. Ends with 77 if
-the server does not let us in, or if the program that gave us our identity has
-ended.
+When the server is lost, calls that it had begun fail, with an error whose data
+says \"retriable\": true. Later calls wait up to 30 s for the server to return.
+The proxy ends with its client: with 0 if every call was answered, else with 1.
+It ends with 77 if the server refuses it, or if the program that gave it its
+identity has ended.
 
   claude mcp add tools -- lmcp proxy
   lmcp serve --unix /run/user/1000/lmcp.sock
   claude mcp add tools -- lmcp proxy /run/user/1000/lmcp.sock
   claude mcp add far -- lmcp proxy --token-file FILE https://far.example/mcp
 
-A URL goes through the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, but for
-what NO_PROXY lists and this machine. Certificates of the system are trusted,
-and those in SSL_CERT_FILE.";
+A URL is reached through the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, but
+not if it is on this machine or in NO_PROXY. The certificates of the system are
+trusted, and those in SSL_CERT_FILE.";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut note = |words: &str| report::note(&format!("lmcp: {words}"));

@@ -33,16 +33,17 @@ pub(crate) const NO_STATE: &str = "none";
 /// Headings of the help.
 pub(crate) const TOOLS: &str = "Tools";
 const LISTEN: &str = "Where to listen";
-const ACCESS: &str = "Who may";
-const REST: &str = "The rest";
+const ACCESS: &str = "Who may call";
+const REST: &str = "Other options";
 
 /// The options of `serve`. Every field is also a key of the configuration file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_line_help = true)]
 pub(crate) struct Options {
-    /// A folder that the tools are confined to; may be given several times.
-    /// Without any, they reach whatever you can. [env: LMCP_ROOT, with `:`]
+    /// Confine the tools to this folder; may be given several times. Without
+    /// it, the tools reach every file that you can.
+    /// [env: LMCP_ROOT, with `:`]
     #[arg(long, value_name = "DIR", help_heading = TOOLS, verbatim_doc_comment)]
     #[serde(deserialize_with = "values::some")]
     pub(crate) root: Vec<PathBuf>,
@@ -52,7 +53,8 @@ pub(crate) struct Options {
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) read_only: Option<bool>,
 
-    /// Also touch files below a root that have another name elsewhere.
+    /// Also read and change files below a root that have a second name (a
+    /// hard link), which may lie outside of the root.
     #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) allow_hard_links: Option<bool>,
@@ -64,23 +66,23 @@ pub(crate) struct Options {
     #[serde(deserialize_with = "values::some")]
     pub(crate) tools: Vec<String>,
 
-    /// Let the shell run commands that begin with these words; all others are
-    /// then asked about. Of --allow, --ask and --deny the longest counts.
+    /// Run commands that begin with these words. The user is then asked about
+    /// all others. Of --allow, --ask and --deny the longest match decides.
     #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
     #[serde(deserialize_with = "values::some")]
     pub(crate) allow: Vec<Prefix>,
 
-    /// Ask the user before commands that begin so are run; where the client
-    /// cannot ask, they are not.
+    /// Ask the user before running commands that begin with these words. If
+    /// the client cannot ask, the commands do not run.
     #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) ask: Vec<Prefix>,
 
-    /// Do not run commands that begin so.
+    /// Never run commands that begin with these words.
     #[arg(long, value_name = "COMMAND", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) deny: Vec<Prefix>,
 
-    /// A folder outside of the roots that commands may read: a tool chain,
-    /// say.
+    /// Let commands read this folder outside of the roots, such as the folder
+    /// of a tool chain.
     #[arg(long, value_name = "DIR", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) also_read: Vec<PathBuf>,
 
@@ -88,31 +90,31 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROGRAM", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) shell: Option<PathBuf>,
 
-    /// Tell clients of a command that failed as of an error. Without it, only
-    /// a command that could not be run, or was ended by the server, is one.
+    /// Report a command with a non-zero exit code as an error. Without this,
+    /// only a command that could not run, or that was stopped, is an error.
     #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) exit_code_is_error: Option<bool>,
 
-    /// Where web_search asks: the address of a SearXNG instance.
+    /// The address of the SearXNG instance that web_search asks.
     /// [env: LMCP_SEARXNG_URL]
     #[arg(long, value_name = "URL", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) searxng_url: Option<String>,
 
-    /// Who web_search asks: searxng, duckduckgo, tavily or brave. The keys of
-    /// the last two are in LMCP_TAVILY_KEY and LMCP_BRAVE_KEY.
+    /// The engine that web_search asks: searxng, duckduckgo, tavily or brave.
+    /// The keys of the last two are in LMCP_TAVILY_KEY and LMCP_BRAVE_KEY.
     /// [env: LMCP_SEARCH_BACKEND]
     #[arg(long, value_name = "NAME", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) search_backend: Option<String>,
 
-    /// What fetch may reach although it is not the public internet: a host,
-    /// a host with a port, or a network such as 10.0.0.0/8; may be given
+    /// Let fetch reach this address beside the public internet: a host, a
+    /// host with a port, or a network such as 10.0.0.0/8; may be given
     /// several times. [env: LMCP_FETCH_ALLOW, with `,`]
     #[arg(long, value_name = "WHERE", help_heading = TOOLS, verbatim_doc_comment)]
     pub(crate) fetch_allow: Vec<String>,
 
-    /// Instead of all these, tools to try a client with: echo, add, wait and
-    /// greet. None of them touches this machine.
+    /// Offer tools to try a client with, in the place of all others: echo,
+    /// add, wait and greet. These tools do not touch this machine.
     #[arg(long, value_name = "BOOL", help_heading = TOOLS, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) demo: Option<bool>,
@@ -123,15 +125,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) http: Option<Address>,
 
-    /// Serve on a unix socket that only you can open: a message a line, as on
-    /// stdio. Without a path, or `own`: $XDG_RUNTIME_DIR/lmcp/serve.sock,
-    /// where `lmcp proxy` looks. One passed on by systemd comes before both.
+    /// Serve on a unix socket that only you can open, one message a line.
+    /// Without a path, or with `own`: $XDG_RUNTIME_DIR/lmcp/serve.sock, where
+    /// `lmcp proxy` looks. A socket that systemd hands over is used first.
     /// [env: LMCP_UNIX]
     #[arg(long, value_name = "PATH", help_heading = LISTEN, verbatim_doc_comment,
         num_args = 0..=1, default_missing_value = OWN_SOCKET)]
     pub(crate) unix: Option<PathBuf>,
 
-    /// Stop when nobody has been connected to the unix socket for so long.
+    /// Stop when no client was connected to the unix socket for this time.
     #[arg(long, value_name = "SECONDS", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) idle_exit: Option<values::Count>,
 
@@ -146,19 +148,18 @@ pub(crate) struct Options {
     #[arg(long, help_heading = LISTEN, conflicts_with_all = ["http", "unix"], verbatim_doc_comment)]
     pub(crate) stdio: bool,
 
-    /// Connect to this hub and be one of its hosts, for machines that the hub
-    /// cannot reach: its URL; without a path, /join. Beside other transports
-    /// or alone.
+    /// Connect to the hub at this URL and serve as one of its hosts, for
+    /// machines that the hub cannot reach. Without a path in the URL: /join.
     #[arg(long, value_name = "URL", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) join: Option<String>,
 
-    /// The token that the hub has for this host, in a file that only you can
-    /// read. Without --http, --token-file names it as well.
+    /// The file with the token for the hub, which only you can read. Without
+    /// --http, --token-file may name it, too.
     #[arg(long, value_name = "FILE", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) join_token_file: Option<PathBuf>,
 
-    /// Send that token over plain http, too, to whichever server is there:
-    /// one on another machine, or one of another user on this machine.
+    /// Send that token over plain http, too. Others on the way can read it,
+    /// and a program of another user on this machine may receive it.
     #[arg(long, value_name = "BOOL", help_heading = LISTEN, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) plain_secrets: Option<bool>,
@@ -169,19 +170,19 @@ pub(crate) struct Options {
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) legacy_sse: Option<bool>,
 
-    /// Connections at once; an open stream is one. [default: 1024]
+    /// The most connections at once, open streams included. [default: 1024]
     /// [env: LMCP_CONNECTIONS]
     #[arg(long, value_name = "COUNT", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) connections: Option<values::Count>,
 
-    /// The memory that all callers may occupy together: bytes, or a number
-    /// with K, M or G. What does not fit waits a moment, then is refused. The
-    /// server itself takes a few megabytes besides. [default: 64M]
+    /// The memory that all callers together may use: bytes, or a number with
+    /// K, M or G. A call that does not fit waits a moment, and then fails.
+    /// The server itself needs a few megabytes more. [default: 64M]
     /// [env: LMCP_MEMORY]
     #[arg(long, value_name = "SIZE", help_heading = LISTEN, verbatim_doc_comment)]
     pub(crate) memory: Option<values::Size>,
 
-    /// Over HTTP, ask everybody for the token in this file, which only you
+    /// Serve only HTTP requests with the token in this file, which only you
     /// can read. [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = ACCESS, verbatim_doc_comment)]
     pub(crate) token_file: Option<PathBuf>,
@@ -228,24 +229,24 @@ pub(crate) struct Options {
     #[serde(skip)]
     pub(crate) conf: Option<PathBuf>,
 
-    /// Also answer to this name: HOST or HOST:PORT, as clients write it.
+    /// Also serve requests to this name: HOST or HOST:PORT, as in their URL.
     /// [env: LMCP_ALLOW_HOST, with `,`]
     #[arg(long, value_name = "HOST", help_heading = ACCESS, verbatim_doc_comment)]
     pub(crate) allow_host: Vec<HostName>,
 
-    /// Also take requests from web pages of this origin: SCHEME://HOST or
+    /// Also serve requests of web pages of this origin: SCHEME://HOST or
     /// SCHEME://HOST:PORT. [env: LMCP_ALLOW_ORIGIN, with `,`]
     #[arg(long, value_name = "ORIGIN", help_heading = ACCESS, verbatim_doc_comment)]
     pub(crate) allow_origin: Vec<Origin>,
 
-    /// Without a token, serve every user of this machine over HTTP, and not
-    /// only the one that the server runs as and root.
+    /// Without a token, serve every user of this machine over HTTP. By
+    /// default only your own programs and those of root are served.
     #[arg(long, value_name = "BOOL", help_heading = ACCESS, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) any_local_user: Option<bool>,
 
-    /// Let other machines in without a token, because something in front of
-    /// this server knows who they are. With a token it is not needed.
+    /// Serve other machines without a token, because a proxy in front of this
+    /// server checks who they are. With a token, this option is not needed.
     #[arg(long, value_name = "BOOL", help_heading = ACCESS, verbatim_doc_comment,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) allow_remote: Option<bool>,
@@ -254,28 +255,29 @@ pub(crate) struct Options {
     #[arg(skip)]
     pub(crate) roles: BTreeMap<String, Role>,
 
-    /// What clients see the server called. [default: lmcp] [env: LMCP_NAME]
+    /// The name of the server for clients. [default: lmcp] [env: LMCP_NAME]
     #[arg(long, value_name = "NAME", help_heading = REST, verbatim_doc_comment)]
     pub(crate) name: Option<ServerName>,
 
-    /// Where things are kept between two runs: the key of sessions, so that a
-    /// restart strands no client. With `none` nothing is kept, and jobs end
-    /// with the server. By default $XDG_STATE_HOME/lmcp or
-    /// ~/.local/state/lmcp. [env: LMCP_STATE_DIR]
+    /// The folder for what outlives the server: the key of sessions, jobs,
+    /// changes that can be undone. With `none` nothing is kept, and jobs end
+    /// with the server. [default: $XDG_STATE_HOME/lmcp, ~/.local/state/lmcp]
+    /// [env: LMCP_STATE_DIR]
     #[arg(long, value_name = "DIR", help_heading = REST, verbatim_doc_comment)]
     pub(crate) state_dir: Option<PathBuf>,
 
-    /// Changes of files that can be undone, of all callers together. 0: none.
+    /// How many changes of files can be undone, of all callers together.
     /// [default: 500]
     #[arg(long, value_name = "COUNT", help_heading = REST, verbatim_doc_comment)]
     pub(crate) changes_kept: Option<values::Number>,
 
-    /// What their content may take on disk: bytes, or a number with K, M or
-    /// G. A change of more than a fourth of it is not kept. [default: 64M]
+    /// The most that these changes take on disk: bytes, or a number with K, M
+    /// or G. A change that needs more than a fourth of it cannot be undone.
+    /// [default: 64M]
     #[arg(long, value_name = "SIZE", help_heading = REST, verbatim_doc_comment)]
     pub(crate) change_bytes_kept: Option<values::Size>,
 
-    /// Read options from this TOML file: the same words with `_` for `-`.
+    /// Read options from this TOML file. Its keys have `_` for `-`.
     /// [env: LMCP_CONFIG]
     #[arg(long, value_name = "FILE", help_heading = REST, verbatim_doc_comment)]
     #[serde(skip)]

@@ -244,7 +244,12 @@ fn the_help_fits_a_terminal() {
             assert!(line.chars().count() <= 80, "{line}");
         }
         if arguments[0] == "serve" {
-            for heading in ["Tools:", "Where to listen:", "Who may:", "The rest:"] {
+            for heading in [
+                "Tools:",
+                "Where to listen:",
+                "Who may call:",
+                "Other options:",
+            ] {
                 assert!(help.contains(&format!("\n{heading}\n")), "{help}");
             }
         }

@@ -55,7 +55,7 @@ impl Command {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
@@ -69,7 +69,7 @@ impl Command {
         self
     }
 
-    /// One more variable of its environment.
+    /// Sets a variable of the program.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));

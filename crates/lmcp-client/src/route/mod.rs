@@ -80,7 +80,7 @@ impl Route {
         }
     }
 
-    /// Is it reached by HTTP?
+    /// Whether the server is reached by HTTP.
     pub fn is_http(&self) -> bool {
         matches!(self, Self::Url(_))
     }

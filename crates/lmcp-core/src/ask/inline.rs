@@ -33,7 +33,7 @@ pub enum Asks {
 }
 
 impl Request {
-    /// How its client can be asked something. What it can be asked for is [`Request::capabilities`].
+    /// How the client can be asked a question. [`Request::capabilities`] tells which kinds of questions.
     pub fn asks(&self) -> Asks {
         match self.session() {
             None => Asks::ByRetry,

@@ -36,12 +36,14 @@ use crate::{
 };
 
 impl Cx {
-    /// Asks the user to fill in a form, and returns what they wrote. `T` is a flat struct of strings, numbers,
-    /// booleans and simple enums; its field docs are what the user reads. Never ask for a secret this way: use
-    /// [`Cx::ask_link`].
+    /// Asks the user to fill in a form, and returns the answer. `T` is a flat struct of strings, numbers, booleans and simple enums,
+    /// and the doc comments of its fields are what the user reads. Never ask for a secret this way: use [`Cx::ask_link`].
+    ///
+    /// `key` names the question within the handler. Clients of 2026-07-28 answer by calling again: the handler then runs again from
+    /// its first line, and finds the answer by this key. So ask before you change anything.
     ///
     /// ```
-    /// # use lmcp_core::{Cx, ToolResult};
+    /// # use lmcp::{Cx, ToolResult};
     /// # use schemars::JsonSchema;
     /// # use serde::Deserialize;
     /// #[derive(Deserialize, JsonSchema)]
@@ -57,15 +59,25 @@ impl Cx {
     /// ```
     ///
     /// # Errors
-    /// The user said no; the client cannot ask users; or there is no answer yet, and the handler will run again.
+    /// The user said no, or the client cannot ask users. If the answer is not there yet, the error ends this run of the handler, and
+    /// `?` is the right thing to do with it.
     pub async fn ask<T: FormSchema>(&self, key: &str, message: impl Into<String>) -> ToolResult<T> {
         self.ask_question(Form::new(key, message)).await
     }
 
-    /// As [`Cx::ask`], with a refusal as `None`.
+    /// Asks as [`Cx::ask`] does, and returns `None` if the user says no.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Name { name: String }
+    /// async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let name: Option<Name> = cx.ask_opt("name", "What is your name?").await?;
+    ///     Ok(name.map_or("Hello!".into(), |answer| format!("Hello, {}!", answer.name)))
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// As [`Cx::ask`], without the refusal.
+    /// As [`Cx::ask`], but not if the user says no.
     pub async fn ask_opt<T: FormSchema>(
         &self,
         key: &str,
@@ -74,8 +86,16 @@ impl Cx {
         self.ask_question(Form::new(key, message).or_none()).await
     }
 
-    /// Asks the user to open a link: for secrets and sign-ins, which must not pass through the client.
-    /// Returns once the user agreed to open it, not once they are done there.
+    /// Asks the user to open a link, for secrets and sign-ins, which must not pass through the client. Returns when the user has
+    /// agreed to open the link; the user may still be busy there.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// async fn sign_in(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    ///     cx.ask_link("sign-in", "Sign in to the shop.", "https://shop.example/login").await?;
+    ///     Ok("come back when you are signed in")
+    /// }
+    /// ```
     ///
     /// # Errors
     /// As [`Cx::ask`].
@@ -88,7 +108,17 @@ impl Cx {
         self.ask_question(Link::new(key, message, url)).await
     }
 
-    /// Asks the client's model.
+    /// Asks the model of the client to go on with a conversation.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// use lmcp::wire::sampling::CreateMessageParams;
+    ///
+    /// async fn haiku(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let answer = cx.sample("haiku", CreateMessageParams::ask("Write a haiku about pipes.", 100)).await?;
+    ///     Ok(answer.content.as_slice()[0].as_text().unwrap_or_default().to_owned())
+    /// }
+    /// ```
     ///
     /// # Errors
     /// As [`Cx::ask`].
@@ -100,8 +130,8 @@ impl Cx {
         self.ask_question(Sample::new(key, params)).await
     }
 
-    /// Asks for the folders the client works in. They are asked for anew each time and never kept, so a client that
-    /// tells of a change has nothing to wait for. [`roots::covers`](crate::roots::covers) tells whether a path is in them.
+    /// Asks for the folders that the client works in. The client is asked every time, so the answer is never stale.
+    /// [`roots::covers`](crate::roots::covers) tells whether a path is in one of the folders.
     ///
     /// # Errors
     /// As [`Cx::ask`].
@@ -109,7 +139,7 @@ impl Cx {
         self.ask_question(Roots::new("roots")).await
     }
 
-    /// Puts one question.
+    /// Puts one [`Question`] to the client: a form, a link, a question to the model, or for folders.
     ///
     /// # Errors
     /// As [`Cx::ask`].
@@ -117,7 +147,16 @@ impl Cx {
         self.ask_all((question,)).await.map(|(answer,)| answer)
     }
 
-    /// Puts several questions at once: a tuple of up to four.
+    /// Puts up to four questions to the client at once, as a tuple.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult, ask::{Form, Roots}};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Name { name: String }
+    /// async fn start(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let (name, folders) = cx.ask_all((Form::<Name>::new("name", "A name for the project?"), Roots::new("roots"))).await?;
+    ///     Ok(format!("{} in {} folders", name.name, folders.len()))
+    /// }
+    /// ```
     ///
     /// # Errors
     /// As [`Cx::ask`]. One refusal refuses them all.
@@ -185,7 +224,22 @@ impl Cx {
         })
     }
 
-    /// Keeps a value for when this handler runs again after a question. The client carries it, sealed.
+    /// Keeps a value for the next run of this handler, which follows the answer to a question. The client carries the value, sealed.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Sure { yes: bool }
+    /// # async fn reserve_number() -> u64 { 7 }
+    /// async fn order(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let number = match cx.recall::<u64>() {
+    ///         Some(number) => number,
+    ///         None => reserve_number().await,
+    ///     };
+    ///     cx.remember(&number)?;
+    ///     let sure: Sure = cx.ask("sure", format!("Place order {number}?")).await?;
+    ///     Ok(if sure.yes { format!("placed {number}") } else { "dropped".into() })
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The value cannot be written as JSON.
@@ -194,7 +248,7 @@ impl Cx {
         Ok(())
     }
 
-    /// What an earlier run of this handler, for the same request, remembered.
+    /// The value that an earlier run of this handler kept with [`Cx::remember`], for the same request.
     pub fn recall<T: DeserializeOwned>(&self) -> Option<T> {
         let memory = self.0.asking.lock().memory.clone()?;
         serde_json::from_value(memory).ok()

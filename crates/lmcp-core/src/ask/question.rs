@@ -18,26 +18,26 @@ use crate::{
     schema,
 };
 
-/// What a form can return: a flat struct that derives `Deserialize` and `JsonSchema`.
+/// A type that a form can return: a flat struct that derives `Deserialize` and `JsonSchema`.
 pub trait FormSchema: DeserializeOwned + JsonSchema + Send + 'static {}
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> FormSchema for T {}
 
-/// One question to the client.
+/// A question to the client.
 pub trait Question: Send + Sync {
-    /// What it returns.
+    /// The type of the answer.
     type Answer: Send;
 
-    /// Names the question: the same in every run of the handler.
+    /// The key of the question, which is the same in every run of the handler.
     fn key(&self) -> &str;
 
-    /// As the client gets it.
+    /// The question as the client gets it.
     fn request(&self) -> InputRequest;
 
-    /// Reads an answer. `None`: that is no answer to this question. In 2026-07-28 it is asked again; in a session and in a
-    /// task, where it cannot be taken back, the handler gets an error.
+    /// Reads an answer. `None`: the text is no answer to this question. In 2026-07-28 the question is then asked again; in a
+    /// session and in a task, where it cannot be asked again, the handler gets an error.
     ///
     /// # Errors
-    /// The answer is no.
+    /// The user said no.
     fn read(&self, answer: &RawValue) -> ToolResult<Option<Self::Answer>>;
 }
 
@@ -131,7 +131,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link.
+    /// A link, and the words that the user reads beside it.
     pub fn new(key: &str, message: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -165,7 +165,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A question.
+    /// A conversation for the model to go on with.
     pub fn new(key: &str, params: CreateMessageParams) -> Self {
         Self {
             key: key.into(),
@@ -197,7 +197,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// The question.
+    /// Asks for the folders, under this key.
     pub fn new(key: &str) -> Self {
         Self { key: key.into() }
     }

@@ -1,4 +1,4 @@
-//! A request on its way.
+//! A request in flight.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use serde_json::{Value, value::RawValue};
 use super::{Error, Shared};
 use crate::endpoint::Messages;
 
-/// A request on its way. It goes on while it is awaited, and dropping it cancels.
+/// A request in flight. The request goes on while [`next`](Self::next) is awaited, and dropping this value cancels it.
 pub struct Calling {
     messages: Messages,
     shared: Arc<Shared>,
 }
 
-/// What a request says.
+/// An event of a request in flight.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// How far it has got.
+    /// The server reports how far it is.
     Progress(ProgressParams),
     /// A log message.
     Log(LoggingMessageParams),
     /// Another notification: its method and parameters.
     Other(String, Value),
-    /// The end.
+    /// The request has ended, with this result.
     Done(Result<Value, Error>),
 }
 
@@ -42,7 +42,7 @@ impl Calling {
         Self { messages, shared }
     }
 
-    /// What it says next; `None` after the end.
+    /// Waits for the next event. `None`: the request has ended.
     pub async fn next(&mut self) -> Option<Event> {
         Some(match self.step().await? {
             Step::On(event) => event,

@@ -1,4 +1,4 @@
-//! Why a request has no result.
+//! The error of a request that has no result.
 
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -7,10 +7,23 @@ use serde_json::json;
 
 type Source = Arc<dyn std::error::Error + Send + Sync>;
 
-/// Why a request has no result: whose fault it is, and whether it makes sense to try again.
+/// The error of a request that has no result. It tells whose fault that is, and whether to try again.
 ///
-/// The JSON-RPC error that the server answered with, or that stands for an answer which did not come, can be reached
-/// through it: `err.code`, `err.message`, `err.data`.
+/// The JSON-RPC error of the server can be read through it, as `err.code`, `err.message` and `err.data`. Where no answer came, lmcp
+/// makes such an error itself.
+///
+/// ```
+/// use lmcp::client::{Error, Fault};
+///
+/// fn advise(err: &Error) -> &'static str {
+///     match err.fault() {
+///         Fault::Caller => "mend the request",
+///         _ if err.is_retriable() => "try again",
+///         Fault::Transport => "the server is not there",
+///         _ => "the server failed",
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Error {
     error: RpcError,
@@ -25,12 +38,12 @@ pub enum Fault {
     Caller,
     /// The server failed.
     Server,
-    /// There was no way to the server, or it broke.
+    /// The server could not be reached, or the connection broke.
     Transport,
 }
 
 impl Error {
-    /// There is no way to a server.
+    /// Makes an error for a server that cannot be reached.
     pub fn transport(words: impl Into<String>, retriable: Retriable) -> Self {
         let data = json!({ "fault": "transport", "retriable": retriable == Retriable::Yes });
         Self::from(RpcError::internal(words.into()).with_data(data))
@@ -42,14 +55,14 @@ impl Error {
         Self::transport(words, Retriable::Yes)
     }
 
-    /// The same, with what caused it.
+    /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// Whose fault it is.
+    /// Whose fault the error is.
     pub fn fault(&self) -> Fault {
         let said = self.error.data.as_ref().map(|data| &data["fault"]);
         if said.is_some_and(|said| said == "transport") {
@@ -67,25 +80,25 @@ impl Error {
         }
     }
 
-    /// May the same request go well if it is sent again? What a tool did before it was lost may be done twice.
+    /// Whether the same request may succeed when it is sent again. A tool that ran before the answer was lost would run twice.
     pub fn is_retriable(&self) -> bool {
         let data = self.error.data.as_ref();
         data.is_some_and(|data| data["retriable"] == true)
     }
 
-    /// The JSON-RPC error itself.
+    /// The JSON-RPC error.
     pub fn into_rpc(self) -> RpcError {
         self.error
     }
 }
 
-/// May trying again help?
+/// Whether trying again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third answer")]
 pub enum Retriable {
-    /// It may.
+    /// Trying again may help.
     Yes,
-    /// It will not.
+    /// Trying again will not help.
     No,
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of a server besides its tools and lists.
+//! Resources, prompts, completions, and what a server says of itself.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,14 @@ use super::{Client, Error, read};
 impl Client {
     /// Reads a resource.
     ///
+    /// ```
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let read = client.read("note://garden").await?;
+    /// let text = read.contents[0].text.as_deref();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Client::request`].
     pub async fn read(&self, uri: &str) -> Result<ReadResourceResult, Error> {
@@ -24,7 +32,15 @@ impl Client {
         read(self.request(request::RESOURCES_READ, params).await?)
     }
 
-    /// Renders a prompt.
+    /// Gets the messages of a prompt.
+    ///
+    /// ```
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let arguments = [("name".to_owned(), "garden".to_owned())].into();
+    /// let prompt = client.get_prompt("summarise", &arguments).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -37,7 +53,17 @@ impl Client {
         read(self.request(request::PROMPTS_GET, params).await?)
     }
 
-    /// Suggests values for an argument of a prompt or of a template, from what is typed so far.
+    /// Asks for values of an argument of a prompt or of a template, by the beginning that the user typed.
+    ///
+    /// ```
+    /// use lmcp::wire::completion::Reference;
+    ///
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let names = client.complete(&Reference::prompt("summarise"), "name", "ga").await?;
+    /// assert_eq!(names.values, ["garden", "gate"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -52,15 +78,15 @@ impl Client {
         Ok(result.completion)
     }
 
-    /// From now on all clones want log messages of this level and above.
+    /// Asks the server for log messages of this level and above, from now on and for all clones.
     pub fn set_log_level(&self, level: LoggingLevel) {
         *self.shared.level() = Some(level);
     }
 
-    /// Is the server there?
+    /// Checks that the server answers.
     ///
     /// # Errors
-    /// It is not.
+    /// The server does not answer.
     pub async fn ping(&self) -> Result<(), Error> {
         // Not a request of ours: 2026-07-28 has no `ping`, and whoever stands for the server knows what it understands.
         let ping = self.server.ping();
@@ -73,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Who the server says it is.
+    /// The name and version of the server, as it claims.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -82,7 +108,7 @@ impl Client {
         read(found["_meta"][meta::SERVER_INFO].take())
     }
 
-    /// How the server says it is used, for the model.
+    /// The advice of the server on how to use it, for the model.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -91,7 +117,7 @@ impl Client {
         Ok(found["instructions"].as_str().map(ToOwned::to_owned))
     }
 
-    /// What the server offers.
+    /// The capabilities of the server: whether it offers tools, resources, prompts, and so on.
     ///
     /// # Errors
     /// As [`Client::request`].

@@ -1,4 +1,4 @@
-//! What a server offers: every page of a list, kept for as long as the server says.
+//! The lists of a server: every page, kept for as long as the server allows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -41,7 +41,7 @@ impl Lists {
 }
 
 impl Client {
-    /// Every tool.
+    /// Lists all tools. The list is kept for as long as the server allows, so a second call may need no request.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -49,7 +49,7 @@ impl Client {
         self.list(request::TOOLS_LIST, "tools").await
     }
 
-    /// Every prompt.
+    /// Lists all prompts.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -57,7 +57,7 @@ impl Client {
         self.list(request::PROMPTS_LIST, "prompts").await
     }
 
-    /// Every resource that has an address of its own.
+    /// Lists all resources that have one address. Families of resources are in [`list_templates`](Self::list_templates).
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -65,7 +65,7 @@ impl Client {
         self.list(request::RESOURCES_LIST, "resources").await
     }
 
-    /// Every family of resources.
+    /// Lists all families of resources, whose addresses have variables.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -74,7 +74,7 @@ impl Client {
             .await
     }
 
-    /// Items that cannot be read are left out: the others are none the worse for them.
+    /// Leaves out items that cannot be read: the others can still be used.
     async fn list<T: DeserializeOwned>(
         &self,
         method: &'static str,

@@ -1,7 +1,7 @@
-//! A client: typed calls to a server in the same process or, with the crate `lmcp-upstream`, to one anywhere.
+//! A client: typed calls to a server in the same process or, with the feature `client` of `lmcp`, to any server.
 //!
-//! It speaks the newest revision to a [`Service`](crate::Service), and knows nothing of transports or of older ones: a
-//! service that stands for a remote server knows those.
+//! The client speaks the newest revision to a [`Service`](crate::Service). Transports and older revisions are known to the service
+//! that stands for a remote server.
 
 mod calling;
 mod error;
@@ -43,18 +43,49 @@ use crate::{
 use calling::Step;
 use lists::Lists;
 
-/// A client. Cheap to clone, and many callers may share it.
+/// A client of a server. The server runs in the same process, or anywhere else with the feature `client`.
+///
+/// In a test, [`Handle::client`](crate::Handle::client) connects without I/O:
 ///
 /// ```
-/// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+/// # use lmcp::{Cx, NoArgs, Server, Tool};
 /// # async fn hello(_: NoArgs, _: Cx) -> &'static str { "hello" }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let server = Server::new("greeter", "1.0.0").tool(Tool::new("hello", hello).about("Say hello.").read_only());
-/// let client = server.start().unwrap().client();
+/// let hello = Tool::new("hello", hello).about("Say hello.").read_only();
+/// let client = Server::new("greeter", "1.0.0").tool(hello).start().unwrap().client();
 /// let result = client.call_tool("hello", serde_json::json!({})).await.unwrap();
 /// assert_eq!(result.content[0].as_text(), Some("hello"));
 /// # });
 /// ```
+///
+/// With the feature `client`, [`Client::connect`] reaches a server behind a URL, on a socket, or in a program that it starts:
+///
+/// ```no_run
+/// # async fn run() -> Result<(), lmcp::client::Error> {
+/// use lmcp::{Client, upstream};
+///
+/// let target = upstream::url("https://tools.example/mcp").token_file("token");
+/// let client = Client::connect(target).await?;
+/// for tool in client.list_tools().await? {
+///     println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+/// }
+/// let target = upstream::command("npx").args(["-y", "some-server"]);
+/// let local = Client::connect(target).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// | to | call |
+/// |---|---|
+/// | call a tool | [`call_tool`](Client::call_tool), or [`start_tool`](Client::start_tool) to see its progress |
+/// | list what there is | [`list_tools`](Client::list_tools), [`list_resources`](Client::list_resources), [`list_templates`](Client::list_templates), [`list_prompts`](Client::list_prompts) |
+/// | read a resource | [`read`](Client::read) |
+/// | get a prompt, complete an argument | [`get_prompt`](Client::get_prompt), [`complete`](Client::complete) |
+/// | hear of changes | [`subscribe`](Client::subscribe) |
+/// | answer the questions of the server | [`Builder::on_question`], [`answering`](Client::answering) |
+/// | send anything else | [`request`](Client::request) |
+///
+/// A client is cheap to clone, and many tasks may share it. Dropping the future of a call cancels the call.
 #[derive(Clone)]
 pub struct Client {
     server: Endpoint,
@@ -62,7 +93,7 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// What all clones know.
+/// The part that all clones share.
 #[derive(Default)]
 struct Shared {
     lists: Mutex<Lists>,
@@ -79,48 +110,81 @@ impl Client {
         }
     }
 
-    /// Connects with everything at its default. [`Client::builder`] knows more.
+    /// Connects to a server, with default settings: see [`Client::builder`] for others. The target is a [`Server`](crate::Server), a
+    /// [`Handle`](crate::Handle), or with the feature `client` an `upstream::url`, `upstream::socket` or `upstream::command`.
     ///
     /// # Errors
-    /// The server is not there, or cannot be spoken with.
+    /// The server cannot be reached, or speaks no revision that lmcp knows.
     pub async fn connect(target: impl Target) -> Result<Self, Error> {
         Self::builder().connect(target).await
     }
 
-    /// Says who connects, and what it can be asked for.
+    /// Sets the name of the client, how it answers questions, and its timeout, before it connects.
+    ///
+    /// ```no_run
+    /// # async fn run(server: lmcp::Server) -> Result<(), lmcp::client::Error> {
+    /// use std::time::Duration;
+    ///
+    /// use lmcp::Client;
+    ///
+    /// let builder = Client::builder().named("my-program", "1.0.0").timeout(Duration::from_secs(30));
+    /// let client = builder.connect(server).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Declares capabilities.
+    /// Declares what the client can be asked for, in the place of what it declared before.
     #[must_use]
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.settings.capabilities = capabilities;
         self
     }
 
-    /// Calls as somebody.
+    /// Calls as this caller, of a server in the same process: to test roles, say.
+    ///
+    /// ```
+    /// # use lmcp::{Caller, CallerTransport, Principal, Server};
+    /// # fn main() -> Result<(), lmcp::Error> {
+    /// let ann = Caller::new(CallerTransport::Memory).authenticated(Principal::new("ann").role("admin"));
+    /// let client = Server::new("shop", "1.0.0").start()?.client().caller(ann);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn caller(mut self, caller: Caller) -> Self {
         self.settings.caller = caller;
         self
     }
 
-    /// Says that it is this client: some tools answer according to what a client can take.
+    /// Claims to be the client of this name. Servers present results in the way that some clients need.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.settings.info.name = name.into();
         self
     }
 
-    /// Wants log messages from this level on.
+    /// Asks the server for log messages of this level and above.
     #[must_use]
     pub fn log_level(mut self, level: LoggingLevel) -> Self {
         self.settings.log_level = Some(level);
         self
     }
 
-    /// Answers the server's questions. Declares forms, links, sampling and roots, unless capabilities are set after it.
+    /// Answers the questions of the server with this function, and declares that the client answers forms, links, questions to the
+    /// model, and questions for folders.
+    ///
+    /// ```
+    /// # use lmcp::{Client, wire::{elicit::ElicitResult, input::InputRequest}};
+    /// # fn run(client: Client) {
+    /// let client = client.answering(|key, question| match (key, question) {
+    ///     ("sure", InputRequest::Elicit(_)) => ElicitResult::accept([("yes".into(), true.into())]).into(),
+    ///     _ => ElicitResult::decline().into(),
+    /// });
+    /// # }
+    /// ```
     #[must_use]
     pub fn answering(
         mut self,
@@ -130,12 +194,22 @@ impl Client {
         self
     }
 
-    /// Calls a tool and waits for its result, answering questions on the way.
+    /// Calls a tool, answers the questions of the server, and returns the result. A tool that becomes a task is waited for.
     ///
-    /// A tool that goes on as a task is waited for.
+    /// ```
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let result = client.call_tool("add", serde_json::json!({ "a": 1, "b": 2 })).await?;
+    /// if result.is_error {
+    ///     // The tool ran, and failed: the text says why.
+    /// }
+    /// let text = result.content[0].as_text();
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// The server's JSON-RPC error, or there is no way to it. A tool that failed is a result with `is_error`.
+    /// The server answered with a JSON-RPC error, or cannot be reached. A tool that failed is no such error, but a result with
+    /// `is_error`.
     ///
     /// # Cancellation
     /// Dropping the future cancels the call.
@@ -149,21 +223,42 @@ impl Client {
         read(self.finished(read_text(&result)?).await?)
     }
 
-    /// Calls a tool; the events tell how it goes, and dropping it cancels.
+    /// Calls a tool, and hands out its progress, its log messages and its result as they come. Dropping the value cancels the call.
+    ///
+    /// ```
+    /// use lmcp::client::Event;
+    ///
+    /// # async fn run(client: lmcp::Client) {
+    /// let mut calling = client.start_tool("index", serde_json::json!({}));
+    /// while let Some(event) = calling.next().await {
+    ///     match event {
+    ///         Event::Progress(progress) => println!("{} of {:?}", progress.progress, progress.total),
+    ///         Event::Done(result) => println!("{result:?}"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
     pub fn start_tool(&self, name: &str, arguments: Value) -> Calling {
         self.begin(request::TOOLS_CALL, &tool(name, arguments))
     }
 
-    /// Says good-bye, and waits until a server that was started for this client has ended. Calls of other clones fail from
-    /// then on.
+    /// Disconnects, and waits until a program that was started for this client has ended. Later calls of all clones fail.
     pub async fn close(&self) {
         self.server.hang_up().await;
     }
 
-    /// Sends any request and waits for its result, answering questions on the way.
+    /// Sends any request, answers the questions of the server, and returns the result as JSON.
+    ///
+    /// ```
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let found = client.request("server/discover", serde_json::json!({})).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// The server's JSON-RPC error, or there is no way to it.
+    /// The server answered with a JSON-RPC error, or cannot be reached.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
         read_text(&self.request_text(method, params).await?)
     }
@@ -214,7 +309,7 @@ impl Client {
         Err(RpcError::internal(words).into())
     }
 
-    /// Sends any request. Questions are handed out, and not answered.
+    /// Sends any request, and hands out what comes back. Questions of the server are handed out, too, and not answered.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "reads as `start(method, json!({}))`"
@@ -303,7 +398,7 @@ impl Shared {
 }
 
 impl Endpoint {
-    /// A client in the same process.
+    /// A client in the same process, without I/O.
     pub fn client(&self) -> Client {
         Client::new(self.clone(), Settings::default())
     }

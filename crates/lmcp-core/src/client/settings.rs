@@ -1,4 +1,4 @@
-//! Who a client is, and how it answers.
+//! The settings of a client: its name, and how it answers questions.
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, Transport};
 
-/// Answers the questions of a server: what a client would send back, or why it does not.
+/// A function that answers the questions of a server, or says why it does not.
 pub type Answerer = Arc<
     dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>> + Send + Sync,
 >;
@@ -25,9 +25,9 @@ pub(super) type Logger = Arc<dyn Fn(LoggingMessageParams) + Send + Sync>;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asked {
-    /// The server's name for it. Empty where the revision has none.
+    /// The key of the question, as the server chose it. Empty in revisions without keys.
     pub key: String,
-    /// What is asked: a form or a link for the user, something for the model, or the folders that the client works in.
+    /// The question: a form or a link for the user, a conversation for the model, or the folders that the client works in.
     pub question: InputRequest,
 }
 
@@ -37,7 +37,7 @@ impl Asked {
         Self { key, question }
     }
 
-    /// The values that a form suggests: what it is answered with where the user changes nothing.
+    /// The default values of a form, which are the answer of a user who changes nothing.
     pub fn defaults(&self) -> Object {
         let InputRequest::Elicit(form) = &self.question else {
             return Object::new();
@@ -51,17 +51,17 @@ impl Asked {
     }
 }
 
-/// Who a client is, and how it answers.
+/// The settings of a client, as a [`Target`](super::Target) gets them.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Its name and version.
+    /// The name and version of the client.
     pub info: Implementation,
-    /// What it can be asked for.
+    /// What the client can be asked for.
     pub capabilities: ClientCapabilities,
-    /// The only revision that may be spoken.
+    /// The only revision that the client speaks. `None`: the newest that the server knows.
     pub version: Option<ProtocolVersion>,
-    /// Answers questions.
+    /// The function that answers questions.
     pub answer: Option<Answerer>,
     /// Calls as somebody: for servers in the same process.
     pub(super) caller: Caller,
@@ -74,7 +74,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Passes a log message on to whoever wants to hear it.
+    /// Hands a log message to the function given to [`Builder::on_log`](super::Builder::on_log).
     pub fn log(&self, message: LoggingMessageParams) {
         if let Some(logger) = &self.logger {
             logger(message);

@@ -1,4 +1,4 @@
-//! Hearing of changes.
+//! Subscriptions to changes of lists and resources.
 
 use lmcp_wire::{
     RpcError,
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::{Calling, Client, Error, Event};
 
-/// Changes as they come. Dropping it ends the subscription.
+/// A subscription, which hands out changes as they come. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription(Calling);
 
-/// What has changed.
+/// A change on the server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
@@ -30,10 +30,26 @@ pub enum Change {
 }
 
 impl Client {
-    /// Hears of every list that changes, and of these resources.
+    /// Subscribes to changes of all lists, and to changes of these resources.
+    ///
+    /// ```
+    /// use lmcp::client::Change;
+    ///
+    /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
+    /// let mut changes = client.subscribe(["note://garden"]).await?;
+    /// while let Some(change) = changes.next().await {
+    ///     match change {
+    ///         Change::Resource(uri) => println!("{uri} has new contents"),
+    ///         Change::Tools => println!("there are other tools"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// The server cannot be listened to.
+    /// The server refuses subscriptions, or cannot be reached.
     pub async fn subscribe<U: Into<String>>(
         &self,
         resources: impl IntoIterator<Item = U>,
@@ -47,10 +63,10 @@ impl Client {
         self.listen(&filter).await
     }
 
-    /// Hears of what the filter names.
+    /// Subscribes to the changes that the filter names.
     ///
     /// # Errors
-    /// The server cannot be listened to.
+    /// The server refuses subscriptions, or cannot be reached.
     pub async fn listen(&self, filter: &SubscriptionFilter) -> Result<Subscription, Error> {
         let mut calling = self.start(request::LISTEN, json!({ "notifications": filter }));
         match calling.next().await {
@@ -64,7 +80,7 @@ impl Client {
 }
 
 impl Subscription {
-    /// The next change; `None` once the server has ended the subscription.
+    /// Waits for the next change. `None`: the server has ended the subscription.
     pub async fn next(&mut self) -> Option<Change> {
         loop {
             let (method, mut params) = match self.0.next().await? {

@@ -1,4 +1,4 @@
-//! What a client can be connected to, and as whom.
+//! Targets that a client connects to, and the settings it connects with.
 
 use std::time::Duration;
 
@@ -14,27 +14,28 @@ use crate::{
     server::{Handle, Server},
 };
 
-/// Something that a client can be connected to: a server in this process, or, of the crate `lmcp-upstream`, a URL, a
-/// socket or a command.
+/// A target that a client connects to: a server in this process or, with the feature `client`, a URL, a socket or a command.
 pub trait Target: Send {
-    /// Connects, for a client that is so.
+    /// Connects, for a client with these settings.
     fn connect(self, settings: &Settings) -> impl Future<Output = Result<Endpoint, Error>> + Send;
 }
 
 impl Target for Endpoint {
-    async fn connect(self, _: &Settings) -> Result<Self, Error> {
+    async fn connect(self, settings: &Settings) -> Result<Self, Error> {
+        expect_newest(settings)?;
         Ok(self)
     }
 }
 
 impl Target for Handle {
-    async fn connect(self, _: &Settings) -> Result<Endpoint, Error> {
-        Ok(self.endpoint())
+    async fn connect(self, settings: &Settings) -> Result<Endpoint, Error> {
+        self.endpoint().connect(settings).await
     }
 }
 
 impl Target for Server {
-    async fn connect(self, _: &Settings) -> Result<Endpoint, Error> {
+    async fn connect(self, settings: &Settings) -> Result<Endpoint, Error> {
+        expect_newest(settings)?;
         let server = self.start().map_err(|err| {
             let words = format!("cannot start the server: {err}");
             Error::transport(words, Retriable::No).caused_by(err)
@@ -43,7 +44,25 @@ impl Target for Server {
     }
 }
 
-/// Who connects, and what it can be asked for.
+/// The settings of a client before it connects. [`Client::builder`] makes one.
+///
+/// ```no_run
+/// # async fn run(server: lmcp::Server) -> Result<(), lmcp::client::Error> {
+/// use lmcp::{Client, LoggingLevel, wire::elicit::ElicitResult};
+///
+/// let client = Client::builder()
+///     .named("my-program", "1.0.0")
+///     .on_progress(|progress| eprintln!("{}", progress.progress))
+///     .on_log(LoggingLevel::Warning, |message| eprintln!("{}", message.data))
+///     .on_question(async |asked| {
+///         // Show `asked.question` to the user; here the answer is always no.
+///         Ok(ElicitResult::decline().into())
+///     })
+///     .connect(server)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "`connect` makes the client"]
 pub struct Builder(Settings);
@@ -61,31 +80,31 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Says that it is this program.
+    /// Sets the name and version that the server is told.
     pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.0.info = Implementation::new(name, version);
         self
     }
 
-    /// Declares capabilities, in the place of those that an answer of questions declares.
+    /// Declares what the client can be asked for. Call it after [`on_question`](Self::on_question), which declares everything.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.0.capabilities = capabilities;
         self
     }
 
-    /// Speaks this revision and no other.
+    /// Speaks this revision only. By default the client speaks the newest revision that the server knows.
     pub fn version(mut self, version: ProtocolVersion) -> Self {
         self.0.version = Some(version);
         self
     }
 
-    /// Cancels requests that are not answered within this time.
+    /// Cancels every request that is not answered within this time.
     pub fn timeout(mut self, most: Duration) -> Self {
         self.0.timeout = Some(most);
         self
     }
 
-    /// Wants log messages from this level on, and hears them.
+    /// Asks for log messages of this level and above, and calls the function with each.
     pub fn on_log(
         mut self,
         level: LoggingLevel,
@@ -96,13 +115,13 @@ impl Builder {
         self
     }
 
-    /// Hears how far the requests of all clones have got. [`Client::start_tool`] tells its own caller instead.
+    /// Calls the function with the progress of all requests, but those of [`Client::start_tool`], which hands out its own.
     pub fn on_progress(mut self, hear: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
         self.0.watcher = Some(std::sync::Arc::new(hear));
         self
     }
 
-    /// Answers the server's questions at once: forms, links, sampling and roots.
+    /// Answers the questions of the server with a function that need not wait. See [`Client::answering`] for an example.
     pub fn answering(
         mut self,
         answer: impl Fn(&str, &InputRequest) -> Value + Send + Sync + 'static,
@@ -111,8 +130,8 @@ impl Builder {
         self
     }
 
-    /// Answers the server's questions, after asking a person or a model: forms, links, sampling and roots. An error
-    /// refuses.
+    /// Answers the questions of the server with an async function, which may ask a person or a model first: forms, links, questions
+    /// to the model, questions for folders. An error refuses to answer.
     pub fn on_question<F>(mut self, answer: impl Fn(Asked) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, RpcError>> + Send + 'static,
@@ -121,12 +140,27 @@ impl Builder {
         self
     }
 
-    /// Connects.
+    /// Connects to a server: see [`Client::connect`].
     ///
     /// # Errors
-    /// The server is not there, or cannot be spoken with.
+    /// The server cannot be reached, or does not speak the revision of [`version`](Self::version).
     pub async fn connect(self, target: impl Target) -> Result<Client, Error> {
         let server = target.connect(&self.0).await?;
         Ok(Client::new(server, self.0))
+    }
+}
+
+/// Without a pipe in between there is no handshake.
+fn expect_newest(settings: &Settings) -> Result<(), Error> {
+    match settings.version.filter(|wanted| wanted.has_handshake()) {
+        None => Ok(()),
+        Some(older) => {
+            let words = format!(
+                "a server in this process is called in revision {}; connect to `upstream::in_process(server)` of the feature \
+                 `client` for {older}",
+                ProtocolVersion::NEWEST
+            );
+            Err(Error::transport(words, Retriable::No))
+        }
     }
 }

@@ -183,7 +183,7 @@ fn missing(key: &str, expected: &str) -> RpcError {
     RpcError::invalid_params(format!("`params._meta[\"{key}\"]` must be {expected}"))
 }
 
-/// Does a client open with this? Then [`handshake`] reads it.
+/// Whether the message opens a session. Then [`handshake`] reads it.
 pub fn is_handshake(method: &str, params: &Params<'_>) -> bool {
     method == request::INITIALIZE && !params.meta.is_some_and(|meta| meta.is_modern())
 }

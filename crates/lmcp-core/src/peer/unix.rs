@@ -7,7 +7,7 @@ use std::{
 
 use super::Process;
 
-/// Who connected, as the kernel says.
+/// The process that connected, as the kernel tells it.
 #[derive(Debug)]
 pub struct Peer {
     process: Process,

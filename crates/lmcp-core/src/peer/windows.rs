@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Process;
 
-/// Who connected to a unix socket. On Windows nobody does.
+/// The process that connected to a unix socket. Windows has none.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Peer {}

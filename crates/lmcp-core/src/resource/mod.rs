@@ -20,10 +20,13 @@ use crate::{
 };
 use template::Template;
 
-/// A resource and the function that reads it.
+/// A resource: an address, and the function that reads its contents.
+///
+/// A resource has one URI. A template stands for a family of resources, whose URIs have variables. The function of a template gets the
+/// variables as the fields of a type of yours.
 ///
 /// ```
-/// use lmcp_core::{Cx, Resource, Server, ToolError, ToolResult};
+/// use lmcp::{Cx, Resource, Server, ToolError, ToolResult};
 /// use serde::Deserialize;
 ///
 /// #[derive(Deserialize)]
@@ -54,7 +57,17 @@ pub struct Resource<S = ()> {
 pub(crate) type Variables = BTreeMap<String, String>;
 
 impl<S: Send + Sync + 'static> Resource<S> {
-    /// A resource at a URI: `async fn(NoArgs, Cx) -> R`.
+    /// Makes a resource with one URI, from `async fn(NoArgs, Cx) -> R`. `R` is text, bytes, or a `ToolResult` of them: see
+    /// [`IntoContents`].
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Resource, ToolResult};
+    /// async fn motd(_: NoArgs, _: Cx) -> ToolResult<String> {
+    ///     Ok(std::fs::read_to_string("/etc/motd")?)
+    /// }
+    ///
+    /// let resource: Resource = Resource::new("file:///etc/motd", "motd", motd).mime("text/plain");
+    /// ```
     pub fn new<H, R, Shape>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
         H: Handler<S, NoArgs, R, Shape>,
@@ -64,7 +77,7 @@ impl<S: Send + Sync + 'static> Resource<S> {
         Self::from_parts(wire::Resource::new(uri, name), false, read)
     }
 
-    /// A resource that never changes.
+    /// Makes a resource whose text never changes.
     pub fn text(uri: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self::new(uri, name, move |_: NoArgs, _: Cx| {
@@ -73,8 +86,8 @@ impl<S: Send + Sync + 'static> Resource<S> {
         .mime("text/plain")
     }
 
-    /// A family of resources: `async fn(Args, Cx) -> R`, where `Args` has a field for each variable of the template.
-    /// Templates know `{x}`, `{+x}` and `{?x,y}`: see [`template`].
+    /// Makes a family of resources, from `async fn(Args, Cx) -> R`. `Args` has a field for each variable of the template. A template
+    /// knows `{x}` for one segment of a path, `{+x}` for a path with slashes, and `{?x,y}` for a query.
     pub fn template<H, A, R, Shape>(
         uri_template: impl Into<String>,
         name: impl Into<String>,
@@ -120,49 +133,49 @@ impl<S: Send + Sync + 'static> Resource<S> {
         self
     }
 
-    /// What it is, for the model.
+    /// Describes the resource to the model.
     #[must_use]
     pub fn about(mut self, description: impl Into<String>) -> Self {
         self.spec.description = Some(description.into());
         self
     }
 
-    /// A name for people.
+    /// Sets a name for people.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// Its MIME type.
+    /// Sets the MIME type.
     #[must_use]
     pub fn mime(mut self, mime_type: impl Into<String>) -> Self {
         self.spec.mime_type = Some(mime_type.into());
         self
     }
 
-    /// Its size in bytes. Templates have none.
+    /// Sets the size in bytes, as lists show it. Templates have none.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
         self.spec.size = Some(bytes);
         self
     }
 
-    /// For whom, how important.
+    /// Tells clients for whom the resource is, and how important.
     #[must_use]
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.spec.annotations = Some(annotations);
         self
     }
 
-    /// A picture.
+    /// Adds a picture, which clients show beside the name.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
         self.spec.icons.push(icon);
         self
     }
 
-    /// A member of its `_meta`.
+    /// Adds a member to the `_meta` of the resource.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
         self.spec
@@ -172,21 +185,22 @@ impl<S: Send + Sync + 'static> Resource<S> {
         self
     }
 
-    /// The same for every caller, and good for this long. Without it, contents are private and stale at once.
+    /// Declares that the contents are the same for every caller, and good for this time. By default contents are for one caller,
+    /// and stale at once.
     #[must_use]
     pub fn cache_public(mut self, time: Duration) -> Self {
         self.cache = CacheHint::public(millis(time));
         self
     }
 
-    /// For the caller it was read for, and good for this long.
+    /// Declares that the contents are good for this time, for the caller that read them.
     #[must_use]
     pub fn cache_private(mut self, time: Duration) -> Self {
         self.cache = CacheHint::private(millis(time));
         self
     }
 
-    /// Suggests values for a variable of the template.
+    /// Adds a function that suggests values for a variable of the template. See [`Completing`](crate::Completing).
     #[must_use]
     pub fn complete<C: Completer<S, Shape>, Shape>(
         mut self,
@@ -210,7 +224,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What reading gave.
+/// The contents that were read.
 #[derive(Clone, Debug)]
 pub struct Contents(Found);
 

@@ -1,4 +1,4 @@
-//! [`Handle`]: a server that runs.
+//! [`Handle`]: a running server.
 
 use std::sync::Arc;
 
@@ -20,10 +20,23 @@ use crate::{
     tool::{AnyTool, Effect, Tool},
 };
 
-/// A running server: serve it on transports, change what it offers, say what changed, test it.
+/// A running server, made by [`Server::start`](crate::Server::start). It serves transports, changes what the server offers, announces
+/// changes, and gives clients for tests.
 ///
-/// Cheap to clone. When the last clone made from [`Server::start`](crate::Server::start) goes, the server closes:
-/// subscriptions end and tasks are stopped.
+/// ```
+/// # use lmcp::{Cx, NoArgs, Server, Tool};
+/// # async fn hello(_: NoArgs, _: Cx) -> &'static str { "hello" }
+/// # fn main() -> Result<(), lmcp::Error> {
+/// let server = Server::new("greeter", "1.0.0").start()?;
+/// server.add_tool(Tool::new("hello", hello).about("Say hello.").read_only())?; // clients that listen hear of it
+/// assert_eq!(server.tool_names(), ["hello"]);
+/// assert!(server.remove_tool("hello"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A handle is cheap to clone. The server closes when the last clone is dropped: subscriptions end, and tasks are stopped. The
+/// handle that [`Cx::server`](crate::Cx::server) gives to a handler does not keep the server open.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) engine: Arc<Engine>,
@@ -56,7 +69,15 @@ impl Handle {
         }
     }
 
-    /// Serves until the transport ends. Several transports can be served at once, from clones.
+    /// Serves until the transport ends. Several transports can be served at once:
+    ///
+    /// ```no_run
+    /// # async fn run(server: lmcp::Handle) -> Result<(), lmcp::Error> {
+    /// let http = lmcp::http::bind("127.0.0.1:8080").await?;
+    /// tokio::try_join!(server.serve(lmcp::stdio()), server.serve(http))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The transport failed.
@@ -64,22 +85,24 @@ impl Handle {
         self.endpoint().serve(transport).await
     }
 
-    /// This server, as transports see it.
+    /// The server as transports see it. Most programs need [`serve`](Self::serve) only.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::at(Arc::new(self.clone()), Arc::clone(&self.engine.premises))
     }
 
-    /// Does nothing go on but what transports know of: no task, no shielded step?
+    /// Whether no task and no shielded step runs. Calls in flight are known to their transports.
     pub fn is_idle(&self) -> bool {
         self.engine.spawned.is_empty()
     }
 
-    /// A client in the same process, for tests.
+    /// A client in the same process, without I/O, for tests.
+    ///
+    /// The client speaks the newest revision. `upstream::in_process` of the feature `client` speaks all of them.
     pub fn client(&self) -> Client {
         self.endpoint().client()
     }
 
-    /// The bounds of this server.
+    /// The limits of this server.
     pub fn limits(&self) -> &Limits {
         &self.engine.limits
     }
@@ -89,16 +112,17 @@ impl Handle {
         &self.engine.budget
     }
 
-    /// Signs the ids of this server's sessions.
+    /// The key that signs the ids of this server's sessions, for transports.
+    #[doc(hidden)]
     pub fn session_key(&self) -> &SessionKey {
         &self.engine.premises.session_key
     }
 
-    /// Adds a tool, and tells who listens. Who does not may keep a list for as long as
-    /// [`Server::cache_lists`](crate::Server::cache_lists) says.
+    /// Adds a tool, and tells the clients that listen. Others may use the old list for as long as
+    /// [`Server::cache_lists`](crate::Server::cache_lists) allows.
     ///
     /// # Errors
-    /// The tool is wrong, or there is one of its name. Nothing has changed then.
+    /// The tool breaks a rule, or the server has a tool of that name. Nothing changes then.
     pub fn add_tool<E: Effect>(&self, tool: Tool<(), E>) -> Result<(), Error> {
         self.add(Parts {
             tools: vec![AnyTool::new(tool, &Arc::new(()))],
@@ -106,18 +130,18 @@ impl Handle {
         })
     }
 
-    /// Adds tools, resources and prompts that share a value, all or none.
+    /// Adds tools, resources and prompts that share a value: all of them, or none.
     ///
     /// # Errors
-    /// One of them is wrong. Nothing has changed then.
+    /// One of them breaks a rule. Nothing changes then.
     pub fn add_tools<S>(&self, set: ToolSet<S>) -> Result<(), Error> {
         self.add(set.parts)
     }
 
-    /// Adds a resource, and tells who listens.
+    /// Adds a resource, and tells the clients that listen.
     ///
     /// # Errors
-    /// The resource is wrong, or there is one of its URI. Nothing has changed then.
+    /// The resource breaks a rule, or the server has one at that URI. Nothing changes then.
     pub fn add_resource(&self, resource: Resource) -> Result<(), Error> {
         self.add(Parts {
             resources: vec![AnyResource::new(resource, &Arc::new(()))],
@@ -125,10 +149,10 @@ impl Handle {
         })
     }
 
-    /// Adds a prompt, and tells who listens.
+    /// Adds a prompt, and tells the clients that listen.
     ///
     /// # Errors
-    /// The prompt is wrong, or there is one of its name. Nothing has changed then.
+    /// The prompt breaks a rule, or the server has one of that name. Nothing changes then.
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), Error> {
         self.add(Parts {
             prompts: vec![AnyPrompt::new(prompt, &Arc::new(()))],
@@ -136,32 +160,38 @@ impl Handle {
         })
     }
 
-    /// Removes a tool. `false`: there was none.
+    /// Removes a tool, and tells the clients that listen. `false`: there was no such tool.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.remove(|catalog| catalog.remove_tool(name))
     }
 
-    /// Removes a resource or template. `false`: there was none.
+    /// Removes a resource or a template, by its URI. `false`: there was none.
     pub fn remove_resource(&self, uri: &str) -> bool {
         self.remove(|catalog| catalog.remove_resource(uri))
     }
 
-    /// Removes a prompt. `false`: there was none.
+    /// Removes a prompt. `false`: there was no such prompt.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.remove(|catalog| catalog.remove_prompt(name))
     }
 
-    /// Is there a tool of this name? For tools that send their callers to another one, which a program may have removed.
+    /// Whether the server has a tool of this name.
     pub fn has_tool(&self, name: &str) -> bool {
         self.engine.catalog().tools.get(name).is_some()
     }
 
-    /// The names of the tools, in order.
+    /// The names of all tools, in alphabetical order.
     pub fn tool_names(&self) -> Vec<String> {
         self.engine.catalog().tools.keys().map(Into::into).collect()
     }
 
-    /// Tells who watches a resource, or one above it, that it has new contents.
+    /// Announces that a resource has new contents, to the clients that watch it or a resource above it.
+    ///
+    /// ```
+    /// # fn run(server: lmcp::Handle) {
+    /// server.resource_updated("note://garden");
+    /// # }
+    /// ```
     pub fn resource_updated(&self, uri: &str) {
         self.engine.listeners.resource_updated(uri);
     }
@@ -169,8 +199,8 @@ impl Handle {
     /// The same, and more, told to some of those who listen alone.
     ///
     /// ```
-    /// # use lmcp_core::{Audience, Server};
-    /// # fn demo() -> Result<(), lmcp_core::Error> {
+    /// # use lmcp::{Audience, Server};
+    /// # fn demo() -> Result<(), lmcp::Error> {
     /// # let server = Server::new("mail", "1.0.0").start()?;
     /// server.to(Audience::Role("lead")).resource_updated("inbox://leads");
     /// # Ok(())
@@ -180,7 +210,10 @@ impl Handle {
         Telling::new(&self.engine, audience)
     }
 
-    /// Ends subscriptions and tasks. Transports end by their own signals.
+    /// Ends subscriptions and tasks. Transports end by their own signals, such as `until` of HTTP.
+    ///
+    /// A service that is mounted in an axum application needs this call before a graceful shutdown: an open subscription would keep
+    /// its connection, and the application, open.
     pub fn close(&self) {
         self.engine.close();
     }

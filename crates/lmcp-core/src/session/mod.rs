@@ -19,8 +19,10 @@ use lmcp_wire::{
 };
 use serde::Deserialize;
 
+#[doc(hidden)]
 pub use state::{Ask, SessionState};
 pub(crate) use state::{NoAnswer, Question, Waits};
+#[doc(hidden)]
 pub use token::{SessionId, SessionKey};
 
 use crate::{clock, era::versions};
@@ -44,6 +46,7 @@ enum State {
 }
 
 /// Where a transport keeps what goes on in its sessions.
+#[doc(hidden)]
 pub trait SessionStore: Send + Sync + 'static {
     /// What goes on, if anything does.
     fn find(&self, id: &SessionId) -> Option<Arc<SessionState>>;
@@ -57,6 +60,7 @@ pub trait SessionStore: Send + Sync + 'static {
 
 /// What a client and this server agreed on in a handshake.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Agreement {
     pub(crate) version: ProtocolVersion,
     /// When, in microseconds since 1970.
@@ -98,6 +102,7 @@ impl Agreement {
 impl Session {
     /// The session of a connection, for as long as that lasts. A handshake after another begins anew, but what was asked
     /// before can still be answered.
+    #[doc(hidden)]
     pub fn of_connection(agreement: Agreement, before: Option<&Self>) -> Self {
         let live = match before.map(|before| &before.0.state) {
             Some(State::Own(live)) => {
@@ -110,6 +115,7 @@ impl Session {
     }
 
     /// A session that a transport finds again by its id.
+    #[doc(hidden)]
     pub fn kept(agreement: Agreement, id: SessionId, keeper: Weak<dyn SessionStore>) -> Self {
         Self::with(agreement, State::Kept(id, keeper))
     }
@@ -119,6 +125,7 @@ impl Session {
     ///
     /// # Errors
     /// The revision is not known.
+    #[doc(hidden)]
     pub fn absent(header: Option<&str>) -> Result<Option<Self>, RpcError> {
         let version = versions::assumed(header)?;
         Ok(version.map(|version| {
@@ -134,6 +141,7 @@ impl Session {
     ///
     /// # Errors
     /// The revision is not known.
+    #[doc(hidden)]
     pub fn may_be_meant(header: Option<&str>) -> Result<bool, RpcError> {
         Ok(versions::assumed(header)?.is_some())
     }
@@ -155,12 +163,13 @@ impl Session {
         self.0.agreement.version
     }
 
-    /// Does this revision have batches?
+    /// Whether the revision has batches.
     pub fn has_batches(&self) -> bool {
         self.0.agreement.version.has_batches()
     }
 
     /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
+    #[doc(hidden)]
     pub fn has_priming(&self) -> bool {
         versions::has_priming(self.0.agreement.version)
     }
@@ -185,7 +194,7 @@ impl Session {
         self.0.agreement.made
     }
 
-    /// What the client can be asked for, as far as the revision knows it.
+    /// The capabilities of the client, as far as the revision has them.
     pub fn capabilities(&self) -> ClientCapabilities {
         let declared = self.profile("capabilities").map(serde_json::from_str);
         let mut capabilities: ClientCapabilities =
@@ -211,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Who the client says it is.
+    /// The name and version that the client claims.
     pub fn client_info(&self) -> Option<Implementation> {
         serde_json::from_str(self.client_info_text()?).ok()
     }
@@ -241,6 +250,7 @@ impl Session {
     }
 
     /// Does a question of this request wait for the client's answer?
+    #[doc(hidden)]
     pub fn is_asked(&self, request: &RequestId) -> bool {
         self.find()
             .is_some_and(|live| !live.take_back(request).is_empty())
@@ -250,6 +260,7 @@ impl Session {
     ///
     /// # Errors
     /// This is no session, or there is no room for more.
+    #[doc(hidden)]
     pub fn live(&self) -> Result<Arc<SessionState>, RpcError> {
         match &self.0.state {
             State::None => Err(RpcError::invalid_request(

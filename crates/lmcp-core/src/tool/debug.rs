@@ -13,12 +13,12 @@ use crate::cx::Cx;
 /// call when the program compiles.
 ///
 /// ```
-/// # use lmcp_core::{Cx, NoArgs};
+/// # use lmcp::{Cx, NoArgs};
 /// async fn hello(_: NoArgs, _: Cx) -> &'static str {
 ///     "hello"
 /// }
 ///
-/// lmcp_core::debug_handler(hello);
+/// lmcp::debug_handler(hello);
 /// ```
 ///
 /// A method that takes its state first is put into a closure: `debug_handler(|args, cx| Project::count(project.clone(), args, cx))`.

@@ -21,7 +21,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// published.
     ///
     /// ```
-    /// # use lmcp_core::{Cx, Tool};
+    /// # use lmcp::{Cx, Tool};
     /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// # struct Args { path: String }
     /// # async fn read(args: Args, _cx: Cx) -> String { args.path }
@@ -44,7 +44,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// What tools that do the same are called elsewhere. Who calls one of these is told this tool's name.
+    /// Names that tools of other servers have for the same work. A model that calls one of these names is told the name of this tool.
     #[must_use]
     pub fn also_called<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.habits.also_called = names.into_iter().map(Into::into).collect();

@@ -1,43 +1,49 @@
 //! Tools: what they are called, what they do to the world, and the function behind them.
 
+mod checked;
 mod debug;
 mod habits;
 mod output;
 
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, time::Duration};
 
-use lmcp_schema::{HeaderParam, Schema};
-use lmcp_wire::{self as wire, Icon, ToolAnnotations, name::Beginning, tool::CallToolResult};
+use lmcp_wire::{self as wire, Icon, ToolAnnotations, tool::CallToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use checked::{AnyTool, CheckedTool, check_name};
 pub use debug::debug_handler;
 pub(crate) use habits::Habits;
 pub use output::{IntoToolOutput, Json, JsonText};
 
 use crate::{
-    cx::Cx,
-    error::{Error, ToolError, ToolResult},
-    handler::{self, Bound, Handler, Unbound},
-    request::decode,
+    error::ToolError,
+    handler::{self, Handler, Unbound},
     roles::Roles,
     schema,
 };
 
-/// For tools that take nothing.
+/// The arguments of a tool that takes none.
+///
+/// ```
+/// # use lmcp::{Cx, NoArgs};
+/// async fn uptime(_: NoArgs, _: Cx) -> String {
+///     std::fs::read_to_string("/proc/uptime").unwrap_or_default()
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NoArgs {}
 
-/// A tool: a name, a function, and words about it.
+/// A tool: a name, an async function, and a description for the model.
 ///
-/// A tool says what it does to the world, by [`read_only`](Tool::read_only), [`writes`](Tool::writes) or
-/// [`destructive`](Tool::destructive): clients decide by that whether to ask the user, so one that does not say
-/// cannot be registered.
+/// The first argument of the function is a type of yours. Its fields are the arguments of the tool, and their doc comments are
+/// what the model reads about them. lmcp derives the JSON Schema from the type, checks every call against it, and only then runs
+/// the function. The second argument is the [`Cx`](crate::Cx), the context of the call.
 ///
 /// ```
-/// use lmcp_core::{Cx, Server, Tool};
+/// use lmcp::{Cx, Server, Tool};
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
 ///
@@ -51,8 +57,57 @@ pub struct NoArgs {}
 ///     (args.a + args.b).to_string()
 /// }
 ///
-/// let server = Server::new("calculator", "1.0.0").tool(Tool::new("add", add).about("Add two numbers.").read_only());
+/// let add = Tool::new("add", add).about("Add two numbers.").read_only();
+/// let server = Server::new("calculator", "1.0.0").tool(add);
 /// ```
+///
+/// # What it does to the world
+///
+/// Every tool declares its effect, and a tool without that declaration does not compile. Clients decide by it whether they ask
+/// the user before a call.
+///
+/// | method | the tool |
+/// |---|---|
+/// | [`read_only`](Tool::read_only) | changes nothing |
+/// | [`writes`](Tool::writes) | changes or adds something, and destroys nothing |
+/// | [`destructive`](Tool::destructive) | may delete or overwrite something |
+///
+/// [`idempotent`](Tool::idempotent) and [`open_world`](Tool::open_world) say more, and come after one of these.
+///
+/// # What it returns
+///
+/// Text, [`Json`] for a structured result, [`Content`](wire::Content) for pictures and sounds, a `Vec<Content>` for several of them,
+/// a whole [`CallToolResult`], `()`, or a [`ToolResult`](crate::ToolResult) of any of these for a tool that can fail.
+///
+/// ```
+/// use lmcp::{Cx, Json, Tool, ToolResult};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Path {
+///     /// The file to look at.
+///     path: String,
+/// }
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Size {
+///     bytes: u64,
+/// }
+///
+/// async fn size(args: Path, _cx: Cx) -> ToolResult<Json<Size>> {
+///     // The model is told of the error.
+///     let bytes = std::fs::metadata(args.path)?.len();
+///     Ok(Json(Size { bytes }))
+/// }
+///
+/// let tool: Tool = Tool::new("size", size).about("Tell how long a file is.").read_only();
+/// ```
+///
+/// # With a state
+///
+/// A function that takes an [`Arc`](std::sync::Arc) before its arguments is a tool with a state. Such tools belong to a
+/// [`ToolSet`](crate::ToolSet), which holds the state.
 pub struct Tool<S = (), E = Declared> {
     spec: wire::Tool,
     /// What arguments are checked against, where that is not what is shown.
@@ -92,7 +147,7 @@ impl Effect for Declared {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskUse {
-    /// The handler may still call [`Cx::detach`].
+    /// The handler may still call [`Cx::detach`](crate::Cx::detach).
     Never,
     /// At once, for clients that know tasks.
     Always,
@@ -101,10 +156,17 @@ pub(crate) enum TaskUse {
 }
 
 impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
-    /// A tool from `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`.
+    /// Makes a tool from `async fn(Args, Cx) -> R`, or from `async fn(Arc<S>, Args, Cx) -> R` for a [`ToolSet`](crate::ToolSet).
     ///
-    /// The schema of its arguments is that of `Args`, whose field docs are what the model reads; if `R` is [`Json`],
-    /// the schema of its result is that of the value.
+    /// A name has 1 to 128 letters, digits, `_`, `.` or `-`; [`Server::start`](crate::Server::start) refuses others. The schema of the
+    /// arguments is that of `Args`. If `R` is [`Json`], the tool also publishes the schema of its result.
+    ///
+    /// Where the compiler says that a function is not a handler, [`debug_handler`](crate::debug_handler) tells why.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Tool};
+    /// let tool: Tool = Tool::new("ping", async |_: NoArgs, _: Cx| "pong").about("Answer.").read_only();
+    /// ```
     pub fn new<H, A, R, Shape>(name: impl Into<String>, handler: H) -> Self
     where
         H: Handler<S, A, R, Shape>,
@@ -115,7 +177,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         let (shown, exact) = schema::input::<A>();
         let mut spec = wire::Tool::new(name, shown);
         spec.output_schema = R::output_schema();
-        // What the schema lets through and the type does not, the type has a rule of its own for.
+        // serde may still reject arguments that the schema accepts.
         let decode = |mut arguments| {
             make_whole(&mut arguments);
             serde_json::from_value(arguments)
@@ -128,7 +190,18 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         )
     }
 
-    /// A tool from a schema made at run time and a function from JSON to a result.
+    /// Makes a tool whose schema is not known before the program runs. Its function gets the arguments as JSON.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, Tool};
+    /// # use serde_json::{Value, json};
+    /// async fn query(args: Value, _: Cx) -> String {
+    ///     format!("looking for {}", args["city"])
+    /// }
+    ///
+    /// let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
+    /// let tool: Tool = Tool::raw("query", schema, query).about("Look up a city.").read_only();
+    /// ```
     pub fn raw<H, R, Shape>(name: impl Into<String>, input_schema: Value, handler: H) -> Self
     where
         H: Handler<S, Value, R, Shape>,
@@ -157,17 +230,17 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         }
     }
 
-    /// It changes nothing.
+    /// Declares that the tool changes nothing. Many clients then call it without asking the user.
     pub fn read_only(self) -> Tool<S> {
         self.say(true, false, true)
     }
 
-    /// It changes something, without destroying anything.
+    /// Declares that the tool changes something, and destroys nothing.
     pub fn writes(self) -> Tool<S> {
         self.say(false, false, false)
     }
 
-    /// It may destroy something.
+    /// Declares that the tool may destroy something. Most clients ask the user first.
     pub fn destructive(self) -> Tool<S> {
         self.say(false, true, false)
     }
@@ -208,7 +281,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
 }
 
 impl<S: Send + Sync + 'static> Tool<S, Declared> {
-    /// Calling it twice with the same arguments is as good as once.
+    /// Declares that a second call with the same arguments changes nothing more.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.spec
@@ -218,7 +291,7 @@ impl<S: Send + Sync + 'static> Tool<S, Declared> {
         self
     }
 
-    /// It reaches beyond this program and its host: the network, say.
+    /// Declares that the tool reaches beyond this machine, such as into the network.
     #[must_use]
     pub fn open_world(mut self) -> Self {
         self.spec
@@ -230,33 +303,39 @@ impl<S: Send + Sync + 'static> Tool<S, Declared> {
 }
 
 impl<S: Send + Sync + 'static, E> Tool<S, E> {
-    /// Tells the model what it gets back and when not to call it. Under 40 words.
+    /// Describes the tool to the model: what a call returns, and when not to call. Fewer than 40 words are best.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Tool};
+    /// # async fn now(_: NoArgs, _: Cx) -> &'static str { "" }
+    /// let tool: Tool = Tool::new("now", now).about("The time in UTC, as 2026-07-28T12:00:00Z. No other time zones.").read_only();
+    /// ```
     #[must_use]
     pub fn about(mut self, description: impl Into<String>) -> Self {
         self.spec.description = Some(description.into());
         self
     }
 
-    /// The tool as `tools/list` shows it: for those who offer it elsewhere, too.
+    /// The tool as `tools/list` shows it, for programs that offer it elsewhere, too.
     pub fn definition(&self) -> &wire::Tool {
         &self.spec
     }
 
-    /// A name for people.
+    /// Sets a name for people, which clients show in the place of the tool's name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// A picture.
+    /// Adds a picture, which clients show beside the name.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
         self.spec.icons.push(icon);
         self
     }
 
-    /// A member of the tool's `_meta`.
+    /// Adds a member to the `_meta` of the tool, for clients that know it.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
         self.spec
@@ -266,7 +345,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// The schema of `structuredContent`, for tools made with [`Tool::raw`].
+    /// Sets the schema of `structuredContent`, for tools made with [`Tool::raw`]. [`Json`] brings its own.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.spec.output_schema = Some(schema);
@@ -274,8 +353,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Clients repeat this argument in the header `Mcp-Param-{header}`, for whoever routes by it. A string, integer or
-    /// boolean at the top level; never a secret.
+    /// Has clients over HTTP repeat an argument in the header `Mcp-Param-{header}`, for proxies that route by it. The argument is a
+    /// string, an integer or a boolean at the top level. Never mirror a secret: proxies log headers.
     #[must_use]
     pub fn mirror(mut self, argument: &str, header: &str) -> Self {
         let schemas = [Some(&mut self.spec.input_schema), self.exact.as_mut()];
@@ -286,20 +365,27 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Only callers with one of these roles, by their credentials ([`Principal`](crate::Principal)) or their
-    /// [`Identity`](crate::Identity), see it and can call it; to others, and to all who have no role, it is not
-    /// there. See [`Caller::role`](crate::Caller::role).
+    /// Shows the tool to callers with one of these roles only. For all others the tool does not exist.
+    ///
+    /// A role comes from the credentials of the caller ([`Principal`](crate::Principal)) or from its
+    /// [`Identity`](crate::Identity); see [`Caller::role`](crate::Caller::role).
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, Tool};
+    /// # async fn erase(_: NoArgs, _: Cx) {}
+    /// let tool: Tool = Tool::new("erase", erase).about("Erase everything.").destructive().only_for(["admin"]);
+    /// ```
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
         self.roles = Roles::only(roles);
         self
     }
 
-    /// It is not listed, and whoever can call the tool of this name can call it: for programs that know of it. Where that tool
-    /// is not, it is not either.
+    /// Leaves the tool out of lists. Callers who can call the tool named here can call this one, too; for others it does not exist.
+    /// Such a tool is for programs that know of it.
     ///
     /// ```
-    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
+    /// # use lmcp::{Cx, NoArgs, Server, Tool};
     /// # async fn read(_args: NoArgs, _cx: Cx) -> &'static str { "" }
     /// let read = Tool::new("read", read).read_only();
     /// let parts = Tool::new("read_part", read_part).read_only().beside("read");
@@ -312,21 +398,22 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// How long it may take, instead of the server's limit.
+    /// Sets how long one call may take, in the place of [`Limits::deadline`](crate::Limits::deadline). A call that takes longer is dropped, and fails.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Runs as a task for clients that know tasks; others wait. See [`Cx::detach`] to decide later.
+    /// Makes every call a task, for clients that know tasks: the client gets an id at once, and comes back for the result. Other
+    /// clients wait for the result. [`Cx::detach`](crate::Cx::detach) decides in the middle of a call.
     #[must_use]
     pub fn as_task(mut self) -> Self {
         self.task = TaskUse::Always;
         self
     }
 
-    /// Runs as a task only; clients that do not know tasks are refused.
+    /// Makes every call a task, as [`as_task`](Self::as_task) does, and refuses clients that do not know tasks.
     #[must_use]
     pub fn only_as_task(mut self) -> Self {
         self.task = TaskUse::Required;
@@ -339,155 +426,6 @@ impl<S, E> fmt::Debug for Tool<S, E> {
         f.debug_struct("Tool")
             .field("name", &self.spec.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// A tool with its state.
-pub(crate) struct AnyTool {
-    pub(crate) spec: wire::Tool,
-    exact: Option<Value>,
-    output_written: bool,
-    run: Bound<Value, CallToolResult>,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) task: TaskUse,
-    roles: Roles,
-    beside: Beside,
-    habits: Habits,
-}
-
-impl AnyTool {
-    pub(crate) fn new<S: Send + Sync + 'static, E>(tool: Tool<S, E>, state: &Arc<S>) -> Self {
-        let run = handler::bind(tool.run, state);
-        Self {
-            spec: tool.spec,
-            exact: tool.exact,
-            output_written: tool.output_written,
-            run,
-            deadline: tool.deadline,
-            task: tool.task,
-            roles: tool.roles,
-            beside: tool.beside,
-            habits: tool.habits,
-        }
-    }
-
-    /// Checks everything that can be wrong with a tool before a client sees it.
-    pub(crate) fn check(self) -> Result<CheckedTool, Error> {
-        let Self {
-            spec,
-            exact,
-            output_written,
-            run,
-            deadline,
-            task,
-            roles,
-            beside,
-            habits,
-        } = self;
-        let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
-        check_name(&spec.name).map_err(&wrong)?;
-        let wrong_input = |err| wrong(format!("its input schema, {err}"));
-        let shown = &spec.input_schema;
-        // What is mirrored is what clients were shown.
-        let (arguments, mirrored) = match exact {
-            Some(mut exact) => {
-                habits.check(&mut exact).map_err(&wrong)?;
-                (
-                    Schema::compile(exact).map_err(wrong_input)?,
-                    Schema::header_params_of(shown).map_err(wrong_input)?,
-                )
-            }
-            None => {
-                let mut exact = shown.clone();
-                habits.check(&mut exact).map_err(&wrong)?;
-                let schema = Schema::compile_input(exact).map_err(wrong_input)?;
-                let mirrored = schema.header_params().into();
-                (schema, mirrored)
-            }
-        };
-        if let Some(output) = spec.output_schema.as_ref().filter(|_| output_written) {
-            Schema::compile(output.clone())
-                .map_err(|err| wrong(format!("its output schema, {err}")))?;
-        }
-        Ok(CheckedTool {
-            number: 0,
-            spec,
-            arguments,
-            mirrored,
-            run,
-            deadline,
-            task,
-            roles,
-            beside,
-            habits,
-        })
-    }
-}
-
-impl fmt::Debug for AnyTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnyTool").field(&self.spec.name).finish()
-    }
-}
-
-/// A tool that clients may see.
-pub(crate) struct CheckedTool {
-    /// Tells it from all others that its catalog ever had, those of its name among them.
-    pub(crate) number: u64,
-    pub(crate) spec: wire::Tool,
-    pub(crate) arguments: Schema,
-    /// The arguments that HTTP clients repeat in headers.
-    pub(crate) mirrored: Box<[HeaderParam]>,
-    run: Bound<Value, CallToolResult>,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) task: TaskUse,
-    roles: Roles,
-    beside: Beside,
-    pub(crate) habits: Habits,
-}
-
-impl CheckedTool {
-    /// Does it say that it changes nothing?
-    pub(crate) fn is_read_only(&self) -> bool {
-        let annotations = self.spec.annotations.as_ref();
-        annotations.and_then(|annotations| annotations.read_only_hint) == Some(true)
-    }
-
-    /// The tool without which it is not there, if it is not listed.
-    pub(crate) fn beside(&self) -> Option<&str> {
-        self.beside.as_deref()
-    }
-
-    /// Whom it is for.
-    pub(crate) fn roles(&self) -> &Roles {
-        &self.roles
-    }
-
-    /// The arguments of a call as JSON.
-    pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
-        let name = &self.spec.name;
-        decode(json.unwrap_or(b"{}")).map_err(|err| {
-            let err = Beginning(err);
-            ToolError::new(format!("the arguments of `{name}` cannot be read: {err}"))
-        })
-    }
-
-    /// The arguments as they are, or as they were meant. What fits neither way is told to the model, which can mend it.
-    pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
-        if self.arguments.is_valid(&arguments) {
-            return Ok(arguments);
-        }
-        let meant = self.arguments.mend(arguments, &self.habits.aliases);
-        meant.map_err(|mismatches| {
-            let name = &self.spec.name;
-            ToolError::new(format!(
-                "the arguments of `{name}` do not fit: {mismatches}"
-            ))
-        })
-    }
-
-    pub(crate) async fn run(&self, arguments: Value, cx: Cx) -> ToolResult<CallToolResult> {
-        (self.run)(arguments, cx).await
     }
 }
 
@@ -512,18 +450,5 @@ fn make_whole(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(make_whole),
         Value::Object(members) => members.values_mut().for_each(make_whole),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// Names that every client takes.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    let fits = (1..=128).contains(&name.len())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
-    if fits {
-        Ok(())
-    } else {
-        Err("a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`".into())
     }
 }

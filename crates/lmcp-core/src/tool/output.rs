@@ -17,20 +17,36 @@ use crate::{
     note = "return text, `Json<T>`, `Content`, `Vec<Content>`, `CallToolResult`, `()`, or a `ToolResult` of one of these"
 )]
 pub trait IntoToolOutput: Send {
-    /// The schema of `structuredContent`, if there always is some.
+    /// The schema of `structuredContent`, for types that always bring some.
     fn output_schema() -> Option<Value> {
         None
     }
 
-    /// The result.
+    /// Makes the result of a call.
     ///
     /// # Errors
-    /// The tool failed, or asks.
+    /// The tool failed, or it asks a question first.
     fn into_output(self) -> ToolResult<CallToolResult>;
 }
 
-/// A structured result: `structuredContent`, the schema of `T`, and the same JSON as text for clients that read only
-/// that. [`Json::with_text`] says it shorter.
+/// A structured result. Clients get `structuredContent`, its schema, and the same JSON as text for those that read text only.
+/// [`Json::with_text`] puts a shorter text beside it.
+///
+/// ```
+/// use lmcp::{Cx, Json, NoArgs};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Load {
+///     /// Over the last minute.
+///     one: f64,
+/// }
+///
+/// async fn load(_: NoArgs, _: Cx) -> Json<Load> {
+///     Json(Load { one: 0.5 })
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "made by writing it down")]
 pub struct Json<T>(pub T);
@@ -43,7 +59,14 @@ pub struct JsonText<T> {
 }
 
 impl<T> Json<T> {
-    /// The same value, with a short text instead of the JSON a second time.
+    /// The same value, with a short text in the place of the JSON.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, Json, JsonText, NoArgs};
+    /// async fn lines(_: NoArgs, _: Cx) -> JsonText<Vec<u32>> {
+    ///     Json(vec![3, 14, 15]).with_text("3 lines match: 3, 14, 15")
+    /// }
+    /// ```
     pub fn with_text(self, text: impl Into<String>) -> JsonText<T> {
         JsonText {
             value: self.0,

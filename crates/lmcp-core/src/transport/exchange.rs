@@ -23,8 +23,8 @@ use crate::{caller::Caller, endpoint::Endpoint};
 /// work, which ends when either of them is dropped. If the work is dropped first, nothing more goes out.
 ///
 /// ```
-/// # async fn example(endpoint: lmcp_core::Endpoint, caller: lmcp_core::Caller) {
-/// let (inlet, mut outlet, work) = lmcp_core::exchange(endpoint, caller);
+/// # async fn example(endpoint: lmcp::Endpoint, caller: lmcp::Caller) {
+/// let (inlet, mut outlet, work) = lmcp::exchange(endpoint, caller);
 /// let asking = async {
 ///     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 ///     inlet.send(ping.into()).await.expect("it is open");
@@ -89,7 +89,7 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// What a caller is told. Dropping it ends the connection.
+/// The lines for a caller. Dropping this value ends the connection.
 pub struct Outlet(Arc<Outgoing>);
 
 impl Outlet {

@@ -3,6 +3,7 @@
 //! Windows has no unix sockets here: the standard library offers none.
 
 mod batch;
+#[doc(hidden)]
 pub mod connections;
 mod exchange;
 mod in_flight;

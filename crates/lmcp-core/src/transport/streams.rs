@@ -22,7 +22,7 @@ use crate::{
     spawn::Tasks,
 };
 
-/// One connection over a reader and a writer, from a caller the program vouches for.
+/// A transport over one reader and one writer, such as a pipe or a TCP stream. The program says who the caller is.
 pub fn streams<R, W>(reader: R, writer: W, caller: Caller) -> Streams<R, W> {
     Streams {
         reader,
@@ -34,7 +34,7 @@ pub fn streams<R, W>(reader: R, writer: W, caller: Caller) -> Streams<R, W> {
     }
 }
 
-/// See [`streams`].
+/// One connection over a reader and a writer: see [`streams`].
 pub struct Streams<R, W> {
     reader: R,
     writer: W,

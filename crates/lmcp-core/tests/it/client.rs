@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lmcp_core::{
-    Cx, Endpoint, NoArgs, Page, Payload, Replies, Request, Service, Tool, ToolResult, client::Event,
+    Client, Cx, Endpoint, NoArgs, Page, Payload, Replies, Request, Service, Tool, ToolResult,
+    client::Event,
 };
-use lmcp_wire::{LoggingLevel, discover::CacheHint};
+use lmcp_wire::{LoggingLevel, ProtocolVersion, discover::CacheHint};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -150,4 +151,16 @@ async fn a_list_without_end_is_an_error() {
     let client = Endpoint::new(Endless(AtomicUsize::new(0))).client();
     let words = client.list_tools().await.unwrap_err().to_string();
     assert!(words.contains("has more than 67108864 bytes"), "{words}");
+}
+
+#[tokio::test]
+async fn a_revision_that_is_not_spoken_here_is_refused_with_the_way_to_it() {
+    let builder = Client::builder().version(ProtocolVersion::V2025_06_18);
+    let words = builder.connect(server()).await.unwrap_err().to_string();
+    assert!(
+        words.contains("`upstream::in_process(server)`") && words.contains("2025-06-18"),
+        "{words}"
+    );
+    let newest = Client::builder().version(ProtocolVersion::NEWEST);
+    newest.connect(server()).await.unwrap();
 }

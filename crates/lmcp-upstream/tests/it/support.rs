@@ -7,9 +7,15 @@ use lmcp_core::{
     client::{Builder, Calling, Event},
     unix,
 };
-use lmcp_upstream::{command, socket, url};
-use lmcp_wire::{ProtocolVersion, input::InputRequest};
-use serde_json::{Value, json};
+use lmcp_upstream::{command, in_process, socket, url};
+use lmcp_wire::{
+    Content, ProtocolVersion,
+    elicit::ElicitResult,
+    input::InputRequest,
+    roots::{ListRootsResult, Root},
+    sampling::CreateMessageResult,
+};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -25,9 +31,11 @@ pub(crate) enum By {
     Pair,
     Socket,
     Command,
+    /// Through a pipe in this process.
+    Memory,
 }
 
-pub(crate) const EVERY: [By; 4] = [By::Url, By::Pair, By::Socket, By::Command];
+pub(crate) const EVERY: [By; 5] = [By::Url, By::Pair, By::Socket, By::Command, By::Memory];
 
 impl By {
     /// The revisions that are spoken so.
@@ -41,6 +49,7 @@ impl By {
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
     address: String,
+    endpoint: Endpoint,
     serving: JoinSet<Result<(), Error>>,
 }
 
@@ -59,6 +68,7 @@ impl Place {
         let mut place = Self {
             folder,
             address,
+            endpoint: endpoint.clone(),
             serving: JoinSet::new(),
         };
         place.serve_socket(&endpoint);
@@ -95,6 +105,7 @@ impl Place {
             By::Pair => soon(builder.connect(url(format!("{}/sse", self.address)))).await,
             By::Socket => soon(builder.connect(socket(self.path()))).await,
             By::Command => soon(builder.connect(command(probe()))).await,
+            By::Memory => soon(builder.connect(in_process(self.endpoint.clone()))).await,
         };
         client.expect("the server is there")
     }
@@ -116,12 +127,9 @@ pub(crate) fn probe() -> PathBuf {
 /// Answers whatever is asked.
 pub(crate) fn answer(_: &str, asked: &InputRequest) -> Value {
     match asked {
-        InputRequest::Elicit(_) => json!({ "action": "accept", "content": { "name": "Ann" } }),
-        InputRequest::Sample(_) => {
-            let content = json!({ "type": "text", "text": "word" });
-            json!({ "role": "assistant", "content": content, "model": "parrot" })
-        }
-        _ => json!({ "roots": [{ "uri": "file:///here" }] }),
+        InputRequest::Elicit(_) => ElicitResult::accept([("name".to_owned(), "Ann".into())]).into(),
+        InputRequest::Sample(_) => CreateMessageResult::new("parrot", Content::text("word")).into(),
+        _ => ListRootsResult::new([Root::new("file:///here")]).into(),
     }
 }
 

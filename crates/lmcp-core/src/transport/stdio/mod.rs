@@ -33,11 +33,16 @@ use crate::{
 };
 use ends::{Input, Output, take_over};
 
-/// Standard input and output, until the input ends.
+/// Serves on standard input and output, until the input ends.
 ///
-/// Nothing else in the program should use them meanwhile. On unix they are out of its reach: a stray `println!` goes to
-/// stderr, and what is read is empty; child processes get the same. On Windows both stay where they are: whatever the program
-/// or a child of it prints to its stdout gets between the lines of the protocol.
+/// ```no_run
+/// # async fn run(server: lmcp::Server) -> Result<(), lmcp::Error> {
+/// server.serve(lmcp::stdio()).await
+/// # }
+/// ```
+///
+/// The protocol owns both streams while the server runs. On unix lmcp takes them from the rest of the program: a stray `println!` goes
+/// to standard error, reading gives nothing, and child processes get the same. On Windows a stray `println!` breaks the protocol.
 pub fn stdio() -> Stdio {
     Stdio(())
 }

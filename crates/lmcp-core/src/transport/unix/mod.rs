@@ -53,9 +53,16 @@ use crate::{
 use gate::{Entered, Keeper, Refusals};
 use socket_file::{SocketFile, bind};
 
-/// Listens on a unix socket that only this user can open.
+/// Listens on a unix socket that only this user can open. Messages are lines, as on stdio.
 ///
-/// A socket that a dead server left behind is replaced; one that answers, or anything that is not a socket, is not.
+/// ```no_run
+/// # async fn run(server: lmcp::Server) -> Result<(), lmcp::Error> {
+/// server.serve(lmcp::unix("/run/user/1000/notes.sock")?).await
+/// # }
+/// ```
+///
+/// A socket that a dead server left behind is replaced. A socket on which a server still listens, and a file that is no socket, are an
+/// error.
 ///
 /// # Errors
 /// The path cannot be bound.
@@ -66,7 +73,7 @@ pub fn unix(path: impl Into<PathBuf>) -> Result<Unix, Error> {
     Ok(Unix::new(listener, path, Some(file)))
 }
 
-/// See [`unix`].
+/// A unix socket as a transport: see [`unix`].
 pub struct Unix {
     listener: StdListener,
     path: PathBuf,

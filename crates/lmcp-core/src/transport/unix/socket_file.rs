@@ -33,7 +33,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Does somebody listen on this socket? Whoever is too busy to be let in at once does.
+/// Whether a program listens on this socket, even if it is too busy to answer at once.
 pub fn is_served(path: &Path) -> bool {
     !matches!(
         knock(path),

@@ -1,0 +1,178 @@
+//! A tool with its state, and a tool whose name and schemas were checked: what a server keeps of a [`Tool`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use lmcp_schema::{HeaderParam, Schema};
+use lmcp_wire::{self as wire, name::Beginning, tool::CallToolResult};
+use serde_json::Value;
+
+use super::{Beside, Habits, TaskUse, Tool};
+use crate::{
+    cx::Cx,
+    error::{Error, ToolError, ToolResult},
+    handler::{self, Bound},
+    request::decode,
+    roles::Roles,
+};
+
+/// A tool with its state.
+pub(crate) struct AnyTool {
+    pub(crate) spec: wire::Tool,
+    exact: Option<Value>,
+    output_written: bool,
+    run: Bound<Value, CallToolResult>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) task: TaskUse,
+    roles: Roles,
+    beside: Beside,
+    habits: Habits,
+}
+
+impl AnyTool {
+    pub(crate) fn new<S: Send + Sync + 'static, E>(tool: Tool<S, E>, state: &Arc<S>) -> Self {
+        let run = handler::bind(tool.run, state);
+        Self {
+            spec: tool.spec,
+            exact: tool.exact,
+            output_written: tool.output_written,
+            run,
+            deadline: tool.deadline,
+            task: tool.task,
+            roles: tool.roles,
+            beside: tool.beside,
+            habits: tool.habits,
+        }
+    }
+
+    /// Checks everything that can be wrong with a tool before a client sees it.
+    pub(crate) fn check(self) -> Result<CheckedTool, Error> {
+        let Self {
+            spec,
+            exact,
+            output_written,
+            run,
+            deadline,
+            task,
+            roles,
+            beside,
+            habits,
+        } = self;
+        let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
+        check_name(&spec.name).map_err(&wrong)?;
+        let wrong_input = |err| wrong(format!("its input schema, {err}"));
+        let shown = &spec.input_schema;
+        // What is mirrored is what clients were shown.
+        let (arguments, mirrored) = match exact {
+            Some(mut exact) => {
+                habits.check(&mut exact).map_err(&wrong)?;
+                (
+                    Schema::compile(exact).map_err(wrong_input)?,
+                    Schema::header_params_of(shown).map_err(wrong_input)?,
+                )
+            }
+            None => {
+                let mut exact = shown.clone();
+                habits.check(&mut exact).map_err(&wrong)?;
+                let schema = Schema::compile_input(exact).map_err(wrong_input)?;
+                let mirrored = schema.header_params().into();
+                (schema, mirrored)
+            }
+        };
+        if let Some(output) = spec.output_schema.as_ref().filter(|_| output_written) {
+            Schema::compile(output.clone())
+                .map_err(|err| wrong(format!("its output schema, {err}")))?;
+        }
+        Ok(CheckedTool {
+            number: 0,
+            spec,
+            arguments,
+            mirrored,
+            run,
+            deadline,
+            task,
+            roles,
+            beside,
+            habits,
+        })
+    }
+}
+
+impl fmt::Debug for AnyTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyTool").field(&self.spec.name).finish()
+    }
+}
+
+/// A tool that clients may see.
+pub(crate) struct CheckedTool {
+    /// Tells it from all others that its catalog ever had, those of its name among them.
+    pub(crate) number: u64,
+    pub(crate) spec: wire::Tool,
+    pub(crate) arguments: Schema,
+    /// The arguments that HTTP clients repeat in headers.
+    pub(crate) mirrored: Box<[HeaderParam]>,
+    run: Bound<Value, CallToolResult>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) task: TaskUse,
+    roles: Roles,
+    beside: Beside,
+    pub(crate) habits: Habits,
+}
+
+impl CheckedTool {
+    /// Does it say that it changes nothing?
+    pub(crate) fn is_read_only(&self) -> bool {
+        let annotations = self.spec.annotations.as_ref();
+        annotations.and_then(|annotations| annotations.read_only_hint) == Some(true)
+    }
+
+    /// The tool without which it is not there, if it is not listed.
+    pub(crate) fn beside(&self) -> Option<&str> {
+        self.beside.as_deref()
+    }
+
+    /// Whom it is for.
+    pub(crate) fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// The arguments of a call as JSON.
+    pub(crate) fn read_arguments(&self, json: Option<&[u8]>) -> ToolResult<Value> {
+        let name = &self.spec.name;
+        decode(json.unwrap_or(b"{}")).map_err(|err| {
+            let err = Beginning(err);
+            ToolError::new(format!("the arguments of `{name}` cannot be read: {err}"))
+        })
+    }
+
+    /// The arguments as they are, or as they were meant. What fits neither way is told to the model, which can mend it.
+    pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
+        if self.arguments.is_valid(&arguments) {
+            return Ok(arguments);
+        }
+        let meant = self.arguments.mend(arguments, &self.habits.aliases);
+        meant.map_err(|mismatches| {
+            let name = &self.spec.name;
+            ToolError::new(format!(
+                "the arguments of `{name}` do not fit: {mismatches}"
+            ))
+        })
+    }
+
+    pub(crate) async fn run(&self, arguments: Value, cx: Cx) -> ToolResult<CallToolResult> {
+        (self.run)(arguments, cx).await
+    }
+}
+
+/// Names that every client takes.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fits = (1..=128).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    if fits {
+        Ok(())
+    } else {
+        Err("a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`".into())
+    }
+}
