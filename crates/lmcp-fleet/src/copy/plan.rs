@@ -44,7 +44,7 @@ impl Tree {
                     tree.folders.push(entry);
                 }
                 Kind::File => {
-                    tree.bytes += entry.size;
+                    tree.bytes = tree.bytes.saturating_add(entry.size);
                     tree.files.push(entry);
                 }
                 Kind::Link => tree.links.push(entry),
