@@ -94,7 +94,8 @@ struct Finished {
 
 #[derive(Deserialize)]
 struct Made {
-    created: bool,
+    /// Does it get its mode when all is in it?
+    is_growing: bool,
 }
 
 /// A file on its way.
@@ -104,6 +105,8 @@ struct Journey<'a> {
     to: String,
     key: String,
     overwrite: bool,
+    /// The folder that the copy becomes, of a file in it.
+    top: Option<&'a str>,
 }
 
 impl<H: Hear> Carry<'_, H> {
@@ -130,6 +133,7 @@ impl<H: Hear> Carry<'_, H> {
             to: self.to_path.to_owned(),
             key: key(self.from.name(), source, &source.stamp),
             overwrite: self.overwrite,
+            top: None,
         };
         let begun = self.begin(&journey).await?;
         journey.to = begun.path;
@@ -148,7 +152,7 @@ impl<H: Hear> Carry<'_, H> {
     /// Looks whether the file may stand there, and how much of it is there.
     async fn begin(&self, journey: &Journey<'_>) -> Result<Kept, Fault> {
         let begin = json!({
-            "what": "begin", "kind": "file", "path": journey.to, "key": journey.key,
+            "what": "begin", "kind": "file", "path": journey.to, "top": journey.top, "key": journey.key,
             "size": journey.source.size, "overwrite": journey.overwrite, "parents": self.parents,
         });
         self.to.ask(&begin).await.map_err(Fault::Target)
@@ -159,6 +163,7 @@ impl<H: Hear> Carry<'_, H> {
         let source = journey.source;
         if is_small(source.size) {
             let read = self.read(journey, whole(source)).await?;
+            expect_hash(source, &read.sha256)?;
             let finish = self.finishing(journey, &read.sha256, Some(&read.data));
             let finished: Finished = self.to.ask(&finish).await.map_err(Fault::Target)?;
             self.advance(source.size, &source.path).await;
@@ -172,6 +177,7 @@ impl<H: Hear> Carry<'_, H> {
             self.parts(journey, from).await?;
             let hash = json!({ "what": "hash", "path": &source.path, "stamp": source.stamp });
             let hash: Hashed = self.from.ask(&hash).await.map_err(Fault::Source)?;
+            expect_hash(source, &hash.sha256)?;
             let finish = self.finishing(journey, &hash.sha256, None);
             let finished: Finished = self.to.ask(&finish).await.map_err(Fault::Target)?;
             match (finished.differs, from) {
@@ -194,8 +200,8 @@ impl<H: Hear> Carry<'_, H> {
         while let Some((now, read)) = next {
             let following = part(now.offset + now.length, source.size);
             let write = json!({
-                "what": "write", "path": journey.to, "key": journey.key, "offset": now.offset,
-                "data": read.data,
+                "what": "write", "path": journey.to, "top": journey.top, "key": journey.key,
+                "offset": now.offset, "data": read.data,
             });
             let write = async {
                 let done: Result<Value, Failed> = self.to.ask(&write).await;
@@ -220,14 +226,22 @@ impl<H: Hear> Carry<'_, H> {
             "what": "read", "path": &source.path, "stamp": source.stamp, "offset": part.offset,
             "length": part.length,
         });
-        self.from.ask(&read).await.map_err(Fault::Source)
+        let read: Read = self.from.ask(&read).await.map_err(Fault::Source)?;
+        // A host that says less than it was asked for could go on with that for ever.
+        match decoded_len(&read.data) == Some(part.length) {
+            true => Ok(read),
+            false => Err(Fault::Source(own(&format!(
+                "`{}` came with other bytes than were asked for: it is not as large as the host says, or was changed meanwhile",
+                source.path
+            )))),
+        }
     }
 
     fn finishing(&self, journey: &Journey<'_>, sha256: &str, data: Option<&str>) -> Value {
         let source = journey.source;
         json!({
-            "what": "finish", "path": journey.to, "key": journey.key, "size": source.size,
-            "sha256": sha256, "mode": source.mode, "overwrite": journey.overwrite, "data": data,
+            "what": "finish", "path": journey.to, "top": journey.top, "key": journey.key,
+            "size": source.size, "sha256": sha256, "mode": source.mode, "overwrite": journey.overwrite, "data": data,
         })
     }
 
@@ -253,16 +267,19 @@ impl<H: Hear> Carry<'_, H> {
         let mut made = BTreeMap::new();
         for entry in &tree.folders {
             let path = below(&begun.work, entry);
-            let folder = json!({ "what": "folder", "path": path, "mode": entry.mode });
+            let folder = json!({
+                "what": "folder", "path": path, "top": begun.work, "mode": entry.mode,
+                "overwrite": true,
+            });
             let done: Made = self.to.ask(&folder).await.map_err(Fault::Target)?;
-            made.insert(entry.path.as_str(), (path, done.created || begun.is_draft));
+            made.insert(entry.path.as_str(), (path, done.is_growing));
         }
         for entry in &tree.files {
             copied.resumed += self.file_below(source, entry, &begun).await?;
         }
         for entry in &tree.links {
             let link = json!({
-                "what": "link", "path": below(&begun.work, entry),
+                "what": "link", "path": below(&begun.work, entry), "top": begun.work,
                 "target": entry.target, "key": key_of_all,
                 "overwrite": self.overwrite || begun.is_draft,
             });
@@ -273,10 +290,10 @@ impl<H: Hear> Carry<'_, H> {
             let Some((path, true)) = made.get(entry.path.as_str()) else {
                 continue;
             };
-            if entry.mode & 0o700 != 0o700 {
-                let mode = json!({ "what": "mode", "path": path, "mode": entry.mode });
-                let _: Value = self.to.ask(&mode).await.map_err(Fault::Target)?;
-            }
+            let mode = json!({
+                "what": "mode", "path": path, "top": begun.work, "mode": entry.mode,
+            });
+            let _: Value = self.to.ask(&mode).await.map_err(Fault::Target)?;
         }
         if self.list(source).await?.0.digest() != digest {
             let words = format!(
@@ -303,6 +320,7 @@ impl<H: Hear> Carry<'_, H> {
             to: below(&begun.work, entry),
             key: key(self.from.name(), &file, &file.stamp),
             overwrite: true,
+            top: Some(&begun.work),
         };
         let kept = match is_small(file.size) {
             true => 0,
@@ -327,7 +345,7 @@ impl<H: Hear> Carry<'_, H> {
     async fn advance(&self, bytes: u64, path: &str) {
         let report = {
             let mut progress = self.progress();
-            progress.done += bytes;
+            progress.done = progress.done.saturating_add(bytes);
             if progress.said.elapsed() < COPY_WORD {
                 return;
             }
@@ -355,6 +373,21 @@ fn whole(source: &Entry) -> Part {
     Part {
         offset: 0,
         length: source.size,
+    }
+}
+
+/// How many bytes a text in base64 stands for, if it is one.
+fn decoded_len(text: &str) -> Option<u64> {
+    let padding = text.len() - text.trim_end_matches('=').len();
+    let is_whole = text.len().is_multiple_of(4) && padding <= 2;
+    is_whole.then_some((text.len() / 4 * 3).checked_sub(padding)? as u64)
+}
+
+/// Is it a hash at all? To a host behind a shell another word could mean something else.
+fn expect_hash(source: &Entry, word: &str) -> Result<(), Fault> {
+    match word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(()),
+        false => Err(falsified(source)),
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) async fn copy_out(far: Arc<Far>, args: copy_out::Args, cx: Cx) -> Too
 
 pub(super) async fn copy_in(far: Arc<Far>, args: copy_in::Args, cx: Cx) -> ToolResult<String> {
     let mut end = End::open(&far, &args.path, &cx).await?;
+    end.top = top(&args)?;
     end.lease.facts().expect_room()?;
     let said = match (args.what, args.kind) {
         (copy_in::What::Begin, Kind::Folder) => end.begin_folder(&args).await,
@@ -54,6 +55,8 @@ pub(super) async fn copy_in(far: Arc<Far>, args: copy_in::Args, cx: Cx) -> ToolR
         (copy_in::What::Link, _) => {
             let target = args.target.as_deref().unwrap_or_default();
             let words = [target, expected(&args)];
+            // Nothing takes its name between the look at a name and the link there.
+            let _alone = far.saving.lock().await;
             end.change("far_copy_link", &words).await
         }
         (copy_in::What::Settle, _) => {
@@ -70,6 +73,8 @@ pub(super) async fn copy_in(far: Arc<Far>, args: copy_in::Args, cx: Cx) -> ToolR
 struct End<'a> {
     lease: Lease<'a>,
     path: String,
+    /// The folder that the copy becomes, if this is something in it: below it no link is followed.
+    top: Option<String>,
 }
 
 impl<'a> End<'a> {
@@ -86,13 +91,17 @@ impl<'a> End<'a> {
                 there.to_string_lossy().into_owned()
             }
         };
-        Ok(Self { lease, path })
+        Ok(Self {
+            lease,
+            path,
+            top: None,
+        })
     }
 
     /// Does a call that takes little time.
     async fn call(&mut self, function: &str, words: &[&str]) -> ToolResult<Answer> {
-        let path = self.path.clone();
-        let call = calling(function, &path, words);
+        let place = (self.top.clone(), self.path.clone());
+        let call = calling(function, &place, words);
         let answer = self.lease.call(&call).await;
         answer.map_err(|err| broken(&err, Sent::Perhaps))
     }
@@ -104,8 +113,8 @@ impl<'a> End<'a> {
         words: &[&str],
         part: &[u8],
     ) -> ToolResult<Answer> {
-        let path = self.path.clone();
-        let mut call = calling(function, &path, words);
+        let place = (self.top.clone(), self.path.clone());
+        let mut call = calling(function, &place, words);
         call.taken.push(("part", part));
         let answer = self.lease.call(&call).await;
         answer.map_err(|err| broken(&err, Sent::Perhaps))
@@ -113,8 +122,8 @@ impl<'a> End<'a> {
 
     /// Does a call that takes as long as it takes: somebody asks from time to time whether the host is there.
     async fn long_call(&mut self, function: &str, words: &[&str]) -> ToolResult<Answer> {
-        let path = self.path.clone();
-        let call = calling(function, &path, words);
+        let place = (self.top.clone(), self.path.clone());
+        let call = calling(function, &place, words);
         let answer = self.lease.link.call(&call).await;
         answer.map_err(|err| broken(&err, Sent::Perhaps))
     }
@@ -376,11 +385,11 @@ impl<'a> End<'a> {
     }
 
     async fn folder(&mut self, args: &copy_in::Args) -> ToolResult<Value> {
-        // Something is to be put into it, whoever may do so later.
-        let mode = octal(args.mode | 0o700);
-        let answer = self.call("far_copy_folder", &[&mode]).await?;
+        let mode = octal(args.mode);
+        let words = [mode.as_str(), expected(args)];
+        let answer = self.call("far_copy_folder", &words).await?;
         self.expect_done(&answer)?;
-        Ok(json!({ "created": answer.part("created").is_some() }))
+        Ok(json!({ "is_growing": answer.part("growing").is_some() }))
     }
 
     /// Does something that has no more to say than that it is done.
@@ -427,12 +436,44 @@ impl<'a> End<'a> {
     }
 }
 
-/// A call of a function about a path.
-fn calling<'a>(function: &'a str, path: &'a str, words: &[&'a str]) -> Call<'a> {
+/// A call of a function about a path, which may be below the folder that a copy becomes.
+fn calling<'a>(
+    function: &'a str,
+    (top, path): &'a (Option<String>, String),
+    words: &[&'a str],
+) -> Call<'a> {
+    let (function, mut all) = match top {
+        Some(top) => ("far_below", vec![top.as_str(), function]),
+        None => (function, Vec::new()),
+    };
+    all.push(path);
+    all.extend(words);
     Call {
         function,
-        words: [path].into_iter().chain(words.iter().copied()).collect(),
+        words: all,
         ..Call::default()
+    }
+}
+
+/// The folder that the copy becomes. What is only ever in one has to say in which.
+fn top(args: &copy_in::Args) -> ToolResult<Option<String>> {
+    use copy_in::What::{Folder, Link, Mode};
+    let Some(top) = &args.top else {
+        return match args.what {
+            Folder | Link | Mode => Err(ToolError::new("`top` is missing")),
+            _ => Ok(None),
+        };
+    };
+    let top = top.trim_end_matches('/');
+    let steps = args.path.strip_prefix(top);
+    let steps = steps.and_then(|steps| steps.strip_prefix('/'));
+    let is_plain = |step: &str| !matches!(step, "" | "." | "..");
+    match steps.is_some_and(|steps| steps.split('/').all(is_plain)) && args.path.starts_with('/') {
+        true => Ok(Some(top.to_owned())),
+        false => {
+            let words = format!("`{}` is not below `{top}`", args.path);
+            Err(ToolError::new(words))
+        }
     }
 }
 

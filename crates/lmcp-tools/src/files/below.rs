@@ -30,15 +30,33 @@ pub(crate) fn open_below(
     flags: OFlags,
     confined: bool,
 ) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // With a path alone nothing is opened that could be waited for, and the kernel refuses to hear of it.
+    if !flags.contains(OFlags::PATH) {
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+    }
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve) {
-        // Without roots the search works on kernels too that do not know the call.
-        Err(Errno::NOSYS | Errno::PERM) if !confined => {
-            rustix::fs::openat(folder, path, flags, Mode::empty())
-        }
+        // Without roots this works on kernels too that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) if !confined => open_by_steps(folder, path, flags),
         done => done,
     }
+}
+
+/// The same, one folder after the other.
+fn open_by_steps(folder: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut steps = path.split(|byte| *byte == b'/').peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(step) = steps.next() {
+        if step == b".." {
+            return Err(Errno::XDEV);
+        }
+        let flags = steps.peek().map_or(flags, |_| on_the_way);
+        let above = at.as_ref().map_or(folder, OwnedFd::as_fd);
+        at = Some(rustix::fs::openat(above, step, flags, Mode::empty())?);
+    }
+    at.ok_or(Errno::NOENT)
 }
 
 /// The topmost folder that a call may look at, and the path from there to `base`, with a `/` at its end. The topmost folder
@@ -63,4 +81,36 @@ pub(crate) fn folders_above(place: &Place<'_>, base: &OwnedFd) -> Option<(OwnedF
 
 fn real_path(folder: BorrowedFd<'_>) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_the_way_up_are_refused_with_and_without_the_call_of_the_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", folder.path().join("l")).unwrap();
+        let top = File::open(folder.path()).unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let own = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let by_steps = |path: &[u8]| open_by_steps(top.as_fd(), path, own).is_ok();
+        let at_once = |path: &[u8]| open_below(top.as_fd(), path, flags, true).is_ok();
+        for (path, is_fit) in [
+            ("a/b", true),
+            ("a", true),
+            (".", true),
+            ("l", false),
+            ("l/b", false),
+            ("a/..", false),
+            ("../x", false),
+            ("none", false),
+        ] {
+            assert_eq!(by_steps(path.as_bytes()), is_fit, "{path}");
+            // It stays below the folder.
+            let is_fit = is_fit || path == "a/..";
+            assert_eq!(at_once(path.as_bytes()), is_fit, "{path}");
+        }
+    }
 }

@@ -8,9 +8,10 @@ use std::{
     fs::File,
     io::{self, Read as _},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd as _, OwnedFd},
         unix::{ffi::OsStrExt as _, fs::FileExt as _},
     },
+    path::Path,
 };
 
 use lmcp_core::{ToolError, ToolResult};
@@ -19,7 +20,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{atomic::size_of, hash, hold::Held, locks::Key};
+use super::{atomic::size_of, below::open_below, hash, hold::Held, locks::Key};
 use crate::roots::{HardLinks, Place};
 
 #[derive(Debug)]
@@ -71,19 +72,53 @@ impl<'a> Target<'a> {
                 Ok(link) => at = parent.join(OsStr::from_bytes(link.as_bytes())),
                 // What is no link, or is not there at all.
                 Err(Errno::INVAL | Errno::NOENT) => {
-                    let stat = rustix::fs::fstat(&dir).map_err(|err| place.failed("write", err))?;
-                    return Ok(Self {
-                        place: place.clone(),
-                        hard_links,
-                        dir,
-                        key: (stat.st_dev, stat.st_ino, name.clone()),
-                        name,
-                    });
+                    return Self::at(place.clone(), dir, name, hard_links);
                 }
                 Err(err) => return Err(place.failed("write", err)),
             }
         }
         Err(place.failed("write", Errno::LOOP))
+    }
+
+    /// A name below a folder, and its own folder through no link: what a link leads to is not below it. The name itself may
+    /// be that of a link, which nothing here follows.
+    ///
+    /// # Errors
+    /// There is a link on the way, or something that is no folder; or the folder does not exist.
+    pub(crate) fn below(top: &Place<'a>, path: &Path, hard_links: HardLinks) -> ToolResult<Self> {
+        let place = top.join(path);
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let folder = top.open(flags, Mode::empty());
+        let folder = folder.map_err(|err| top.failed("open", err))?;
+        let above = path.parent().unwrap_or(path).as_os_str().as_bytes();
+        let dir = match above.is_empty() {
+            true => folder,
+            false => open_below(folder.as_fd(), above, flags, place.is_confined())
+                .map_err(|err| place.failed("write", err))?,
+        };
+        let name = path.file_name().unwrap_or_default().to_owned();
+        Self::at(place, dir, name, hard_links)
+    }
+
+    fn at(
+        place: Place<'a>,
+        dir: OwnedFd,
+        name: OsString,
+        hard_links: HardLinks,
+    ) -> ToolResult<Self> {
+        let stat = rustix::fs::fstat(&dir).map_err(|err| place.failed("write", err))?;
+        Ok(Self {
+            place,
+            hard_links,
+            dir,
+            key: (stat.st_dev, stat.st_ino, name.clone()),
+            name,
+        })
+    }
+
+    /// Is the name that of a link?
+    pub(super) fn is_link(&self) -> bool {
+        rustix::fs::readlinkat(&self.dir, &self.name, Vec::new()).is_ok()
     }
 
     /// Which file it is, by whatever path it was asked for.

@@ -167,18 +167,20 @@ async fn a_folder_grows_where_nobody_looks() {
     let begun = said(&bench.call("copy_in", begin.clone()).await);
     assert_eq!(begun["is_draft"], true);
     let work = begun["work"].as_str().unwrap();
-    let folder = json!({ "what": "folder", "path": format!("{work}/sub"), "mode": 0o500 });
-    assert_eq!(
-        said(&bench.call("copy_in", folder.clone()).await)["created"],
-        true
-    );
-    assert_eq!(said(&bench.call("copy_in", folder).await)["created"], false);
-    let link =
-        json!({ "what": "link", "path": format!("{work}/sub/l"), "target": "../x", "key": KEY });
+    let sub = format!("{work}/sub");
+    let folder = json!({ "what": "folder", "path": sub, "top": work, "mode": 0o500 });
+    // The second time, the first answer was lost.
+    for _ in 0..2 {
+        let made = said(&bench.call("copy_in", folder.clone()).await);
+        assert_eq!(made["is_growing"], true);
+    }
+    let link = json!({ "what": "link", "path": format!("{sub}/l"), "top": work, "target": "../x", "key": KEY });
     said(&bench.call("copy_in", link.clone()).await);
     said(&bench.call("copy_in", link).await);
-    let mode = json!({ "what": "mode", "path": format!("{work}/sub"), "mode": 0o500 });
-    said(&bench.call("copy_in", mode).await);
+    let mode = json!({ "what": "mode", "path": sub, "top": work, "mode": 0o500 });
+    for _ in 0..2 {
+        said(&bench.call("copy_in", mode.clone()).await);
+    }
     let settle = json!({ "what": "settle", "path": bench.path("new"), "key": KEY, "mode": 0o750 });
     for _ in 0..2 {
         said(&bench.call("copy_in", settle.clone()).await);
@@ -224,6 +226,7 @@ async fn nothing_outside_of_the_roots_is_read_or_written() {
             let call = json!({
                 "what": what, "path": path, "key": KEY, "size": 5, "sha256": HELLO, "target": "x",
                 "overwrite": true, "data": STANDARD.encode("hello"), "mode": 0o777,
+                "top": matches!(what, "folder" | "link" | "mode").then(|| path.parent()),
             });
             let called = bench.call("copy_in", call).await;
             // A name inside, or what stands beside it, may be replaced; what it led to stays.
@@ -238,11 +241,97 @@ async fn nothing_outside_of_the_roots_is_read_or_written() {
     assert_eq!(fs::read(bench.outside("secret")).unwrap(), b"secret");
     assert_eq!(fs::read_dir(bench.outside("")).unwrap().count(), 1);
     for target in ["/etc/passwd", "../outside", "a/../../outside", ".."] {
-        let link = json!({ "what": "link", "path": bench.path("l"), "target": target, "key": KEY });
+        let link = json!({
+            "what": "link", "path": bench.path("l"), "top": bench.path(""), "target": target, "key": KEY,
+        });
         bench
             .call("copy_in", link)
             .await
             .refused("outside of what this server may touch");
+    }
+}
+
+#[tokio::test]
+async fn below_the_folder_of_a_copy_no_link_is_followed() {
+    for bench in [Bench::open(), Bench::confined()] {
+        fs::create_dir_all(bench.path("elsewhere")).unwrap();
+        bench.file("elsewhere/rc", "theirs");
+        fs::create_dir(bench.path("top")).unwrap();
+        for (name, target) in [("x", "../elsewhere"), ("y", "../elsewhere/rc")] {
+            symlink(target, bench.path("top").join(name)).unwrap();
+        }
+        let below = |mut call: Value, overwrite: bool| {
+            call["top"] = json!(bench.path("top"));
+            call["overwrite"] = overwrite.into();
+            bench.call("copy_in", call)
+        };
+        for what in ["begin", "write", "finish", "folder", "link", "mode"] {
+            let mut call = finish(&bench, "top/x/new");
+            call["what"] = what.into();
+            assert!(below(call, true).await.failed, "{what}");
+        }
+        for path in ["top", "top/../elsewhere/rc", "elsewhere/rc", "topmost/x"] {
+            let refused = below(finish(&bench, path), true).await;
+            refused.refused("is not below");
+        }
+        let folder = json!({ "what": "folder", "path": bench.path("top/x"), "mode": 0o755 });
+        for call in [folder.clone(), finish(&bench, "top/y")] {
+            below(call, false).await.refused("exists already");
+        }
+        for call in [folder, finish(&bench, "top/y"), finish(&bench, "top/x/new")] {
+            said(&below(call, true).await);
+        }
+        let kinds = ["top/x", "top/y", "top/x/new"].map(|name| {
+            let about = fs::symlink_metadata(bench.path(name)).unwrap();
+            (about.is_dir(), about.is_file())
+        });
+        assert_eq!(kinds, [(true, false), (false, true), (false, true)]);
+        assert_eq!(fs::read(bench.path("elsewhere/rc")).unwrap(), b"theirs");
+        assert_eq!(fs::read_dir(bench.path("elsewhere")).unwrap().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn only_a_folder_that_a_copy_has_made_gets_a_mode() {
+    let bench = Bench::confined();
+    fs::create_dir(bench.path("own")).unwrap();
+    let root = bench
+        .path("")
+        .to_str()
+        .unwrap()
+        .trim_end_matches('/')
+        .to_owned();
+    for path in ["", "own"] {
+        fs::set_permissions(bench.path(path), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let set = |path: String, top: Option<&str>, mode: u32| {
+        let call = json!({ "what": "mode", "path": path, "top": top, "mode": mode });
+        bench.call("copy_in", call)
+    };
+    let own = format!("{root}/own");
+    for mode in [0, 0o777] {
+        for path in [&root, &own] {
+            let refused = set(path.clone(), None, mode).await;
+            refused.refused("`top` is missing");
+        }
+        for path in [root.clone(), format!("{own}/..")] {
+            let refused = set(path, Some(&root), mode).await;
+            refused.refused("is not below");
+        }
+        let refused = set(own.clone(), Some(&root), mode).await;
+        refused.refused("no folder that this copy has made");
+    }
+    let mode = |name: &str| fs::metadata(bench.path(name)).unwrap().mode() & 0o7777;
+    assert_eq!((mode(""), mode("own")), (0o700, 0o700));
+    // What a copy makes has no more rights than any new folder, and lends none.
+    for (name, wish, given) in [("open", 0o7777, 0o755), ("closed", 0o7577, 0o555)] {
+        let path = format!("{root}/{name}");
+        let folder = json!({ "what": "folder", "path": path, "top": root, "mode": wish });
+        let made = said(&bench.call("copy_in", folder).await);
+        if made["is_growing"] == true {
+            said(&set(path, Some(&root), wish).await);
+        }
+        assert_eq!(mode(name), given, "{name}");
     }
 }
 

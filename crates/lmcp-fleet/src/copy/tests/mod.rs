@@ -1,6 +1,7 @@
 //! Copies between hosts of every kind: with lmcp, behind a shell, behind BusyBox; and over ways that lose what is said on them.
 
 mod cut_off;
+mod evil;
 mod refused;
 mod whole;
 
@@ -250,6 +251,10 @@ fn bytes(length: u64) -> Vec<u8> {
         .collect()
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A bit of everything.
 fn tree(top: &Path) {
     fs::create_dir_all(top.join("a b/it's \"deep\"")).unwrap();
@@ -267,6 +272,9 @@ fn tree(top: &Path) {
     mode("-n", 0o751);
     mode("none", 0o400);
     mode("closed", 0o555);
+    for name in ["a b", "a b/it's \"deep\"", "empty"] {
+        mode(name, 0o755);
+    }
     mode("", 0o750);
 }
 

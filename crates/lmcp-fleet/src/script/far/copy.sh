@@ -1,4 +1,5 @@
 # Files that are copied from host to host: read in parts, or put together from parts. Blocks are counted, because `dd` does.
+# Names and links come from another host: every path here begins with `/` or `./`, and where a link leads stands behind `--`.
 
 # far_stamp FILE: the mode in hexadecimal, the size, and what changes with the content: inode, size and time.
 far_stamp() {
@@ -57,9 +58,28 @@ far_sum_of() {
     esac
 }
 
-# far_grow FILE KEY: sets far_file to what links lead to, and far_new to what it is called until it is complete.
+# far_below TOP FUNCTION FILE WORDS: does something to a file below a folder, if no link is on the way to it. The shell goes into
+# the folder of the file and looks where it is, so that nobody can put a link on the way afterwards.
+far_below() {
+    far_top=$1 far_do=$2 far_path=${3#"$1"}
+    shift 3
+    cd -P "$far_top/" 2>/dev/null || far_refuse "$far_top is no folder" || return 1
+    # The dot keeps line ends at the end of a name.
+    far_at=$(pwd -P && echo .)
+    far_at=${far_at%
+.}
+    far_within=.${far_path%/*}
+    cd -P "$far_within/" 2>/dev/null || far_refuse "its folder is gone" || return 1
+    if [ "$(pwd -P && echo .)" != "${far_at%/}${far_within#.}
+." ]; then far_refuse "a link is on the way to it" || return 1; fi
+    far_within_shown=$far_top${far_within#.}
+    "$far_do" "./${far_path##*/}" "$@"
+}
+
+# far_grow FILE KEY: sets far_file to what links lead to, unless it is below a copy, and far_new to what it is called until it is
+# complete.
 far_grow() {
-    far_real "$1"
+    if [ -n "${far_within:-}" ]; then far_file=$1; else far_real "$1"; fi
     far_name=${far_file##*/}
     if [ "${#far_name}" -gt 200 ]; then far_name=$(printf %s "$far_name" | cut -c 1-50); fi
     far_new=${far_file%/*}/.$far_name.lmcp-$2
@@ -73,11 +93,12 @@ far_copy_begin() {
     if [ "$3" = yes ] && [ -f "$far_new" ]; then rm -f "$far_new"; fi
     far_sweep_copies
     far_part path
-    far_look "$1"
+    # Below a copy the folder is there, and a link is replaced: as if nothing stood there.
+    if [ -n "${far_within:-}" ] && { [ -L "$1" ] || ! [ -e "$1" ]; }; then far_part link; else far_look "$1"; fi
     far_part path
     far_look "$far_new"
     far_part draft
-    printf '%s' "$far_new"
+    printf '%s' "${far_within_shown:-${far_file%/*}}/${far_new##*/}"
 }
 
 # Removes what was left of this file days ago.
@@ -109,6 +130,7 @@ far_copy_write() {
 # looked itself; EXPECTED is `none` for a name that nothing may have.
 far_copy_finish() {
     far_grow "$1" "$2"
+    if [ -L "$far_new" ]; then rm -f "$far_new"; fi
     far_done=$far_new
     # The call comes a second time, because its first answer was lost on the way.
     if ! [ -f "$far_new" ]; then far_done=$far_file; fi
@@ -119,30 +141,60 @@ far_copy_finish() {
     fi
     if [ "$far_done" = "$far_file" ]; then return 0; fi
     if [ "$6" = none ] && [ -f "$far_file" ] && cmp -s "$far_new" "$far_file"; then rm -f "$far_new" && return 0; fi
+    if [ -L "$far_file" ]; then far_unlink "$far_file" "$6" || return 1; fi
     if [ -d "$far_file" ]; then far_refuse "it is a folder" || return 1; fi
     far_problem=$(chmod "$5" "$far_new" 2>&1) || far_refuse "$far_problem" || return 1
     far_settle "$far_file" "$6"
 }
 
-# far_copy_folder DIR MODE: makes a folder, or finds it there.
-far_copy_folder() {
-    if [ -d "$1" ]; then return 0; fi
-    far_problem=$(mkdir "$1" 2>&1 && chmod "$2" "$1" 2>&1) || far_refuse "$far_problem" || return 1
-    far_part created
+# far_unlink LINK EXPECTED: removes a link that stands where something of the copy belongs, if that may be replaced.
+far_unlink() {
+    if [ "$2" = none ]; then far_part changed && return 1; fi
+    far_problem=$(rm -f "$1" 2>&1) || far_refuse "$far_problem"
 }
 
-# far_copy_mode DIR MODE
-far_copy_mode() { far_problem=$(chmod "$2" "$1" 2>&1) || far_refuse "$far_problem"; }
+# far_mode MODE: what a new folder gets of it. Nobody but its owner may write in it.
+far_mode() { printf '0%o' "$((0$1 & ~0$(umask) & 0755))"; }
+
+# far_has_mode DIR MODE
+far_has_mode() {
+    far_now=$(far_stamp "$1")
+    [ -n "$far_now" ] && [ "$((0x${far_now%% *}))" = "$((040000 | $2))" ]
+}
+
+# The mode of a folder into which more is to be put than its mode will allow. It tells that a copy has made the folder.
+far_growing=01700
+
+# far_copy_folder DIR MODE EXPECTED: makes a folder, or finds it there.
+far_copy_folder() {
+    if [ -L "$1" ]; then far_unlink "$1" "$3" || return 1; fi
+    if ! [ -d "$1" ]; then
+        far_wanted=$(far_mode "$2")
+        if [ "$(($far_wanted & 0700))" != "$((0700))" ]; then far_wanted=$far_growing; fi
+        far_problem=$(mkdir "$1" 2>&1 && chmod "0$far_wanted" "$1" 2>&1) || far_refuse "$far_problem" || return 1
+    fi
+    if far_has_mode "$1" "$far_growing"; then far_part growing; fi
+}
+
+# far_copy_mode DIR MODE: a folder that a copy has made gets its mode.
+far_copy_mode() {
+    far_wanted=$(far_mode "$2")
+    # The call comes a second time, because its first answer was lost on the way.
+    if ! [ -L "$1" ] && far_has_mode "$1" "$far_wanted"; then return 0; fi
+    if [ -L "$1" ] || ! far_has_mode "$1" "$far_growing"; then far_refuse "this copy has not made it" || return 1; fi
+    far_problem=$(chmod "0$far_wanted" "$1" 2>&1) || far_refuse "$far_problem"
+}
 
 # far_copy_link FILE TARGET EXPECTED
 far_copy_link() {
     if [ -L "$1" ] && [ "$(readlink "$1")" = "$2" ]; then return 0; fi
-    if [ -e "$1" ] || [ -L "$1" ]; then
+    if [ -L "$1" ]; then far_unlink "$1" "$3" || return 1; fi
+    if [ -e "$1" ]; then
         if [ "$3" = none ]; then far_part changed && return 1; fi
-        if [ -d "$1" ] && ! [ -L "$1" ]; then far_refuse "it is a folder" || return 1; fi
-        rm -f "$1"
+        if [ -d "$1" ]; then far_refuse "it is a folder" || return 1; fi
+        far_problem=$(rm -f "$1" 2>&1) || far_refuse "$far_problem" || return 1
     fi
-    far_problem=$(ln -s "$2" "$1" 2>&1) || far_refuse "$far_problem"
+    far_problem=$(ln -s -- "$2" "$1" 2>&1) || far_refuse "$far_problem"
 }
 
 # far_copy_settle DIR KEY MODE: a folder that is complete takes its name.
@@ -150,5 +202,5 @@ far_copy_settle() {
     far_grow "$1" "$2"
     if ! [ -d "$far_new" ] && [ -d "$1" ]; then return 0; fi
     if [ -e "$1" ] || [ -L "$1" ]; then far_part changed && return 1; fi
-    far_problem=$(mv "$far_new" "$1" 2>&1 && chmod "$3" "$1" 2>&1) || far_refuse "$far_problem"
+    far_problem=$(mv "$far_new" "$1" 2>&1 && chmod "0$(far_mode "$3")" "$1" 2>&1) || far_refuse "$far_problem"
 }

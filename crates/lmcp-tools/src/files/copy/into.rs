@@ -63,6 +63,8 @@ pub struct Args {
     pub what: What,
     /// Where the file, folder or link will stand.
     pub path: String,
+    /// The folder that the copy becomes, if this is something in it: below it no link is followed.
+    pub top: Option<String>,
     /// Names what is not complete yet: twelve hexadecimal digits.
     #[serde(default)]
     pub key: String,
@@ -105,9 +107,9 @@ pub enum What {
     Write,
     /// Takes the last part of a file, if one is given, and gives the file its name if its hash is the right one.
     Finish,
-    /// Makes a folder, or finds it there.
+    /// Makes a folder, or finds it there. Is it one that gets its mode at the end (`is_growing`)?
     Folder,
-    /// Gives a folder its mode.
+    /// Gives a folder that a copy has made the mode that it is to have, once all is in it.
     Mode,
     /// Makes a link.
     Link,
@@ -139,7 +141,7 @@ struct Arriving<'a> {
     cx: &'a Cx,
 }
 
-impl Arriving<'_> {
+impl<'a> Arriving<'a> {
     fn run(&self) -> ToolResult<String> {
         let place = self.host.roots.find(self.here, &self.args.path)?;
         match (self.args.what, self.args.kind) {
@@ -147,14 +149,17 @@ impl Arriving<'_> {
             (What::Begin, _) => self.begin_file(&place),
             (What::Write, _) => self.write(&place),
             (What::Finish, _) => self.finish(&place),
-            (What::Folder, _) => self.folder(&place),
-            (What::Mode, _) => self.set_mode(&place),
-            (What::Link, _) => self.link(&place),
+            (What::Folder, _) => self.folder(),
+            (What::Mode, _) => self.set_mode(),
+            (What::Link, _) => self.link(),
             (What::Settle, _) => self.settle(&place),
         }
     }
 
-    fn target<'p>(&self, place: &Place<'p>) -> ToolResult<Target<'p>> {
+    fn target(&self, place: &Place<'a>) -> ToolResult<Target<'a>> {
+        if self.args.top.is_some() {
+            return self.below();
+        }
         let parents = match self.args.parents {
             true => Parents::Make,
             false => Parents::Expect,
@@ -162,10 +167,23 @@ impl Arriving<'_> {
         Target::find(place, parents, self.host.hard_links())
     }
 
-    fn begin_file(&self, place: &Place<'_>) -> ToolResult<String> {
+    /// Something in the folder that the copy becomes. Links there may be of an earlier copy, and lead where its host wanted.
+    fn below(&self) -> ToolResult<Target<'a>> {
+        let (path, top) = (&self.args.path, self.args.top.as_deref());
+        let top = top.ok_or_else(|| ToolError::new("`top` is missing"))?;
+        let steps = Path::new(path).strip_prefix(top).ok();
+        let is_plain = |step| matches!(step, Component::Normal(_));
+        let steps = steps
+            .filter(|steps| steps.file_name().is_some() && steps.components().all(is_plain))
+            .ok_or_else(|| ToolError::new(format!("`{path}` is not below `{top}`")))?;
+        let top = self.host.roots.find(self.here, top)?;
+        Target::below(&top, steps, self.host.hard_links())
+    }
+
+    fn begin_file(&self, place: &Place<'a>) -> ToolResult<String> {
         let target = self.target(place)?;
         let name = self.draft_name(&target)?;
-        if target.look()?.is_some() && !self.args.overwrite {
+        if is_taken(&target)? && !self.args.overwrite {
             return Err(exists(place));
         }
         let kept = match self.open_draft(&target, &name, OFlags::RDONLY)? {
@@ -180,7 +198,7 @@ impl Arriving<'_> {
         said(&json!({ "kept": kept, "path": place.shown().display().to_string() }))
     }
 
-    fn begin_folder(&self, place: &Place<'_>) -> ToolResult<String> {
+    fn begin_folder(&self, place: &Place<'a>) -> ToolResult<String> {
         let shown = place.shown().display().to_string();
         match place.stat() {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
@@ -209,7 +227,7 @@ impl Arriving<'_> {
         said(&json!({ "work": work, "is_draft": true, "path": shown }))
     }
 
-    fn write(&self, place: &Place<'_>) -> ToolResult<String> {
+    fn write(&self, place: &Place<'a>) -> ToolResult<String> {
         let target = self.target(place)?;
         let name = self.draft_name(&target)?;
         let size = self.take_part(&target, &name)?;
@@ -235,7 +253,7 @@ impl Arriving<'_> {
         Ok(size_of(&stat).max(self.args.offset + data.len() as u64))
     }
 
-    fn finish(&self, place: &Place<'_>) -> ToolResult<String> {
+    fn finish(&self, place: &Place<'a>) -> ToolResult<String> {
         let target = self.target(place)?;
         let name = self.draft_name(&target)?;
         if self.args.data.is_some() {
@@ -243,11 +261,11 @@ impl Arriving<'_> {
         }
         let _alone = self.host.locks.lock([target.key()].into_iter());
         let held = Held::take(&target, &[], self.host.locks.waiting());
-        let there = target.look()?;
+        let is_taken = is_taken(&target)?;
         let draft = self.open_draft(&target, &name, OFlags::RDONLY)?;
         let done = || said(&json!({ "path": place.shown().display().to_string() }));
         let Some((draft, _)) = draft else {
-            return match there.is_some() && self.has_come(&target)? {
+            return match is_taken && self.has_come(&target)? {
                 true => done(),
                 false => Err(ToolError::new("what was copied so far is gone")
                     .hint("copy it again from the beginning")),
@@ -257,7 +275,7 @@ impl Arriving<'_> {
             remove(&target, &name)?;
             return said(&json!({ "differs": true }));
         }
-        if there.is_some() && !self.args.overwrite {
+        if is_taken && !self.args.overwrite {
             let has_come = self.has_come(&target)?;
             remove(&target, &name)?;
             return if has_come { done() } else { Err(exists(place)) };
@@ -295,51 +313,72 @@ impl Arriving<'_> {
         Ok(hash.is_some_and(|hash| hash == self.args.sha256))
     }
 
-    fn folder(&self, place: &Place<'_>) -> ToolResult<String> {
-        let target = self.target(place)?;
-        // Something is to be put into it, whoever may do so later.
-        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS | 0o700);
-        let created = match rustix::fs::mkdirat(&target.dir, &target.name, mode) {
-            Ok(()) => {
-                let opened = open_folder(&target, &target.name);
-                let set = opened.and_then(|folder| rustix::fs::fchmod(folder, mode));
-                set.map_err(|err| place.failed("make", err))?;
-                true
+    fn folder(&self) -> ToolResult<String> {
+        let target = self.below()?;
+        let failed = |err| target.place().failed("make", err);
+        if target.is_link() {
+            if !self.args.overwrite {
+                return Err(exists(target.place()));
             }
-            Err(Errno::EXIST) => {
-                place.open_dir().map_err(|err| place.failed("make", err))?;
-                false
+            remove(&target, &target.name)?;
+        }
+        let wanted = self.folder_mode(target.place());
+        let is_closed = !wanted.contains(Mode::RWXU);
+        match rustix::fs::mkdirat(&target.dir, &target.name, wanted | Mode::RWXU) {
+            Ok(()) if is_closed => {
+                let folder = open_folder(&target, &target.name);
+                let set = folder.and_then(|folder| rustix::fs::fchmod(folder, GROWING));
+                set.map_err(failed)?;
             }
-            Err(err) => return Err(place.failed("make", err)),
-        };
-        said(&json!({ "created": created }))
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(err) => return Err(failed(err)),
+        }
+        let folder = open_folder(&target, &target.name).map_err(failed)?;
+        let now = mode_of(&rustix::fs::fstat(&folder).map_err(failed)?);
+        said(&json!({ "is_growing": now == GROWING }))
     }
 
-    fn set_mode(&self, place: &Place<'_>) -> ToolResult<String> {
-        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
-        let folder = place.open_dir();
-        let set = folder.and_then(|folder| rustix::fs::fchmod(folder, mode));
-        set.map_err(|err| place.failed("change", err))?;
+    fn set_mode(&self) -> ToolResult<String> {
+        let target = self.below()?;
+        let failed = |err| target.place().failed("change", err);
+        let folder = open_folder(&target, &target.name).map_err(failed)?;
+        let stat = rustix::fs::fstat(&folder).map_err(failed)?;
+        let wanted = self.folder_mode(target.place());
+        match mode_of(&stat) {
+            // The call comes a second time, because its first answer was lost on the way.
+            now if now == wanted => {}
+            GROWING if is_own(&stat) => rustix::fs::fchmod(folder, wanted).map_err(failed)?,
+            _ => {
+                let shown = target.place().shown().display();
+                let words = format!("`{shown}` is no folder that this copy has made");
+                return Err(ToolError::new(words));
+            }
+        }
         said(&json!({}))
     }
 
-    fn link(&self, place: &Place<'_>) -> ToolResult<String> {
+    /// The mode of a folder of the copy: never more than a new one gets, and nobody but its owner may write in it.
+    fn folder_mode(&self, place: &Place<'_>) -> Mode {
+        place.new_mode(self.args.mode & 0o755 & !own_umask())
+    }
+
+    fn link(&self) -> ToolResult<String> {
         let leads_to = self.args.target.as_deref().unwrap_or_default();
+        let target = self.below()?;
+        let (place, dir, name) = (target.place(), &target.dir, &target.name);
         let failed = |err| place.failed("make", err);
-        let (above, name) = place.parent().ok_or_else(|| exists(place))?;
+        let (above, _) = place.parent().ok_or_else(|| exists(place))?;
         if place.is_confined() && leads_out(&above, leads_to) {
             let shown = place.shown().display();
             return Err(ToolError::new(format!(
                 "the link `{shown}` would lead to `{leads_to}`, outside of what this server may touch"
             )));
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let dir = above.open(flags, Mode::empty()).map_err(failed)?;
-        let now = rustix::fs::readlinkat(&dir, &name, Vec::new());
+        let now = rustix::fs::readlinkat(dir, name, Vec::new());
         if now.is_ok_and(|now| now.as_bytes() == leads_to.as_bytes()) {
             return said(&json!({}));
         }
-        match rustix::fs::symlinkat(leads_to, &dir, &name) {
+        match rustix::fs::symlinkat(leads_to, dir, name) {
             Ok(()) => return said(&json!({})),
             Err(Errno::EXIST) if self.args.overwrite => {}
             Err(Errno::EXIST) => return Err(exists(place)),
@@ -347,17 +386,17 @@ impl Arriving<'_> {
         }
         let draft = format!(".{}.lmcp-{}", name.display(), self.key()?);
         // One that an earlier copy left.
-        let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
-        let made = rustix::fs::symlinkat(leads_to, &dir, &draft)
-            .and_then(|()| rustix::fs::renameat(&dir, &draft, &dir, &name));
+        let _ = rustix::fs::unlinkat(dir, &draft, AtFlags::empty());
+        let made = rustix::fs::symlinkat(leads_to, dir, &draft)
+            .and_then(|()| rustix::fs::renameat(dir, &draft, dir, name));
         if made.is_err() {
-            let _ = rustix::fs::unlinkat(&dir, &draft, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(dir, &draft, AtFlags::empty());
         }
         made.map_err(failed)?;
         said(&json!({}))
     }
 
-    fn settle(&self, place: &Place<'_>) -> ToolResult<String> {
+    fn settle(&self, place: &Place<'a>) -> ToolResult<String> {
         let shown = place.shown().display().to_string();
         let target = self.target(place)?;
         let name = self.draft_name(&target)?;
@@ -368,7 +407,7 @@ impl Arriving<'_> {
             Err(_) if place.open_dir().is_ok() => return said(&json!({ "path": shown })),
             Err(err) => return Err(err),
         };
-        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
+        let mode = self.folder_mode(place);
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&target.dir, &name, &target.dir, &target.name, flags) {
             Ok(()) => {}
@@ -431,6 +470,29 @@ impl Arriving<'_> {
             false => Err(not_ours(name)),
         }
     }
+}
+
+/// Does something stand where a file belongs? A link in the folder of a copy is replaced, whatever it leads to.
+fn is_taken(target: &Target<'_>) -> ToolResult<bool> {
+    match target.is_link() {
+        true => Ok(true),
+        false => Ok(target.look()?.is_some()),
+    }
+}
+
+/// The mode of a folder into which more is to be put than its mode will allow. It tells that a copy has made the folder.
+const GROWING: Mode = Mode::RWXU.union(Mode::SVTX);
+
+fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode & 0o7777)
+}
+
+/// What the umask of this process takes from the modes of new folders. It cannot be asked for without changing it, so it is read.
+fn own_umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    mask.unwrap_or(0o022)
 }
 
 fn is_own(stat: &Stat) -> bool {
