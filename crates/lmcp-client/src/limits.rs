@@ -50,6 +50,10 @@ pub(crate) const QUESTIONS_BYTES: usize = 4 << 20;
 /// Requests to watch resources, or to watch them no longer, that a server has not answered. The next ones wait.
 pub(crate) const WISHES: usize = 64;
 
+/// Longest answer of a server to `server/discover` or `initialize`, in bytes: it is kept for as long as the server is there. A server
+/// that says more about itself is left.
+pub(crate) const OPENING_BYTES: usize = 256 << 10;
+
 /// Longest notification of a server, in bytes: progress, log messages, changes. A longer one is not heard.
 pub(crate) const NOTICE_BYTES: usize = 256 << 10;
 

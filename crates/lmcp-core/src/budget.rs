@@ -257,13 +257,13 @@ impl Account {
         }
     }
 
-    /// Counts what is there already, of whatever length: a connection, or an answer of a server elsewhere, of which nobody
-    /// could tell before how long it would be. A caller that holds hardly anything keeps it in any case.
+    /// Counts what is there already: a connection, or an answer of a server elsewhere, of which nobody could tell before how
+    /// long it would be. A caller that holds hardly anything keeps up to [`CALL_BYTES`] in any case; anything longer has to fit.
     ///
     /// # Errors
-    /// With what the caller holds already, it is more than its share.
+    /// With what the caller holds already it is more than its share, or others have left too little room for it.
     pub fn take_if_modest(&self, bytes: usize) -> Result<Reservation, NoRoom> {
-        if self.used() <= MODEST {
+        if self.used() <= MODEST && bytes <= CALL_BYTES {
             return Ok(self.take(bytes));
         }
         self.try_reserve(bytes)
@@ -406,7 +406,7 @@ pub fn try_later(words: String, limit: &str, most: usize) -> RpcError {
     RpcError::internal(words).with_data(data)
 }
 
-/// A caller that holds no more than this is not told to wait for others, and gets any answer.
+/// A caller that holds no more than this is not told to wait for others, and gets any short answer.
 const MODEST: usize = 256 << 10;
 
 /// Counts somebody who waits, for as long as that lasts.
@@ -505,17 +505,31 @@ mod tests {
     }
 
     #[test]
-    fn one_answer_is_always_taken_and_more_of_them_have_to_fit() {
+    fn a_long_answer_has_to_fit_and_a_short_one_is_taken() {
         let budget = Budget::new(9 << 20);
         let [deaf, other] = ["deaf", "other"].map(|name| budget.account(name));
         let answers = std::iter::from_fn(|| deaf.take_if_modest(1 << 20).ok());
         let unread: Vec<_> = answers.take(100).collect();
         assert_eq!(unread.len(), 6, "two thirds");
         assert!(other.try_reserve(1 << 20).is_ok());
-        let long = other.take_if_modest(8 << 20);
-        assert!(long.is_ok_and(|long| long.bytes() == 8 << 20));
+        assert!(other.take_if_modest(8 << 20).is_err(), "also as the first");
+        assert!(other.take_if_modest(CALL_BYTES).is_ok());
         drop(unread);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn long_answers_of_many_callers_leave_room_for_the_next_one() {
+        let budget = Budget::of_memory(64 << 20);
+        let long = 15 << 20;
+        let callers = (0..40).map(|number| budget.account(&format!("u{number}")));
+        let unread: Vec<_> = callers
+            .filter_map(|caller| caller.take_if_modest(long).ok())
+            .collect();
+        assert!(!unread.is_empty() && budget.used() < budget.total());
+        assert!(budget.account("bob").try_reserve(4 << 20).is_ok());
+        drop(unread);
+        assert!(budget.account("alone").take_if_modest(long).is_ok());
     }
 
     #[test]

@@ -242,18 +242,20 @@ impl Waiting {
     }
 }
 
-/// An answer has no room beside those that its caller has not read.
+/// An answer has no room beside those that nobody has read yet.
 fn unread(no_room: NoRoom, only_reads: bool) -> RpcError {
     let (bytes, most) = (no_room.wanted, no_room.total);
-    let what_now = match only_reads {
-        true => "read those, and try again",
-        false => "the request may have taken effect",
+    let retriable = only_reads && no_room.retriable;
+    let what_now = match (only_reads, retriable) {
+        (true, true) => "read your answers, and try again",
+        (true, false) => "it never will fit",
+        (false, _) => "the request may have taken effect",
     };
     let words = format!(
-        "the server's answer of {bytes} bytes was not passed on: with others that this caller has not read it is more than its \
-         share of the memory; {what_now}"
+        "the server's answer of {bytes} bytes was not passed on: with the answers that callers have not read, it is more than \
+         this caller's share of {most} bytes of memory; {what_now}"
     );
-    let data = json!({ "limit": "memory_bytes", "value": most, "retriable": only_reads });
+    let data = json!({ "limit": "memory_bytes", "value": most, "retriable": retriable });
     RpcError::internal(words).with_data(data)
 }
 

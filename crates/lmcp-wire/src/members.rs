@@ -68,9 +68,13 @@ impl<'a> Members<'a> {
 
     /// Puts a member in the place of the one of its name, or behind all others.
     pub fn set(&mut self, name: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
-        let Ok(value) = serde_json::value::to_raw_value(value) else {
-            return;
-        };
+        if let Ok(value) = serde_json::value::to_raw_value(value) {
+            self.put(name, value);
+        }
+    }
+
+    /// The same for a value that is JSON already: it is not copied.
+    pub fn put(&mut self, name: impl Into<Cow<'a, str>>, value: Box<RawValue>) {
         let name = name.into();
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, before)) => *before = Cow::Owned(value),

@@ -74,7 +74,7 @@ pub struct Peer {
     pub version: ProtocolVersion,
     /// The result of `server/discover` or of the handshake.
     pub result: Box<RawValue>,
-    /// What it offers, as far as that is known here.
+    /// Which lists it offers, and whether it logs. Anything else is in the result only.
     pub capabilities: ServerCapabilities,
 }
 

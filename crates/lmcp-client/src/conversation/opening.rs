@@ -5,15 +5,17 @@
 use std::sync::Arc;
 
 use lmcp_wire::{
-    ProtocolVersion, RpcError, ServerCapabilities,
+    Object, ProtocolVersion, RpcError, ServerCapabilities,
+    capability::ListCapability,
     envelope::agreed_version,
     error, meta,
     method::{notification, request},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{Conversation, Output, Peer, failures};
+use crate::limits::OPENING_BYTES;
 
 /// Where the opening stands.
 #[derive(Clone, Debug)]
@@ -148,6 +150,9 @@ impl Conversation {
         struct Found {
             supported_versions: Vec<String>,
         }
+        if self.leaves_long(request::DISCOVER, result) {
+            return;
+        }
         let newest = ProtocolVersion::NEWEST;
         let found = serde_json::from_str::<Found>(result.get());
         match found {
@@ -186,6 +191,9 @@ impl Conversation {
             }
             Err(error) => return self.refused(error),
         };
+        if self.leaves_long(request::INITIALIZE, result) {
+            return;
+        }
         let Some(agreed) = agreed_version(result.get()) else {
             return self.unfit("its answer to the handshake names no revision");
         };
@@ -200,19 +208,11 @@ impl Conversation {
 
     /// Calls can be made from now on; those that waited are.
     fn open(&mut self, version: ProtocolVersion, result: Box<RawValue>) {
-        #[derive(Default, Deserialize)]
-        struct Offered {
-            #[serde(default)]
-            capabilities: Value,
-        }
-        let offered: Offered = serde_json::from_str(result.get()).unwrap_or_default();
-        let capabilities: ServerCapabilities =
-            serde_json::from_value(offered.capabilities).unwrap_or_default();
         self.known = Some(version);
         let peer = Arc::new(Peer {
             version,
+            capabilities: offered(&result),
             result,
-            capabilities,
         });
         self.stage = Stage::Open(Arc::clone(&peer));
         self.out.push_back(Output::Ready(peer));
@@ -235,6 +235,19 @@ impl Conversation {
         }
     }
 
+    /// Gives a server up whose answer to the opening is too long to be kept. `false`: it is not.
+    fn leaves_long(&mut self, method: &str, answer: &RawValue) -> bool {
+        let bytes = answer.get().len();
+        let is_long = bytes > OPENING_BYTES;
+        if is_long {
+            let words = format!(
+                "its answer to `{method}` has {bytes} bytes; at most {OPENING_BYTES} are read"
+            );
+            self.unfit(&words);
+        }
+        is_long
+    }
+
     fn unfit(&mut self, why: &str) {
         self.give_up_opening(failures::unfit(why));
     }
@@ -245,6 +258,29 @@ impl Conversation {
         self.give_up(&error);
         self.out.push_back(Output::Unfit(error));
     }
+}
+
+/// What a server offers, of all that it says: nothing is read that nobody asks for, as it takes much more memory than its text.
+fn offered(result: &RawValue) -> ServerCapabilities {
+    #[derive(Default, Deserialize)]
+    struct Said {
+        #[serde(default)]
+        capabilities: Offered,
+    }
+    #[derive(Default, Deserialize)]
+    struct Offered {
+        tools: Option<ListCapability>,
+        prompts: Option<ListCapability>,
+        resources: Option<ListCapability>,
+        logging: Option<IgnoredAny>,
+    }
+    let said: Said = serde_json::from_str(result.get()).unwrap_or_default();
+    let mut offered = ServerCapabilities::default();
+    offered.tools = said.capabilities.tools;
+    offered.prompts = said.capabilities.prompts;
+    offered.resources = said.capabilities.resources;
+    offered.logging = said.capabilities.logging.map(|_| Object::new());
+    offered
 }
 
 fn raw(value: &Value) -> Box<RawValue> {

@@ -455,3 +455,52 @@ fn long_questions_are_refused_and_long_notifications_are_not_heard() {
     client.says(json!({ "method": "notifications/message", "params": long }));
     client.silent();
 }
+
+/// What a server says of itself: this many bytes of small values, and that it logs.
+fn much(bytes: usize) -> Value {
+    let many: Vec<_> = (0..bytes / 8).map(|_| json!({ "a": 0 })).collect();
+    json!({ "logging": {}, "resources": { "subscribe": true }, "experimental": { "a": many }, "extensions": { "b": {} } })
+}
+
+#[test]
+fn a_server_that_says_too_much_of_itself_is_left_in_words() {
+    for (method, is_old) in [("server/discover", false), ("initialize", true)] {
+        let mut client = Client::new();
+        client.call("tools/call");
+        let mut asked = client.sent();
+        if is_old {
+            client.says(json!({ "id": asked["id"], "error": { "code": error::METHOD_NOT_FOUND, "message": "?" } }));
+            asked = client.sent();
+        }
+        assert_eq!(asked["method"], method);
+        client.says(json!({ "id": asked["id"], "result": {
+            "supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25", "capabilities": much(300_000),
+        }}));
+        let Some(Output::Done(_, Err(error))) = client.conversation.output() else {
+            panic!("whoever waits is told");
+        };
+        let words = format!("its answer to `{method}` has 30");
+        assert!(error.message.contains(&words), "{error}");
+        assert!(error.message.contains("at most 262144 are read"), "{error}");
+        let output = client.conversation.output();
+        assert!(matches!(output, Some(Output::Unfit(_))), "{output:?}");
+        assert!(!client.conversation.is_open());
+    }
+}
+
+#[test]
+fn of_what_a_server_says_of_itself_only_what_is_used_is_read() {
+    let mut client = Client::new();
+    let asked = client.sent();
+    client.says(json!({ "id": asked["id"], "result": {
+        "supportedVersions": ["2026-07-28"], "capabilities": much(200_000),
+    }}));
+    let Some(Output::Ready(peer)) = client.conversation.output() else {
+        panic!("it opens");
+    };
+    let offered = &peer.capabilities;
+    assert!(offered.logging.is_some() && offered.tools.is_none());
+    assert_eq!(offered.resources.and_then(|it| it.subscribe), Some(true));
+    assert!(offered.experimental.is_none() && offered.extensions.is_none());
+    assert!(peer.result.get().contains("experimental"));
+}

@@ -17,7 +17,7 @@ use serde_json::{json, value::RawValue};
 
 use super::{legacy, members, versions};
 use crate::{
-    budget::Budget,
+    budget::{Budget, CALL_BYTES},
     caller::{Caller, Transport},
     message::Message,
     outcome::{Outcome, Payload},
@@ -82,9 +82,17 @@ impl Encoder {
     }
 
     fn done(&mut self, result: Result<Outcome, RpcError>) -> Message {
+        let passed_on = match &result {
+            Ok(Outcome {
+                payload: Payload::Raw(text),
+                ..
+            }) => Some(text.get().len()),
+            _ => None,
+        };
         let encoded = match (&self.session, result) {
             (Some(_), Ok(outcome)) => {
-                legacy::encode::result(self.version, &self.id, &self.method, outcome)
+                let json = legacy::encode::result(self.version, &self.id, &self.method, outcome);
+                json.and_then(|json| self.expect_room(passed_on, json))
             }
             (Some(_), Err(error)) => legacy::encode::error(&self.id, &self.method, error),
             (None, Ok(outcome)) => response(&self.id, &self.method, outcome),
@@ -101,6 +109,27 @@ impl Encoder {
         self.held = Some(message);
         let params = json!({ "requestId": self.id, "reason": "the server is closing" });
         Message::notification(notification::CANCELLED, &params)
+    }
+
+    /// An answer of another server, of so many bytes, that is longer in this revision has to fit the share of its caller: only the
+    /// shorter one had to before.
+    fn expect_room(&self, passed_on: Option<usize>, json: Vec<u8>) -> Result<Vec<u8>, RpcError> {
+        if passed_on.is_none_or(|before| json.len() <= before + CALL_BYTES) {
+            return Ok(json);
+        }
+        let account = self.budget.account(&self.caller.payer());
+        match account.take_if_modest(json.len()) {
+            Ok(_) => Ok(json),
+            Err(no_room) => {
+                let (bytes, most) = (no_room.wanted, no_room.total);
+                let words = format!(
+                    "the answer has {bytes} bytes in this revision, more than this caller's share of {most} bytes of memory; the \
+                     request may have taken effect"
+                );
+                let data = json!({ "limit": "memory_bytes", "value": most, "retriable": false });
+                Err(RpcError::internal(words).with_data(data))
+            }
+        }
     }
 
     fn progress(&self, report: ProgressReport) -> Option<Message> {

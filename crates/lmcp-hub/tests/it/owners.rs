@@ -211,3 +211,25 @@ async fn answers_that_one_caller_does_not_read_keep_no_other_caller_out() {
         assert!(read(answer("ann").await.json())["result"].is_object());
     }
 }
+
+#[tokio::test]
+async fn answers_that_many_callers_do_not_read_keep_no_other_caller_out() {
+    let shared = Shared::new();
+    let mut few = Limits::default();
+    few.memory_bytes = 8 << 20;
+    for (endpoint, prefix) in ways_within(&shared, &few).await {
+        let tool = format!("{prefix}long");
+        let mut unread = Vec::new();
+        for number in 0..12 {
+            let name = format!("caller{number}");
+            unread.push(call(&endpoint, &name, &tool).response().await.unwrap());
+        }
+        let budget = endpoint.budget();
+        assert!(budget.used() < budget.total(), "{budget:?}");
+        let bob = budget.account("principal:bob");
+        bob.try_reserve(CALL_BYTES).unwrap();
+        let last = serde_json::from_slice::<Value>(unread.last().unwrap().json()).unwrap();
+        assert_eq!(last["error"]["data"]["limit"], "memory_bytes", "{last}");
+        drop(unread);
+    }
+}

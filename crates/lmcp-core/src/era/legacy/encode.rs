@@ -216,6 +216,31 @@ mod tests {
     }
 
     #[test]
+    fn a_structured_result_of_somebody_else_is_shown_letter_by_letter() {
+        let shown = |theirs: &str| {
+            let payload = Payload::Raw(serde_json::from_str(theirs).unwrap());
+            let version = ProtocolVersion::V2024_11_05;
+            written(version, request::TOOLS_CALL, payload)["result"]["content"].take()
+        };
+        let words = r#"{"b": 1.10,"a":[ {} ]}"#;
+        let block = json!({ "type": "text", "text": words });
+        let one = json!({ "type": "text", "text": "one" });
+        for (content, all) in [
+            (json!([]), json!([block])),
+            (json!("none"), json!([block])),
+            (json!([one]), json!([one, block])),
+            (json!([block, one]), json!([block, one])),
+        ] {
+            let theirs = format!(r#"{{"structuredContent":{words},"content":{content}}}"#);
+            assert_eq!(shown(&theirs), all, "{content}");
+        }
+        assert_eq!(
+            shown(&format!(r#"{{"structuredContent":{words}}}"#)),
+            json!([block])
+        );
+    }
+
+    #[test]
     fn results_of_ours_and_of_others_look_alike() {
         for structured in [json!({ "a": 1 }), json!([1]), json!("one"), Value::Null] {
             let value = json!({

@@ -1,12 +1,16 @@
 //! Results that are passed on, in the form that each revision knows. The rules are those of `downgrade`; here they are applied to
 //! JSON as it came, of which everything that no rule is about stays as it is, in its order.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use lmcp_wire::{
-    Content, Meta, ProtocolVersion, RpcError, members::Members, meta, method::request, scan,
+    Content, Meta, ProtocolVersion, RpcError, jsonrpc, members::Members, meta, method::request,
+    scan,
 };
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserializer as _,
+    de::{SeqAccess, Visitor},
+};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -166,18 +170,35 @@ fn tool_result(version: ProtocolVersion, result: &mut Members<'_>) {
     let Some(value) = result.take("structuredContent") else {
         return;
     };
-    // What cannot be read as a value, a number of 400 digits say, is shown as it came.
-    let read_value = serde_json::from_str::<Value>(value.get());
-    let words = read_value.map_or_else(|_| value.get().to_owned(), |value| value.to_string());
-    let mut blocks: Vec<Box<RawValue>> = read(result.get("content"));
-    let says = |block: &RawValue| {
-        let block = Members::read(block.get()).ok();
-        block.and_then(|block| text(&block, "text")) == Some(words.clone())
-    };
-    if !blocks.iter().any(|block| says(block)) {
-        blocks.extend(to_raw_value(&json!({ "type": "text", "text": words })));
-        result.set("content", &blocks);
+    // Its text is shown as it came. Values made of it would take a hundred times its length.
+    let blocks = result.get("content").map_or("[]", RawValue::get);
+    if let Some(blocks) = with_words(blocks, value.get()) {
+        result.put("content", blocks);
     }
+}
+
+/// A list of blocks with one more, which says these words. `None`: one of them says so already.
+fn with_words(blocks: &str, words: &str) -> Option<Box<RawValue>> {
+    let mut is_said = false;
+    let read = each_item(blocks, |block| {
+        let block = Members::read(block).ok();
+        let text = block.as_ref().and_then(|block| block.get("text"));
+        is_said |= text.and_then(|text| string(text.get().as_bytes())) == Some(words.into());
+    });
+    if is_said {
+        return None;
+    }
+    let before = blocks.strip_suffix(']').filter(|_| read.is_ok());
+    let before = before.unwrap_or("[");
+    let mut out = Vec::with_capacity(blocks.len() + words.len() + words.len() / 2);
+    out.extend_from_slice(before.as_bytes());
+    if before.trim_end() != "[" {
+        out.push(b',');
+    }
+    out.extend_from_slice(br#"{"type":"text","text":"#);
+    jsonrpc::append(&mut out, words);
+    out.extend_from_slice(b"}]");
+    raw_value(out)
 }
 
 pub(super) fn content(version: ProtocolVersion, block: &mut Members<'_>) {
@@ -245,8 +266,10 @@ fn tool(version: ProtocolVersion, tool: &mut Members<'_>) {
     if lacks_icons(version) {
         tool.take("icons");
     }
-    let schema: Value = read(tool.get("outputSchema"));
-    if schema["type"] != "object" {
+    let output = tool.get("outputSchema").map(RawValue::get);
+    let output = output.and_then(|schema| Members::read(schema).ok());
+    let output = output.and_then(|schema| text(&schema, "type"));
+    if output.as_deref() != Some("object") {
         tool.take("outputSchema");
     }
     for schema in ["inputSchema", "outputSchema"] {
@@ -315,17 +338,51 @@ fn each(all: &mut Members<'_>, name: &'static str, change: impl Fn(&mut Members<
     let Some(list) = all.get(name).map(ToOwned::to_owned) else {
         return;
     };
-    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
-        return;
-    };
-    let items = items.into_iter().map(|item| {
-        let Ok(mut members) = Members::read(item.get()) else {
-            return item.to_owned();
-        };
-        change(&mut members);
-        to_raw_value(&members).unwrap_or_else(|_| item.to_owned())
+    let mut out = Vec::with_capacity(list.get().len());
+    let read = each_item(list.get(), |item| {
+        out.push(if out.is_empty() { b'[' } else { b',' });
+        match Members::read(item) {
+            Ok(mut members) => {
+                change(&mut members);
+                jsonrpc::append(&mut out, &members);
+            }
+            Err(_) => out.extend_from_slice(item.as_bytes()),
+        }
     });
-    all.set(name, &items.collect::<Vec<_>>());
+    if out.is_empty() || read.is_err() {
+        return;
+    }
+    out.push(b']');
+    if let Some(changed) = raw_value(out) {
+        all.put(name, changed);
+    }
+}
+
+/// Hands over the text of every item of a list, one after the other: a list of them all could take many times its length.
+///
+/// # Errors
+/// It is no list.
+fn each_item(list: &str, see: impl FnMut(&str)) -> serde_json::Result<()> {
+    struct Items<F>(F);
+    impl<'de, F: FnMut(&str)> Visitor<'de> for Items<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+            while let Some(item) = items.next_element::<&RawValue>()? {
+                (self.0)(item.get());
+            }
+            Ok(())
+        }
+    }
+    serde_json::Deserializer::from_str(list).deserialize_seq(Items(see))
+}
+
+fn raw_value(json: Vec<u8>) -> Option<Box<RawValue>> {
+    RawValue::from_string(String::from_utf8(json).ok()?).ok()
 }
 
 /// Changes an object that stands in another.
@@ -345,11 +402,6 @@ pub(super) fn within(
 fn text(members: &Members<'_>, name: &str) -> Option<String> {
     let text = string(members.get(name)?.get().as_bytes());
     text.map(Cow::into_owned)
-}
-
-fn read<T: DeserializeOwned + Default>(value: Option<&RawValue>) -> T {
-    let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
-    value.unwrap_or_default()
 }
 
 #[cfg(test)]
