@@ -214,9 +214,10 @@ mod tests {
             let runtime = runtime.enable_time().start_paused(true).build();
             let deadlines = deadlines.clone();
             runtime.expect("there is a runtime").block_on(async {
-                let left = tokio::spawn(deadlines.after(Duration::from_secs(9)));
+                let mut left = tokio::task::JoinSet::new();
+                left.spawn(deadlines.after(Duration::from_secs(9)));
                 deadlines.after(Duration::from_secs(1)).await;
-                drop(left);
+                left.detach_all();
             });
         }
     }
