@@ -385,13 +385,14 @@ compile_error!(
 );
 
 pub use lmcp_core::{
-    Account, Authenticate, Authenticating, Authenticator, Budget, Caller, CallerTransport,
-    Challenge, Client, Completing, Cx, Discovery, Ended, Endpoint, Error, Handle, Handler,
-    HeaderValue, Headers, Identity, Json, JsonText, Layered, Limits, Logged, Message, MessageKind,
-    Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey, Page, Payload, Presentation,
-    Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request, Reservation,
-    Resource, Say, Server, Service, Session, Terms, Tool, ToolError, ToolResult, ToolSet,
-    Transport, WithArgs, WithState, Workplace, admit, ask, bytes, client, completion,
+    Account, Audience, Authenticate, Authenticating, Authenticator, Budget, Caller,
+    CallerTransport, Challenge, Client, Completing, Cx, Discovery, Ended, Endpoint, Error, Handle,
+    Handler, HeaderValue, Headers, Identity, Json, JsonText, Layered, Limits, Logged, Message,
+    MessageKind, Messages, Next, NoArgs, NoRoom, Notice, Outcome, Owned, OwnerKey, Page, Payload,
+    Presentation, Principal, Process, Progress, ProgressReport, Prompt, Replies, Reply, Request,
+    Reservation, Resource, Say, Server, Service, Session, Telling, Terms, Tool, ToolError,
+    ToolResult, ToolSet, Transport, WithArgs, WithState, Workplace, admit, ask, bytes, client,
+    completion,
     completion::Completer,
     debug_handler, equal_secrets, error, exchange, handshake, is_handshake, is_long, limits,
     prompt,

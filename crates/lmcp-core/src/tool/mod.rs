@@ -161,7 +161,7 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
     /// A name has 1 to 128 letters, digits, `_`, `.` or `-`; [`Server::start`](crate::Server::start) refuses others. The schema of the
     /// arguments is that of `Args`. If `R` is [`Json`], the tool also publishes the schema of its result.
     ///
-    /// Where the compiler says that a function is not a handler, [`debug_handler`](crate::debug_handler) tells why.
+    /// Where the compiler says that a function is not a handler, [`debug_handler`] tells why.
     ///
     /// ```
     /// # use lmcp::{Cx, NoArgs, Tool};
