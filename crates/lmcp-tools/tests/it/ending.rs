@@ -98,7 +98,7 @@ async fn processes_that_fork_without_pause_end_with_their_command() {
     // They end with this file, too, if nothing else ends them.
     let go = tempfile::NamedTempFile::new().unwrap();
     let command = format!(
-        "trap '' TERM; fly() {{ [ -e {} ] || exit; fly & exit; }}; for i in $(seq 30); do fly & done; sleep 300",
+        "trap '' TERM; fly() {{ [ -e {} ] || exit; fly & exit; }}; for i in $(seq 16); do fly & done; sleep 300",
         go.path().display()
     );
     let result = host
