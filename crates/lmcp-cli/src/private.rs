@@ -66,7 +66,7 @@ pub(crate) fn expect(file: &File, path: &Path) -> Result<(), Failure> {
     let metadata = file.metadata();
     let metadata = metadata.map_err(|err| Failure::cannot(&format!("read {shown}"), err))?;
     if metadata.mode() & 0o077 == 0 {
-        // Whoever owns it can write another secret into it.
+        // The owner of the file can write another secret into it, so the owner must be this user or root.
         return lmcp_private::expect_secret(file)
             .map_err(|err| Failure::cannot(&format!("trust {shown}"), err));
     }

@@ -44,7 +44,7 @@ struct Inner<H: ?Sized> {
     transport: Transport,
     principal: Option<Arc<Principal>>,
     identity: Option<Arc<Identity>>,
-    /// Who it is by now, where that may change.
+    /// The identity at this moment, for callers whose role may change.
     renewed: Option<watch::Receiver<Arc<Identity>>>,
     extensions: Extensions,
     /// True once it is gone for good.
@@ -194,7 +194,7 @@ impl Caller {
         }
     }
 
-    /// Who it is by now, if that has changed.
+    /// The identity at this moment, if it has changed since the connection began.
     fn latest(&self) -> Option<Arc<Identity>> {
         let latest = Arc::clone(&self.0.renewed.as_ref()?.borrow());
         let is_same = |known: &Arc<Identity>| Arc::ptr_eq(known, &latest);
@@ -202,7 +202,7 @@ impl Caller {
         is_new.then_some(latest)
     }
 
-    /// What tells whether something is for it, without being part of its connection.
+    /// The part of a caller that decides which messages reach it. Holding a face does not keep the connection open.
     pub(crate) fn face(&self) -> Face {
         Face {
             principal: self.0.principal.clone(),

@@ -36,7 +36,7 @@ struct Inner {
 struct Waits {
     all: BTreeMap<(Instant, u64), Waker>,
     next: u64,
-    /// What the timer runs for; `None`: there is no timer.
+    /// The time at which the timer fires. `None`: there is no timer.
     armed: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for Deadlines {
     }
 }
 
-/// One time, which ends once.
+/// The wait of one call: a future that ends at its time.
 #[derive(Debug)]
 pub struct Deadline {
     /// `None`: never.
@@ -161,7 +161,7 @@ impl Drop for Timer {
 async fn run(mut timer: Timer) {
     while let Some(inner) = timer.0.upgrade() {
         let Some(next) = inner.expire() else {
-            // Whoever waits next has started another already.
+            // No call waits any more. The next call that waits starts a timer of its own, which this one must not report as gone.
             timer.0 = Weak::new();
             return;
         };

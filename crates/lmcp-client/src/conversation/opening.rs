@@ -260,7 +260,7 @@ impl Conversation {
     }
 }
 
-/// What a server offers, of all that it says: nothing is read that nobody asks for, as it takes much more memory than its text.
+/// Reads which capabilities a server declares. All other members stay text: read as values, they take far more memory.
 fn offered(result: &RawValue) -> ServerCapabilities {
     #[derive(Default, Deserialize)]
     struct Said {

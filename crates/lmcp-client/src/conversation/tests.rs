@@ -456,7 +456,7 @@ fn long_questions_are_refused_and_long_notifications_are_not_heard() {
     client.silent();
 }
 
-/// What a server says of itself: this many bytes of small values, and that it logs.
+/// Makes the capabilities of a server that logs, with this many bytes of small values that no client knows.
 fn much(bytes: usize) -> Value {
     let many: Vec<_> = (0..bytes / 8).map(|_| json!({ "a": 0 })).collect();
     json!({ "logging": {}, "resources": { "subscribe": true }, "experimental": { "a": many }, "extensions": { "b": {} } })

@@ -57,7 +57,7 @@ impl Asked {
 pub struct Settings {
     /// The name and version of the client.
     pub info: Implementation,
-    /// What the client can be asked for.
+    /// The capabilities that the client declares: servers ask it for nothing else.
     pub capabilities: ClientCapabilities,
     /// The only revision that the client speaks. `None`: the newest that the server knows.
     pub version: Option<ProtocolVersion>,

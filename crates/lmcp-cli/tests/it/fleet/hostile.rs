@@ -26,7 +26,7 @@ fn hostile(place: &Place, name: &str, more: &[&str]) -> (Running, String) {
     (running, super::url(name, &address))
 }
 
-/// What a client that can be asked everything gets, with a token that is for the hub.
+/// Calls `remote_shell` with the token of the hub, as a client that declares every capability. Gives the answer.
 fn called(address: &str, command: &str) -> Value {
     let arguments = json!({ "host": "far", "command": command, "host_wait": 60 });
     let can = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} });
