@@ -6,7 +6,7 @@ use lmcp_schema::{HeaderParam, Schema};
 use lmcp_wire::{self as wire, name::Beginning, tool::CallToolResult};
 use serde_json::Value;
 
-use super::{Beside, Habits, TaskUse, Tool};
+use super::{Beside, Declaration, Habits, TaskUse, Tool};
 use crate::{
     cx::Cx,
     error::{Error, ToolError, ToolResult},
@@ -17,46 +17,30 @@ use crate::{
 
 /// A tool with its state.
 pub(crate) struct AnyTool {
-    pub(crate) spec: wire::Tool,
-    exact: Option<Value>,
-    output_written: bool,
+    declared: Declaration,
     run: Bound<Value, CallToolResult>,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) task: TaskUse,
-    roles: Roles,
-    beside: Beside,
-    habits: Habits,
 }
 
 impl AnyTool {
     pub(crate) fn new<S: Send + Sync + 'static, E>(tool: Tool<S, E>, state: &Arc<S>) -> Self {
-        let run = handler::bind(tool.run, state);
         Self {
-            spec: tool.spec,
-            exact: tool.exact,
-            output_written: tool.output_written,
-            run,
-            deadline: tool.deadline,
-            task: tool.task,
-            roles: tool.roles,
-            beside: tool.beside,
-            habits: tool.habits,
+            declared: tool.declared,
+            run: handler::bind(tool.run, state),
         }
     }
 
     /// Checks everything that can be wrong with a tool before a client sees it.
     pub(crate) fn check(self) -> Result<CheckedTool, Error> {
-        let Self {
+        let Declaration {
             spec,
             exact,
             output_written,
-            run,
             deadline,
             task,
             roles,
             beside,
             habits,
-        } = self;
+        } = self.declared;
         let wrong = |rule: String| Error::config(format!("tool `{}`: {rule}", spec.name));
         check_name(&spec.name).map_err(&wrong)?;
         let wrong_input = |err| wrong(format!("its input schema, {err}"));
@@ -87,7 +71,7 @@ impl AnyTool {
             spec,
             arguments,
             mirrored,
-            run,
+            run: self.run,
             deadline,
             task,
             roles,
@@ -99,7 +83,9 @@ impl AnyTool {
 
 impl fmt::Debug for AnyTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnyTool").field(&self.spec.name).finish()
+        f.debug_tuple("AnyTool")
+            .field(&self.declared.spec.name)
+            .finish()
     }
 }
 

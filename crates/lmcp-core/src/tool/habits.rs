@@ -30,7 +30,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     #[must_use]
     pub fn alias<'a>(mut self, argument: &str, others: impl IntoIterator<Item = &'a str>) -> Self {
         for other in others {
-            self.habits.aliases.add(argument, other);
+            self.declared.habits.aliases.add(argument, other);
         }
         self
     }
@@ -39,7 +39,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     #[must_use]
     pub fn ignore<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         for argument in arguments {
-            self.habits.aliases.drop_member(argument);
+            self.declared.habits.aliases.drop_member(argument);
         }
         self
     }
@@ -47,14 +47,14 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// Names that tools of other servers have for the same work. A model that calls one of these names is told the name of this tool.
     #[must_use]
     pub fn also_called<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        self.habits.also_called = names.into_iter().map(Into::into).collect();
+        self.declared.habits.also_called = names.into_iter().map(Into::into).collect();
         self
     }
 
     /// Arguments that are taken, and not published: what is seldom needed costs no tokens.
     #[must_use]
     pub fn unlisted<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let schema = &mut self.spec.input_schema;
+        let schema = &mut self.declared.spec.input_schema;
         for argument in arguments {
             if let Some(Value::Object(properties)) = schema.get_mut("properties") {
                 properties.remove(argument);
@@ -69,7 +69,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// Publishes arguments as required that calls can do without: models then always give them.
     #[must_use]
     pub fn ask_for<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        if let Some(schema) = self.spec.input_schema.as_object_mut()
+        if let Some(schema) = self.declared.spec.input_schema.as_object_mut()
             && let Value::Array(names) = schema.entry("required").or_insert_with(|| json!([]))
         {
             names.extend(arguments.into_iter().map(Value::from));
@@ -82,7 +82,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// the one it has.
     #[must_use]
     pub fn show_as(mut self, argument: &str, mut schema: Value) -> Self {
-        let shown = self.spec.input_schema.get_mut("properties");
+        let shown = self.declared.spec.input_schema.get_mut("properties");
         if let Some(shown) = shown.and_then(|properties| properties.get_mut(argument)) {
             if let (Some(words), Value::Object(schema)) = (shown.get("description"), &mut schema) {
                 schema.entry("description").or_insert_with(|| words.clone());

@@ -109,18 +109,23 @@ pub struct NoArgs {}
 /// A function that takes an [`Arc`](std::sync::Arc) before its arguments is a tool with a state. Such tools belong to a
 /// [`ToolSet`](crate::ToolSet), which holds the state.
 pub struct Tool<S = (), E = Declared> {
+    declared: Declaration,
+    run: Unbound<S, Value, CallToolResult>,
+    effect: PhantomData<E>,
+}
+
+/// Everything that the author of a tool says of it.
+struct Declaration {
     spec: wire::Tool,
     /// What arguments are checked against, where that is not what is shown.
     exact: Option<Value>,
     /// Somebody wrote the output schema: one that a type made needs no checking.
     output_written: bool,
-    run: Unbound<S, Value, CallToolResult>,
     deadline: Option<Duration>,
     task: TaskUse,
     roles: Roles,
     beside: Beside,
     habits: Habits,
-    effect: PhantomData<E>,
 }
 
 /// The tool without which an unlisted one is not there. `None`: it is listed.
@@ -216,16 +221,19 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         exact: Option<Value>,
         run: Unbound<S, Value, CallToolResult>,
     ) -> Self {
-        Self {
+        let declared = Declaration {
             spec,
             exact,
             output_written: false,
-            run,
             deadline: None,
             task: TaskUse::Never,
             roles: Roles::default(),
             beside: None,
             habits: Habits::default(),
+        };
+        Self {
+            declared,
+            run,
             effect: PhantomData,
         }
     }
@@ -252,29 +260,10 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         hints.destructive_hint = Some(destructive);
         hints.idempotent_hint = Some(idempotent);
         hints.open_world_hint = Some(false);
-        self.spec.annotations = Some(hints);
-        let Self {
-            spec,
-            exact,
-            output_written,
-            run,
-            deadline,
-            task,
-            roles,
-            beside,
-            habits,
-            effect: _,
-        } = self;
+        self.declared.spec.annotations = Some(hints);
         Tool {
-            spec,
-            exact,
-            output_written,
-            run,
-            deadline,
-            task,
-            roles,
-            beside,
-            habits,
+            declared: self.declared,
+            run: self.run,
             effect: PhantomData,
         }
     }
@@ -284,7 +273,8 @@ impl<S: Send + Sync + 'static> Tool<S, Declared> {
     /// Declares that a second call with the same arguments changes nothing more.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
-        self.spec
+        self.declared
+            .spec
             .annotations
             .get_or_insert_default()
             .idempotent_hint = Some(true);
@@ -294,7 +284,8 @@ impl<S: Send + Sync + 'static> Tool<S, Declared> {
     /// Declares that the tool reaches beyond this machine, such as into the network.
     #[must_use]
     pub fn open_world(mut self) -> Self {
-        self.spec
+        self.declared
+            .spec
             .annotations
             .get_or_insert_default()
             .open_world_hint = Some(true);
@@ -312,33 +303,34 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// ```
     #[must_use]
     pub fn about(mut self, description: impl Into<String>) -> Self {
-        self.spec.description = Some(description.into());
+        self.declared.spec.description = Some(description.into());
         self
     }
 
     /// The tool as `tools/list` shows it, for programs that offer it elsewhere, too.
     pub fn definition(&self) -> &wire::Tool {
-        &self.spec
+        &self.declared.spec
     }
 
     /// Sets a name for people, which clients show in the place of the tool's name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.spec.title = Some(title.into());
+        self.declared.spec.title = Some(title.into());
         self
     }
 
     /// Adds a picture, which clients show beside the name.
     #[must_use]
     pub fn icon(mut self, icon: Icon) -> Self {
-        self.spec.icons.push(icon);
+        self.declared.spec.icons.push(icon);
         self
     }
 
     /// Adds a member to the `_meta` of the tool, for clients that know it.
     #[must_use]
     pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.spec
+        self.declared
+            .spec
             .meta
             .get_or_insert_default()
             .insert(key.into(), value);
@@ -348,8 +340,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// Sets the schema of `structuredContent`, for tools made with [`Tool::raw`]. [`Json`] brings its own.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
-        self.spec.output_schema = Some(schema);
-        self.output_written = true;
+        self.declared.spec.output_schema = Some(schema);
+        self.declared.output_written = true;
         self
     }
 
@@ -357,7 +349,10 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// string, an integer or a boolean at the top level. Never mirror a secret: proxies log headers.
     #[must_use]
     pub fn mirror(mut self, argument: &str, header: &str) -> Self {
-        let schemas = [Some(&mut self.spec.input_schema), self.exact.as_mut()];
+        let schemas = [
+            Some(&mut self.declared.spec.input_schema),
+            self.declared.exact.as_mut(),
+        ];
         for schema in schemas.into_iter().flatten() {
             // An argument that is not there fails at registration, by the rule below.
             schema["properties"][argument]["x-mcp-header"] = header.into();
@@ -377,7 +372,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// ```
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
-        self.roles = Roles::only(roles);
+        self.declared.roles = Roles::only(roles);
         self
     }
 
@@ -394,14 +389,14 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// ```
     #[must_use]
     pub fn beside(mut self, tool: &str) -> Self {
-        self.beside = Some(tool.into());
+        self.declared.beside = Some(tool.into());
         self
     }
 
     /// Sets how long one call may take, in the place of [`Limits::deadline`](crate::Limits::deadline). A call that takes longer is dropped, and fails.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+        self.declared.deadline = Some(deadline);
         self
     }
 
@@ -409,14 +404,14 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// clients wait for the result. [`Cx::detach`](crate::Cx::detach) decides in the middle of a call.
     #[must_use]
     pub fn as_task(mut self) -> Self {
-        self.task = TaskUse::Always;
+        self.declared.task = TaskUse::Always;
         self
     }
 
     /// Makes every call a task, as [`as_task`](Self::as_task) does, and refuses clients that do not know tasks.
     #[must_use]
     pub fn only_as_task(mut self) -> Self {
-        self.task = TaskUse::Required;
+        self.declared.task = TaskUse::Required;
         self
     }
 }
@@ -424,7 +419,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
 impl<S, E> fmt::Debug for Tool<S, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool")
-            .field("name", &self.spec.name)
+            .field("name", &self.declared.spec.name)
             .finish_non_exhaustive()
     }
 }
