@@ -99,13 +99,19 @@ async fn calls_that_do_not_fit_are_refused_and_their_connection_goes_on() {
             .await;
     }
     // A message takes its size twice, raw and read: two of these fit into two thirds of the budget.
+    // They are read two at a time, so sometimes only one finds room.
     for _ in 0..6 {
         let answer = peer.receive().await;
         assert!(is_no_room(&answer["error"]), "{answer}");
     }
     assert!(server.budget().used() <= BUDGET);
     peer.call(9, "turn").await;
-    assert_eq!(peer.receive().await["id"], 9);
+    let mut answer = peer.receive().await;
+    if answer["id"] != 9 {
+        assert!(is_no_room(&answer["error"]), "{answer}");
+        answer = peer.receive().await;
+    }
+    assert_eq!(answer["id"], 9);
     peer.finish().await;
     drop(serving);
     all_given_back(&server).await;
