@@ -26,7 +26,7 @@ client.onclose = () => seen.wrong.push('the connection was closed');
 await client.connect(new StdioClientTransport({ command: program, args: ['proxy', socket], stderr: 'inherit' }));
 
 const workers = Array.from({ length: WORKERS }, (_, worker) => repeat('echo', { text: `worker ${worker}` }, {}));
-// One call is always there when a server is killed.
+// This call waits at all times, so that a server is never killed without one.
 workers.push(repeat('wait', { seconds: 300 }, { signal: stop.signal }));
 process.stdin.on('data', text => (seen.marks += text.length)).on('end', () => stop.abort());
 await Promise.all(workers);

@@ -32,7 +32,7 @@ async def main():
         async with anyio.create_task_group() as tasks:
             for worker in range(WORKERS):
                 tasks.start_soon(repeat, client, "echo", {"text": f"worker {worker}"}, f"worker {worker}")
-            # One call is always there when a server is killed.
+            # This call waits at all times, so that a server is never killed without one.
             tasks.start_soon(repeat, client, "wait", {"seconds": 300}, None)
             while await anyio.to_thread.run_sync(sys.stdin.buffer.read, 1):
                 seen["marks"] += 1

@@ -339,6 +339,7 @@ fn shown(value: &dyn Debug) -> String {
 /// A comment for a cell of a table: links to other fields lose their brackets, bars are escaped.
 fn plain(doc: &str) -> String {
     doc.replace("[`", "`")
+        .replace("`](crate::Cx::blocking)", "`")
         .replace("`]", "`")
         .replace('|', "\\|")
 }

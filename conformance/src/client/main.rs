@@ -3,7 +3,7 @@
 //! It does with every server the same, as far as the server offers it: everything is listed, every tool is called, every
 //! resource read, every prompt rendered. Only what the suite asks of a scenario by name is told apart.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::process::ExitCode;
 
 use lmcp::{
     Client,
@@ -67,7 +67,7 @@ async fn visit(url: &str) -> Result<(), Error> {
     }
     if offered.prompts.is_some() {
         for prompt in client.list_prompts().await? {
-            client.get_prompt(&prompt.name, &BTreeMap::new()).await?;
+            client.get_prompt(&prompt.name, json!({})).await?;
         }
     }
     Ok(())

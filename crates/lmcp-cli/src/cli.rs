@@ -129,6 +129,16 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     pub(crate) preset: Option<String>,
 
+    /// Start a server of its own, even below a program that has one for this
+    /// process.
+    #[arg(long, verbatim_doc_comment)]
+    pub(crate) own: bool,
+
+    /// The process that is the command already, for a version of this program
+    /// that goes on where another one was.
+    #[arg(long, hide = true, value_name = "PROCESS", verbatim_doc_comment)]
+    pub(crate) running: Option<i32>,
+
     /// Confine the tools to this folder; may be given several times.
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
@@ -172,6 +182,18 @@ impl RunOptions {
         }
     }
 
+    /// An option that is said here, and is for a server of its own.
+    pub(crate) fn of_a_server(&self) -> Option<&'static str> {
+        let said = [
+            ("--root", !self.root.is_empty()),
+            ("--read-only", self.read_only),
+            ("--tools", !self.tools.is_empty()),
+            ("--config", self.config.is_some()),
+        ];
+        said.into_iter()
+            .find_map(|(name, is_said)| is_said.then_some(name))
+    }
+
     pub(crate) fn program(&self) -> &OsStr {
         self.command
             .first()
@@ -190,7 +212,8 @@ const AFTER_RUN: &str = "\
 Examples:
   lmcp run -- claude
   lmcp run --root ~/src --role reviewer -- codex exec 'review this'
-`lmcp run` ends with the exit code of the command.";
+`lmcp run` ends with the exit code of the command. On SIGUSR2 it becomes the
+version of lmcp that is installed by then, and the command goes on.";
 
 const AFTER: &str = "\
 SIGTERM, SIGHUP and Ctrl-C let running calls end; a second one stops at once.

@@ -4,9 +4,10 @@ use std::{
     env,
     ffi::OsString,
     fs::{File, OpenOptions},
-    io,
+    io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    process,
     time::Duration,
 };
 
@@ -89,7 +90,7 @@ pub(crate) fn listen(asked: Asked, options: &Options) -> Result<Option<Listening
 fn is_passed_on() -> bool {
     let process = env::var("LISTEN_PID").ok();
     env::var_os("LISTEN_FDS").is_some()
-        && process.is_some_and(|process| process == std::process::id().to_string())
+        && process.is_some_and(|process| process == process::id().to_string())
 }
 
 /// The socket of a systemd unit. There can be more than one; the first counts.
@@ -156,12 +157,17 @@ impl Own {
         self.folder.join(format!("{}.{kind}", self.name))
     }
 
-    /// Held by the server of that socket: of two that start at once, one serves.
+    /// Held by the server of that socket, whose process it names: of two that start at once, one serves.
     fn lock(&self) -> Result<File, Failure> {
         let path = self.file("lock");
         let failed = |err| Failure::new(&format!("cannot lock {}", path.display()), err);
         match self.try_lock() {
-            Ok(Some(file)) => Ok(file),
+            Ok(Some(mut file)) => {
+                let named = file.set_len(0);
+                let named = named.and_then(|()| writeln!(file, "{}", process::id()));
+                named.map_err(failed)?;
+                Ok(file)
+            }
             Ok(None) => {
                 let words = format!("another server serves {}", self.path().display());
                 Err(Failure::of(words).code(TAKEN))

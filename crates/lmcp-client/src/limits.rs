@@ -73,6 +73,13 @@ pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// The longest time between two attempts.
 pub(crate) const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+/// The least time between the end of a stream and the next request for it, whatever `retry` says. It doubles for each stream in a row
+/// that brought one message at most.
+pub(crate) const LEAST_REST: Duration = Duration::from_millis(100);
+
+/// The longest of these times.
+pub(crate) const LONGEST_REST: Duration = Duration::from_secs(2);
+
 /// The longest time that a server can make its clients stay away from a stream. A longer `retry` counts as this.
 pub(crate) const SERVER_RETRY: Duration = Duration::from_secs(300);
 

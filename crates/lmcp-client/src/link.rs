@@ -40,8 +40,10 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A message of the server, or an error in the place of an answer that did not come.
+    /// A message of the server.
     Line(Bytes),
+    /// An error in the place of an answer that did not come. Its `data.began` says whether the request may have reached the server.
+    Failure(Bytes),
     /// A line that the server has not looked at. It can be sent to the next one as it is.
     Unsent(Bytes),
     /// There is room for more lines again.
@@ -51,11 +53,13 @@ pub enum Event {
     Lost(String),
     /// The same, and trying again will not help. For people: what is wrong and what to do.
     Refused(String),
+    /// The same, because the server wants a token and got none that it knows.
+    Unauthorized(String),
 }
 
 /// A conversation with a server. Dropping it hangs up; [`close`](Self::close) says good-bye first.
 ///
-/// Every request is answered with one [`Event::Line`], unless it comes back as [`Event::Unsent`], was cancelled by the
+/// Every request is answered with one [`Event::Line`] or [`Event::Failure`], unless it comes back as [`Event::Unsent`], was cancelled by the
 /// client or is lost with the server. Requests begin in the order in which they were sent, and may overlap; what wants
 /// no answer is taken in by the server before the next message is sent. While too many requests are on their way,
 /// notifications and answers overtake those that wait.
@@ -142,7 +146,7 @@ impl Link {
                 .ids()
                 .iter()
                 .map(|id| jsonrpc::error(Some(id), &error));
-            let answers = answers.map(|line| Event::Line(line.into()));
+            let answers = answers.map(|line| Event::Failure(line.into()));
             return self.ready.extend(answers);
         }
         self.queue_bytes += message.line.len();
@@ -155,7 +159,7 @@ impl Link {
         self.queue.len() < ENOUGH_LINES && self.queue_bytes < ENOUGH_BYTES
     }
 
-    /// What happens next. [`Event::Lost`] and [`Event::Refused`] are the last, and are repeated.
+    /// What happens next. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are repeated.
     ///
     /// # Cancellation
     /// It may be dropped and called again: nothing is lost.
@@ -260,7 +264,7 @@ impl Link {
             // HTTP+SSE is of a revision with a handshake; not every server of that time survives the question.
             let error = RpcError::method_not_found(message.method());
             let line = jsonrpc::error(Some(id), &error);
-            return self.ready.push_back(Event::Line(line.into()));
+            return self.ready.push_back(Event::Failure(line.into()));
         }
         let kind = match &message.kind {
             Kind::Cancelled(id) => match self.cancel(id) {
@@ -364,7 +368,7 @@ impl Link {
                 self.server.prove();
                 self.ready.push_back(Event::Line(line));
             }
-            Signal::Failure(line) => self.ready.push_back(Event::Line(line)),
+            Signal::Failure(line) => self.ready.push_back(Event::Failure(line)),
             Signal::Elsewhere(id, line) => self.answered_elsewhere(&id, line),
             Signal::Agreed { session, version } => {
                 self.session.id = session;
@@ -400,7 +404,7 @@ impl Link {
             let ids = std::mem::take(&mut running.ids).into_iter();
             let lines = ids.map(|id| jsonrpc::error(Some(&id), error));
             self.ready
-                .extend(lines.map(|line| Event::Line(line.into())));
+                .extend(lines.map(|line| Event::Failure(line.into())));
         }
     }
 
@@ -438,7 +442,7 @@ impl Link {
                     self.end();
                 }
             }
-            Outcome::Refused(why) => self.lose(Event::Refused(why)),
+            Outcome::Refused(event) => self.lose(event),
         }
     }
 
@@ -513,7 +517,9 @@ impl Link {
         match &mut self.ending {
             None => self.ending = Some((event, Instant::now() + LAST_WAIT)),
             // What cannot be helped is worth knowing.
-            Some((known, _)) if matches!(event, Event::Refused(_)) => *known = event,
+            Some((known, _)) if matches!(event, Event::Refused(_) | Event::Unauthorized(_)) => {
+                *known = event;
+            }
             Some(_) => {}
         }
     }

@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    Event,
     answer::{self, Said},
     error::Error,
     failures,
@@ -62,8 +63,8 @@ pub(crate) enum Outcome {
     Paired(Box<Pair>, Bytes),
     /// The server or the session is gone. A message that nobody has looked at is handed back.
     Lost { why: String, unsent: Option<Bytes> },
-    /// There is no use in trying again.
-    Refused(String),
+    /// There is no use in trying again: the event says why.
+    Refused(Event),
 }
 
 pub(crate) struct Post {
@@ -154,7 +155,9 @@ impl Post {
                     return unsent(&Error::Unreachable(words));
                 }
                 Err(Failed::Refused(err)) => {
-                    return Err(Step::Over(Outcome::Refused(err.to_string())));
+                    return Err(Step::Over(Outcome::Refused(Event::Refused(
+                        err.to_string(),
+                    ))));
                 }
                 Err(endless @ Failed::Endless) => {
                     let (name, method) = (self.server.name(), self.message.method());
@@ -301,7 +304,8 @@ impl Post {
     async fn act(&mut self, verdict: Verdict) -> Option<Outcome> {
         Some(match verdict {
             Verdict::Fine => return None,
-            Verdict::Refused(why) => Outcome::Refused(why),
+            Verdict::Refused(why) => Outcome::Refused(Event::Refused(why)),
+            Verdict::Unauthorized(why) => Outcome::Refused(Event::Unauthorized(why)),
             Verdict::Gone(why) => Outcome::Lost { why, unsent: None },
             Verdict::SessionOver(why) => {
                 let line = self.message.line.clone();

@@ -43,12 +43,12 @@ impl Settings {
     }
 }
 
-/// Text that is never shown.
+/// A token, which `Debug` does not show.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A token, without the space around it.
+    /// Makes a secret of a text, without the space around it.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }

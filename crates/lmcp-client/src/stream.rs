@@ -13,7 +13,7 @@ use crate::{
     begun::Share,
     error::Error,
     events::Events,
-    limits::{FIRST_RETRY, LONGEST_RETRY, STREAM_ATTEMPTS},
+    limits::{FIRST_RETRY, LEAST_REST, LONGEST_REST, LONGEST_RETRY, STREAM_ATTEMPTS},
     server::Server,
 };
 
@@ -26,6 +26,10 @@ pub(crate) struct Reader {
     share: Option<Share>,
     /// How often in a row nothing came of coming back.
     failures: u32,
+    /// Messages of the stream that is read.
+    heard: usize,
+    /// How many streams in a row brought one message at most.
+    short: u32,
 }
 
 /// What comes next on a stream.
@@ -51,6 +55,8 @@ impl Reader {
             is_too_long: false,
             share: None,
             failures: 0,
+            heard: 0,
+            short: 0,
         }
     }
 
@@ -71,6 +77,7 @@ impl Reader {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 self.failures = 0;
+                self.heard = self.heard.saturating_add(1);
                 return Next::Message(message.into());
             }
             if self.is_too_long {
@@ -125,9 +132,20 @@ impl Reader {
         headers: &HeaderMap,
     ) -> Result<Opened, Error> {
         let wait = self.events.retry().unwrap_or(Duration::ZERO);
-        sleep(wait.max(backoff(self.failures))).await;
+        sleep(wait.max(backoff(self.failures)).max(self.rest())).await;
         self.failures += 1;
         self.open(server, headers).await
+    }
+
+    /// How long a stream that has ended is left alone, whatever its server says. A server that ends each stream after one message
+    /// would be asked hundreds of times a second.
+    fn rest(&mut self) -> Duration {
+        self.short = match std::mem::take(&mut self.heard) {
+            0 | 1 => self.short.saturating_add(1),
+            _ => 0,
+        };
+        let doubled = 2_u32.saturating_pow(self.short.saturating_sub(1));
+        LEAST_REST.saturating_mul(doubled).min(LONGEST_REST)
     }
 
     /// Opens a stream.
@@ -175,5 +193,22 @@ pub(crate) fn backoff(failures: u32) -> Duration {
     match failures {
         0 => Duration::ZERO,
         _ => (FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures - 1))).min(LONGEST_RETRY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_one_message_are_asked_for_ever_more_rarely() {
+        let mut reader = Reader::new(1024);
+        let mut rest = |heard| {
+            reader.heard = heard;
+            reader.rest().as_millis()
+        };
+        assert_eq!([1, 1, 1, 0].map(&mut rest), [100, 200, 400, 800]);
+        assert_eq!([1; 9].map(&mut rest).last(), Some(&2000));
+        assert_eq!([2, 1].map(&mut rest), [100, 100]);
     }
 }

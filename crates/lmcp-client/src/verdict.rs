@@ -36,6 +36,8 @@ pub(crate) enum Verdict {
     Fine,
     /// The session is no longer known, and the message was not looked at.
     SessionOver(String),
+    /// The server wants a token, and got none that it knows.
+    Unauthorized(String),
     /// It will not be different next time.
     Refused(String),
     /// The server is not there, or not ready for a handshake.
@@ -125,9 +127,7 @@ impl Case<'_> {
     }
 
     fn unauthorized(&self) -> Verdict {
-        self.refused(
-            "it wants a token, and got none that it knows; `--token-file FILE` or LMCP_TOKEN passes one",
-        )
+        Verdict::Unauthorized(self.words("it wants a token, and got none that it knows"))
     }
 
     fn redirected(&self) -> Verdict {
@@ -268,8 +268,8 @@ mod tests {
             (500, JSON, answer, "Fine"),
             (400, JSON, nameless, "Fine"),
             (403, JSON, answer, "Fine"),
-            (401, JSON, answer, "Refused"),
-            (401, "text/plain", "", "Refused"),
+            (401, JSON, answer, "Unauthorized"),
+            (401, "text/plain", "", "Unauthorized"),
             (403, JSON, nameless, "Refused"),
             (302, "text/html", HTML, "Refused"),
             (200, "text/html", HTML, "Refused"),
@@ -304,7 +304,7 @@ mod tests {
                 "{status}"
             );
         }
-        assert!(judge(401, "", "", proven).starts_with("Refused"));
+        assert!(judge(401, "", "", proven).starts_with("Unauthorized"));
     }
 
     #[test]

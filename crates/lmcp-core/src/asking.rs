@@ -2,7 +2,7 @@
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use lmcp_wire::{
@@ -26,7 +26,7 @@ pub(crate) struct Asking {
     /// Set once the work is a task: its questions go to the task store's clients.
     task: Mutex<Option<TaskLink>>,
     /// A question of a session waits: the time that people take is not the handler's.
-    thinking: AtomicBool,
+    thinking: AtomicUsize,
     /// One was answered: the handler's time begins anew.
     answered: AtomicBool,
 }
@@ -81,7 +81,7 @@ impl Asking {
 
     /// Does somebody else think, and not the handler work?
     pub(crate) fn is_thinking(&self) -> bool {
-        self.thinking.load(Ordering::Acquire)
+        self.thinking.load(Ordering::Acquire) > 0
     }
 
     /// Was a question answered since this was last asked?
@@ -165,7 +165,7 @@ pub(crate) struct Thinking<'a>(&'a Asking);
 
 impl<'a> Thinking<'a> {
     pub(crate) fn begin(asking: &'a Asking) -> Self {
-        asking.thinking.store(true, Ordering::Release);
+        asking.thinking.fetch_add(1, Ordering::AcqRel);
         Self(asking)
     }
 }
@@ -173,6 +173,6 @@ impl<'a> Thinking<'a> {
 impl Drop for Thinking<'_> {
     fn drop(&mut self) {
         self.0.answered.store(true, Ordering::Release);
-        self.0.thinking.store(false, Ordering::Release);
+        self.0.thinking.fetch_sub(1, Ordering::AcqRel);
     }
 }

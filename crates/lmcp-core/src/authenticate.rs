@@ -15,12 +15,12 @@ use lmcp_wire::RpcError;
 
 use crate::{caller::Caller, layer::incident, principal::Principal};
 
-/// Says who a caller is, by what its transport knows of it.
+/// Decides who a caller is, by what its transport knows: its headers, its token, or its process.
 ///
-/// Over HTTP the headers of every request are shown, before its body is read; on a unix socket each connection once, with the
-/// process at its other end and the token of its greeting, if it has one. [`Caller::bearer`] is the token of either.
+/// Over HTTP, lmcp asks for every request, before the body is read. On a unix socket, lmcp asks once for each connection; the caller is the
+/// process at the other end, and the token of its first line, if there is one. [`Caller::bearer`] returns the token on both transports.
 ///
-/// A function is one, where nothing has to be waited for: `|caller: &Caller| Ok(Principal::new("ann"))`.
+/// A function that need not wait is an `Authenticate`, too: `|caller: &Caller| Ok(Principal::new("ann"))`.
 ///
 /// ```
 /// # use lmcp::{Authenticate, Caller, Challenge, Principal};
@@ -84,7 +84,7 @@ enum Asks {
 }
 
 impl Challenge {
-    /// Status 401, and `WWW-Authenticate: Bearer realm="lmcp"`; with `error="invalid_token"` where a token was sent.
+    /// Refuses with 401 and `WWW-Authenticate: Bearer realm="lmcp"`. If the caller sent a token, `error="invalid_token"` is added.
     pub fn new(words: impl Into<Cow<'static, str>>) -> Self {
         Self {
             error: Box::new(RpcError::invalid_request(words)),
@@ -130,24 +130,24 @@ impl Challenge {
         self
     }
 
-    /// A whole `WWW-Authenticate` of one's own: `Basic realm="tools"`, say.
+    /// Sets the whole header `WWW-Authenticate`, such as `Basic realm="tools"`.
     #[must_use]
     pub fn www_authenticate(mut self, value: impl Into<String>) -> Self {
         self.asks = Asks::Other(value.into());
         self
     }
 
-    /// The words, as an error.
+    /// The error that the caller gets.
     pub fn error(&self) -> &RpcError {
         &self.error
     }
 
-    /// The status over HTTP.
+    /// The status that a caller over HTTP gets.
     pub fn http_status(&self) -> u16 {
         self.status
     }
 
-    /// The `WWW-Authenticate` for a caller that sent this. `None`: there is none.
+    /// The header `WWW-Authenticate` for this caller. `None`: the answer has no such header.
     pub fn asks(&self, caller: &Caller) -> Option<String> {
         self.asks_given(caller.bearer().is_some())
     }
@@ -177,11 +177,11 @@ impl fmt::Display for Challenge {
 
 impl std::error::Error for Challenge {}
 
-/// An [`Authenticate`] of any kind, for transports.
+/// An [`Authenticate`] of any type, for transports.
 #[derive(Clone)]
 pub struct Authenticator(Arc<dyn Erased>);
 
-/// Finds out who a caller is: the same caller, now known.
+/// The future of [`Authenticator::ask`]: the same caller with its principal, or the reason of a refusal.
 pub type Authenticating = Pin<Box<dyn Future<Output = Result<Caller, Challenge>> + Send>>;
 
 trait Erased: Send + Sync {
@@ -206,12 +206,12 @@ impl<A: Authenticate> Erased for A {
 }
 
 impl Authenticator {
-    /// Erases what kind it is.
+    /// Makes one from any [`Authenticate`].
     pub fn new(authenticate: impl Authenticate) -> Self {
         Self(Arc::new(authenticate))
     }
 
-    /// Asks who a caller is. Nothing happens before the future is polled, which may end at once.
+    /// Asks who a caller is. The work begins when the future is first polled, and may end at once.
     pub fn ask(&self, caller: Caller) -> Authenticating {
         Arc::clone(&self.0).ask(caller)
     }

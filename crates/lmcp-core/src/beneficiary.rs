@@ -14,8 +14,9 @@ use serde_json::value::RawValue;
 use crate::{caller::Caller, request::string};
 
 impl Caller {
-    /// The name by which a server elsewhere is told that a request is for this caller: always the same for one
-    /// [owner](Self::owner), and nothing can be read from it.
+    /// A name for this caller that can be told to a remote server. It is always the same for one [owner](Self::owner), and tells nothing
+    /// about it. `None` for the user that this program runs as, and for callers that are not known: what they do on the remote server
+    /// belongs to this program.
     ///
     /// `None` for the user that this program runs as, and for callers of whom nothing is known: they are told apart from
     /// nobody, and what they do elsewhere belongs to this program itself.

@@ -64,7 +64,7 @@ pub struct Reservation {
     bytes: usize,
 }
 
-/// There is no room for so many bytes now.
+/// The error of a reservation that does not fit now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NoRoom {
@@ -72,18 +72,18 @@ pub struct NoRoom {
     pub wanted: usize,
     /// The whole budget.
     pub total: usize,
-    /// Could it fit once others have given back what they hold?
+    /// Whether the bytes may fit once other callers have given theirs back.
     pub retriable: bool,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Makes a budget of this many bytes.
     pub fn new(total: usize) -> Self {
         Self::with(total, total, None)
     }
 
-    /// A budget of memory. An eighth of it is never reserved: it is for what nobody counts, such as buffers that grow and
-    /// what the allocator does not give back.
+    /// Makes a budget of memory. An eighth of it is never reserved: buffers that grow, and memory that the allocator keeps, are not
+    /// counted.
     pub fn of_memory(total: usize) -> Self {
         Self::with(total, total - total / 8, Some(Heap::of(total)))
     }
@@ -100,7 +100,7 @@ impl Budget {
         }))
     }
 
-    /// All there is.
+    /// The whole budget, in bytes.
     pub fn total(&self) -> usize {
         self.0.total
     }
@@ -110,12 +110,12 @@ impl Budget {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Whether so much is occupied that it matters whose it is.
+    /// Whether so much is occupied that each caller is held to its share.
     pub fn is_tight(&self) -> bool {
         self.used() > self.0.usable / 2
     }
 
-    /// The account of a caller, by the name that tells it from others.
+    /// The account of a caller, by the name that no other caller has.
     pub fn account(&self, owner: &str) -> Account {
         let mut accounts = self
             .0
@@ -134,7 +134,7 @@ impl Budget {
         made
     }
 
-    /// An account of its own, for what belongs to no caller.
+    /// An account for memory that belongs to no caller.
     pub fn own_account(&self) -> Account {
         Account(Arc::new(Owner {
             used: AtomicUsize::new(0),
@@ -199,8 +199,8 @@ impl Account {
         self.0.used.load(Ordering::Acquire)
     }
 
-    /// Has the caller taken clearly more than its share, with answers that it does not read? A caller that holds little has
-    /// not, whatever others hold; nor has one whose share became a little smaller since it took it.
+    /// Whether the caller holds clearly more than its share, in answers that it does not read. A caller that holds little is never over,
+    /// and neither is one whose share became a little smaller since it took the memory.
     pub fn is_over(&self) -> bool {
         let (mine, shared) = (self.used(), &self.0.budget.0);
         mine > MODEST && !is_fair(mine - mine / 8, self.0.budget.used(), shared.usable)
@@ -257,8 +257,8 @@ impl Account {
         }
     }
 
-    /// Counts what is there already: a connection, or an answer of a server elsewhere, of which nobody could tell before how
-    /// long it would be. A caller that holds hardly anything keeps up to [`CALL_BYTES`] in any case; anything longer has to fit.
+    /// Counts bytes that are there already, such as an answer of a remote server, whose length nobody could know before. A caller that
+    /// holds hardly anything may keep up to [`CALL_BYTES`] in any case; anything longer has to fit.
     ///
     /// # Errors
     /// With what the caller holds already it is more than its share, or others have left too little room for it.
@@ -269,8 +269,8 @@ impl Account {
         self.try_reserve(bytes)
     }
 
-    /// Counts bytes that are there already and cannot be refused: the answer of a call that ran, say. New reservations
-    /// wait until there is room again.
+    /// Counts bytes that are there already and cannot be refused, such as the answer of a call that ran. New reservations wait until there
+    /// is room again.
     pub fn take(&self, bytes: usize) -> Reservation {
         self.0.used.fetch_add(bytes, Ordering::AcqRel);
         self.0.budget.0.add(bytes);
@@ -337,7 +337,7 @@ impl Reservation {
         self.account.give_back(less);
     }
 
-    /// Bytes that hold this reservation: the last copy or slice of them gives it back.
+    /// Makes bytes that hold this reservation. Dropping their last copy or slice gives it back.
     pub fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         struct Held<T>(
             T,

@@ -193,7 +193,7 @@ impl RunningCall {
         let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
-        match poll_fenced(work, cx) {
+        match poll_fenced(work, &self.call, cx) {
             Poll::Ready(result) => {
                 self.work = None;
                 return Poll::Ready(self.call.respond(result));
@@ -314,14 +314,26 @@ impl Drop for RunningCall {
     }
 }
 
-/// Polls a handler; a panic becomes an error that names an incident in the log and tells the peer nothing else.
+/// Polls a handler; a panic becomes an error that names an incident in the log and tells the peer nothing else. A handler that
+/// blocks is told in the log: other calls wait for its thread.
 pub(crate) fn poll_fenced(
     work: &mut Work,
+    call: &Call,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Payload, ToolError>> {
-    catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)))
-        .unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
+    let began = tracing::enabled!(tracing::Level::WARN).then(std::time::Instant::now);
+    let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+    if let Some(held) = began
+        .map(|began| began.elapsed())
+        .filter(|held| *held >= LONG)
+    {
+        Line::of(&call.request, Instant::now()).warn_of_blocking(held);
+    }
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(ToolError::rpc(incident(&*panic)))))
 }
+
+/// A handler that runs for so long without an `.await` blocks its thread.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Errors repeat arguments, and arguments may be long: no more of one is told than a model would read.
 fn shortened(text: String) -> String {

@@ -99,17 +99,17 @@ impl Connection {
 }
 
 impl Caller {
-    /// Somebody on a transport, not yet known any better.
+    /// Makes a caller on this transport, of whom nothing else is known.
     pub fn new(transport: Transport) -> Self {
         Self::with(transport, None, NoHeaders)
     }
 
-    /// Somebody on the other end of a unix socket.
+    /// Makes a caller at the other end of a unix socket.
     pub fn process(uid: u32, pid: Option<i32>) -> Self {
         Self::with(Transport::Unix, Some(Process { uid, pid }), NoHeaders)
     }
 
-    /// Somebody who sent these headers.
+    /// Makes a caller that sent these headers.
     pub fn http(headers: impl Headers + 'static) -> Self {
         Self::with(Transport::Http, None, headers)
     }
@@ -134,20 +134,20 @@ impl Caller {
         }))
     }
 
-    /// The same caller, now known to work somewhere: its relative paths begin there. Callers on a unix socket have this from
-    /// the kernel, where it tells.
+    /// Sets where the caller works: its relative paths begin there. Callers on a unix socket have this from the kernel, if the kernel
+    /// tells.
     #[must_use]
     pub fn working_at(self, workplace: Workplace) -> Self {
         self.changed(|caller| caller.workplace = Some(Arc::new(workplace)))
     }
 
-    /// The same caller, now known by name.
+    /// Sets the name of the caller.
     #[must_use]
     pub fn known_as(self, name: &str) -> Self {
         self.authenticated(Principal::new(name))
     }
 
-    /// The same caller, now known by its credentials.
+    /// Sets who the caller is by its credentials.
     #[must_use]
     pub fn authenticated(self, principal: Principal) -> Self {
         self.changed(|caller| {
@@ -158,19 +158,19 @@ impl Caller {
         })
     }
 
-    /// The same caller, with an identity. Its jobs, tasks and questions belong to it alone.
+    /// Gives the caller an identity. Its jobs, tasks and questions then belong to it alone.
     #[must_use]
     pub fn identified(self, identity: Identity) -> Self {
         self.known(identity, None)
     }
 
-    /// The same, for as long as this is not true: then it is gone for good, and so is what belongs to it.
+    /// Gives the caller an identity until `gone` becomes true. The caller is then gone for good, and so is everything that belongs to it.
     #[must_use]
     pub fn identified_until(self, identity: Identity, gone: watch::Receiver<bool>) -> Self {
         self.known(identity, Some(gone))
     }
 
-    /// The same, for somebody whose role may change meanwhile: [`Caller::now`] follows it.
+    /// Gives the caller an identity whose role may change. [`Caller::now`] follows the changes.
     #[must_use]
     pub fn identified_as(
         self,
@@ -185,7 +185,8 @@ impl Caller {
         })
     }
 
-    /// The caller as it is by now. Transports ask for each request of a connection, so a request keeps the role it came with.
+    /// The caller with its current role. Transports call this for every request of a connection, so that a request keeps the role it came
+    /// with.
     #[must_use]
     pub fn now(&self) -> Self {
         match self.latest() {
@@ -219,8 +220,8 @@ impl Caller {
         })
     }
 
-    /// The same caller with a value that handlers find by its type ([`Cx::extension`](crate::Cx::extension)), on every
-    /// request of it. A layer adds one to a single request: [`Request::extend`](crate::Request::extend).
+    /// Adds a value that handlers find by its type ([`Cx::extension`](crate::Cx::extension)), on every request of this caller.
+    /// [`Request::extend`](crate::Request::extend) adds a value to a single request.
     #[must_use]
     pub fn extended<T: Any + Send + Sync>(self, value: T) -> Self {
         self.changed(|caller| caller.extensions.insert(value))
@@ -260,7 +261,7 @@ impl Caller {
         self.credentials()?.name.as_deref()
     }
 
-    /// The role that it acts in, by its credentials or its identity.
+    /// The role that the caller acts in, by its credentials or its identity.
     pub fn role(&self) -> Option<&str> {
         self.credentials()?.role.as_deref()
     }
@@ -270,17 +271,17 @@ impl Caller {
         self.credentials().map_or(&[], |found| &found.scopes)
     }
 
-    /// Do its credentials allow this?
+    /// Whether the credentials of the caller grant this scope.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes().iter().any(|known| known == scope)
     }
 
-    /// A claim of its credentials.
+    /// A claim of the credentials, by its name.
     pub fn claim(&self, name: &str) -> Option<&Value> {
         self.claims()?.get(name)
     }
 
-    /// Everything that its credentials say besides name, role and scopes. `None`: it has shown none.
+    /// Everything that the credentials say besides name, role and scopes. `None`: the caller showed no credentials.
     pub fn claims(&self) -> Option<&Map<String, Value>> {
         self.credentials().map(|found| &found.claims)
     }
@@ -294,8 +295,8 @@ impl Caller {
         self.0.identity.as_deref()
     }
 
-    /// Waits until it is gone for good and nobody will come back as it: for ever, unless it is known in person. What goes
-    /// on in its name should end then.
+    /// Waits until the caller is gone for good, and nobody will come back under its identity. Work that goes on in its name should end
+    /// then. For a caller without an identity this waits for ever.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let gone = self.0.gone.clone();
         async move {
@@ -307,14 +308,14 @@ impl Caller {
         }
     }
 
-    /// The connection it comes on, by a name that no other has. None over HTTP and in memory.
+    /// The name of the connection that the caller is on, which no other connection has. `None` over HTTP and in memory.
     pub fn connection(&self) -> Option<&str> {
         let connection = self.0.connection.as_ref();
         connection.map(|connection| connection.name.as_str())
     }
 
-    /// Waits until that connection is closed and its last call has ended: for ever where there is none. To be waited for
-    /// without holding the caller, which is part of the connection.
+    /// Waits until the connection of the caller is closed and its last call has ended; for ever, where there is no connection. Drop the
+    /// `Caller` before you wait: it keeps the connection.
     pub fn hung_up(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         let open = self.0.connection.as_ref();
         let open = open.map(|connection| connection.open.subscribe());
@@ -332,15 +333,15 @@ impl Caller {
         self.0.process
     }
 
-    /// The folder that the process at the other end of a unix socket works in, as it was when it connected; with `lmcp proxy`
-    /// in between, that is where the client started it. `None` where the kernel does not tell: the process is another
-    /// user's, or in a namespace of its own. [`Cx::folders`](crate::Cx::folders) also knows what a client says.
+    /// The folder that the process at the other end of a unix socket worked in when it connected. With `lmcp proxy` in between, that is the
+    /// folder where the client started the proxy. `None`: the kernel does not tell, because the process is another user's, or in a
+    /// namespace of its own. [`Cx::folders`](crate::Cx::folders) also asks the client.
     pub fn folder(&self) -> Option<&Path> {
         self.0.workplace.as_deref().map(Workplace::folder)
     }
 
-    /// The variables of that process that shape a tool chain: `PATH`, `VIRTUAL_ENV`, `LANG` and their like, never secrets.
-    /// `None` where the kernel does not tell.
+    /// The variables of that process that shape a tool chain: `PATH`, `VIRTUAL_ENV`, `LANG` and their like, and never secrets. `None`: the
+    /// kernel does not tell.
     pub fn variables(&self) -> Option<&BTreeMap<String, String>> {
         self.0.workplace.as_deref().map(Workplace::variables)
     }
@@ -350,7 +351,7 @@ impl Caller {
         self.0.workplace.as_deref().map_or(0, Workplace::umask)
     }
 
-    /// A header field, on transports that have them.
+    /// A header of an HTTP request, by its name. Other transports have no headers.
     pub fn header(&self, name: &str) -> Option<&str> {
         match self.0.headers.get(name) {
             HeaderValue::Text(text) => Some(text),
@@ -358,14 +359,14 @@ impl Caller {
         }
     }
 
-    /// The same, with the difference between a field that is not there and one that cannot be read.
+    /// A header of an HTTP request, with the difference between a header that is absent and one that cannot be read.
     pub fn header_value(&self, name: &str) -> HeaderValue<'_> {
         self.0.headers.get(name)
     }
 
-    /// The token that it shows: of `Authorization: Bearer …` over HTTP, of the greeting on a unix socket where the program
-    /// [asks](crate::Authenticate) who calls. `None` where there is no token, another scheme, or more than one
-    /// `Authorization`, of which others might read another.
+    /// The token that the caller shows: that of `Authorization: Bearer …` over HTTP, or that of the first line on a unix socket with an
+    /// [`Authenticate`](crate::Authenticate). `None`: there is no token, another scheme, or more than one `Authorization`. Of several,
+    /// other programs on the way might read another one.
     pub fn bearer(&self) -> Option<&str> {
         match self.header("authorization") {
             Some(value) => header::bearer(value),
@@ -378,8 +379,7 @@ impl Caller {
         self.extended(Shown(token.into()))
     }
 
-    /// The value of this type that came along with it: given by [`Caller::extended`], or by whoever stands before the
-    /// transport.
+    /// The value of this type that the caller brings: added by [`Caller::extended`], or by HTTP middleware.
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
         let carried = || self.0.headers.extension(TypeId::of::<T>());
         let own = self.0.extensions.get::<T>();
@@ -391,15 +391,14 @@ impl Caller {
         (self.0.transport == Transport::Http).then_some(&self.0.headers)
     }
 
-    /// The name of whom it acts for, as a hub says it of its own callers. `None`: it acts for itself.
+    /// The name of the caller that this caller acts for, as a hub tells it. `None`: the caller acts for itself.
     pub fn beneficiary(&self) -> Option<&str> {
         self.0.beneficiary.as_deref()
     }
 
-    /// Whose something is: jobs, tasks, sessions, subscriptions, sealed answers. All of them are recorded under this text, and
-    /// under no other: the name that belongs to the credentials, else the user at the other end of the socket, else one name
-    /// that all strangers share; each apart for every role, and for everybody that it acts for. Somebody known in person owns
-    /// the same in every role.
+    /// The text that jobs, tasks, sessions, subscriptions and sealed answers of the caller are recorded under. It is made of the name of
+    /// the credentials, else of the user at the other end of the socket, else it is one text for all callers that are not known; and of the
+    /// role, and of the name of whom the caller acts for. A caller with an identity owns the same in every role.
     ///
     /// Records on disk hold it, so the text of a caller without a role never changes.
     pub fn owner(&self) -> Cow<'static, str> {
@@ -411,8 +410,8 @@ impl Caller {
         }
     }
 
-    /// Whose share of memory, places and work something takes: the owner, whoever it acts for. So nobody gets more by acting
-    /// for many.
+    /// The text under which shares of memory, places and work are counted: the owner, without the name of whom the caller acts for. A
+    /// caller that acts for many gets no more than others.
     pub fn payer(&self) -> Cow<'static, str> {
         if let Some(identity) = self.identity() {
             return format!("identity:{}", identity.id).into();
@@ -428,7 +427,7 @@ impl Caller {
         }
     }
 
-    /// The payer of what an [owner](Self::owner) has, for what was recorded.
+    /// The payer that belongs to a recorded [owner](Self::owner).
     pub fn payer_of(owner: &str) -> &str {
         let payer = owner.strip_prefix(FOR).and_then(|rest| {
             let (length, rest) = rest.split_once(':')?;

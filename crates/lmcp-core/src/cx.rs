@@ -173,12 +173,34 @@ impl Cx {
     /// Runs code that blocks, such as reading a file or asking a database, on another thread, where it holds up no other call.
     /// Callers share these threads: see [`Limits::blocking_steps`](crate::Limits::blocking_steps).
     ///
-    /// The code goes on when the call is cancelled. Code that takes long looks at [`Cx::is_cancelled`].
-    ///
     /// ```
     /// # use lmcp::{Cx, ToolResult};
     /// async fn read(path: String, cx: Cx) -> ToolResult<String> {
     ///     Ok(cx.blocking(move || std::fs::read_to_string(path)).await??)
+    /// }
+    /// ```
+    ///
+    /// The code goes on when the call is cancelled. Code that takes long looks at [`Cx::is_cancelled`], and may report progress. A library
+    /// that calls back is stopped from its callback:
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// # struct Db;
+    /// # impl Db {
+    /// #     fn open() -> Self { Self }
+    /// #     fn copy(&self, each_page: impl Fn(usize) -> bool) -> usize { each_page(1); 1 }
+    /// # }
+    /// async fn back_up(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     let (watch, progress) = (cx.clone(), cx.open_progress());
+    ///     let pages = cx
+    ///         .blocking(move || {
+    ///             Db::open().copy(|page| {
+    ///                 progress.set(page, "copied");
+    ///                 !watch.is_cancelled() // `false` stops the copy
+    ///             })
+    ///         })
+    ///         .await?;
+    ///     Ok(format!("{pages} pages"))
     /// }
     /// ```
     ///
@@ -239,7 +261,7 @@ impl Cx {
         self.0.request.client_info()
     }
 
-    /// How results are presented to the client: how much it takes, and whether it gets `structuredContent`.
+    /// How results are presented to the client: how much text it takes, and whether it gets `structuredContent`.
     pub fn presentation(&self) -> Presentation {
         self.0.engine.presentation(&self.0.request)
     }
@@ -345,7 +367,7 @@ impl Cx {
         self.0.outbox.push(Reply::Pause(time));
     }
 
-    /// Whether the call was cancelled. For loops on other threads.
+    /// Whether the call was cancelled: by the client, by its deadline, or by the end of the server. For loops on other threads.
     ///
     /// ```
     /// # use lmcp::{Cx, NoArgs, ToolResult};
@@ -359,7 +381,7 @@ impl Cx {
         self.0.is_cancelled()
     }
 
-    /// Waits until the call is cancelled. For tasks that outlive the future of the handler.
+    /// Waits until the call is cancelled, as [`is_cancelled`](Self::is_cancelled) tells. For tasks that outlive the future of the handler.
     pub async fn cancelled(&self) {
         self.0.cancelled().await;
     }
@@ -394,9 +416,9 @@ impl Cx {
         result.await.map_err(|_| ToolError::new("the step failed"))
     }
 
-    /// Turns the rest of the call into a task, if the client knows tasks. The client gets the id of the task at once, its connection
-    /// may close, and it asks for the state when it likes. A client that does not know tasks waits for the result, and so does one
-    /// that comes when the server can keep no more tasks.
+    /// Turns the rest of the call into a task, if the client knows tasks. The client gets the id of the task at once, may disconnect, and
+    /// asks for the result later. If the client does not know tasks, or the server already keeps [`Limits::tasks`](crate::Limits::tasks) of them,
+    /// the call stays a call, and the client waits for the result.
     ///
     /// Questions before this line are put to the client in the ordinary way, questions after it through the task.
     ///

@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::spawn::Tasks;
 
-/// The times of many calls. Cheap to clone.
+/// One timer for the deadlines of many calls. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Deadlines(Arc<Inner>);
 
@@ -41,7 +41,7 @@ struct Waits {
 }
 
 impl Deadlines {
-    /// Waits for so long. The time begins now.
+    /// Starts a wait of this length.
     #[must_use]
     pub fn after(&self, time: Duration) -> Deadline {
         Deadline {
@@ -51,7 +51,7 @@ impl Deadlines {
         }
     }
 
-    /// Waits for a future, but no longer than this. `None`: it takes longer.
+    /// Waits for a future, for this time at most. `None`: the time was over first.
     pub async fn within<T>(&self, time: Duration, future: impl Future<Output = T>) -> Option<T> {
         let deadline = self.after(time);
         tokio::select! {

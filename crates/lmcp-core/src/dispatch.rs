@@ -95,7 +95,7 @@ impl Engine {
             return Err(RpcError::method_not_found(request.method()));
         }
         match &*request.method {
-            // Its tool has a say before the last checks.
+            // A call is checked against its tool, headers and tasks among them, before its `_meta`.
             request::TOOLS_CALL => return self.call_tool(request),
             _ => check_offered(&request)?,
         }

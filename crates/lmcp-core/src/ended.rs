@@ -18,12 +18,13 @@ pub enum Ended<'a> {
     Done(&'a Outcome),
     /// With an error.
     Failed(&'a RpcError),
-    /// Without an answer: the client cancelled it or went away, or its time was over.
+    /// Without an answer: the client cancelled the request or went away, or its deadline was over.
     Dropped,
 }
 
 impl Replies {
-    /// The same replies, with a function that is called once, when they end. Progress and questions pass as before.
+    /// Calls this function once, when the replies end. Progress and questions pass as before. This is how a [layer](crate::Server::layer)
+    /// measures or counts requests:
     ///
     /// This is how a [layer](crate::Server::layer) measures or counts requests:
     ///

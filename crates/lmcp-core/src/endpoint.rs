@@ -25,13 +25,14 @@ use crate::{
     span,
 };
 
-/// Somewhere a service can be reached.
+/// A transport that a service can be served on: stdio, HTTP, a unix socket, or a pair of streams.
 pub trait Transport: Send {
     /// Serves until the transport ends. [`Endpoint::serve`] calls it.
     fn serve(self, endpoint: Endpoint) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Any [`Service`], with what transports need to serve it: bounds, memory, the key of its sessions, who may connect.
+/// Any [`Service`], with what transports need to serve it: limits, memory, the key of its sessions, and the checks of who connects. A
+/// [`Handle`](crate::Handle) makes its own. Cheap to clone.
 ///
 /// A [`Handle`](crate::Handle) makes its own. Cheap to clone.
 #[derive(Clone)]
@@ -41,12 +42,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A service with the default bounds, and a key that every start makes anew.
+    /// Makes an endpoint with default limits, and a key that is new at every start.
     pub fn new(service: impl Service) -> Self {
         Self::on_terms(service, Terms::default())
     }
 
-    /// A service with other bounds, a key that is kept, or checks of who connects.
+    /// Makes an endpoint with other limits, a key that is kept, or checks of who connects.
     pub fn on_terms(service: impl Service, terms: Terms) -> Self {
         Self::at(Arc::new(service), Arc::new(Premises::new(terms)))
     }
@@ -55,7 +56,7 @@ impl Endpoint {
         Self { service, premises }
     }
 
-    /// Another service with the same bounds, memory and checks, for transports that serve both.
+    /// Makes an endpoint for another service, with the same limits, memory and checks.
     #[must_use]
     pub fn beside(&self, service: impl Service) -> Self {
         Self::at(Arc::new(service), Arc::clone(&self.premises))
@@ -80,8 +81,8 @@ impl Endpoint {
         Messages::new(span::call(&*self.service, request), encoder)
     }
 
-    /// Reads a long message ([`is_long`](crate::is_long)) beside the thread that all callers share. A few are read at once; the
-    /// others wait their turn.
+    /// Reads a long message ([`is_long`](crate::is_long)) on another thread than the one that all callers share. A few messages are read at
+    /// once; the others wait.
     ///
     /// # Errors
     /// Reading it panicked, or everything closes.
@@ -92,12 +93,12 @@ impl Endpoint {
         self.premises.read_long(read).await
     }
 
-    /// Says good-bye to a server elsewhere that the service stands for, and waits for its end.
+    /// Disconnects from the remote server that the service stands for, and waits until that is done.
     pub async fn hang_up(&self) {
         self.service.hang_up().await;
     }
 
-    /// Asks a server elsewhere that the service stands for whether it is there.
+    /// Checks that the remote server that the service stands for answers.
     ///
     /// # Errors
     /// It is not.
@@ -114,12 +115,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether no work goes on that transports do not know of.
+    /// Whether no work goes on besides the requests of transports.
     pub fn is_idle(&self) -> bool {
         self.service.is_idle()
     }
 
-    /// The bounds.
+    /// The limits of the endpoint.
     pub fn limits(&self) -> &Limits {
         &self.premises.limits
     }
@@ -182,7 +183,8 @@ impl Drop for Serving<'_> {
     }
 }
 
-/// The answer to one request, encoded: any number of notifications and questions, then one response.
+/// The answer to one request, encoded: any number of notifications and questions, then one response. The work goes on while the next
+/// message is awaited. Dropping this value stops the work at its next `.await`.
 ///
 /// Whoever holds it drives the work, and dropping it stops the work at its next `.await`.
 pub struct Messages(Inner);
@@ -208,7 +210,7 @@ struct Unfinished {
 }
 
 impl Messages {
-    /// A response that is there already.
+    /// Makes an answer that consists of this response.
     pub fn ready(message: Message) -> Self {
         Self(Inner::Ready(Some(message)))
     }
@@ -241,7 +243,7 @@ impl Messages {
         }
     }
 
-    /// Does the work change nothing, so that it may be stopped after its first turn as if it had never begun?
+    /// Whether the work changes nothing, so that it may be stopped after its first turn as if it had never begun.
     #[doc(hidden)]
     pub fn is_harmless(&self) -> bool {
         match &self.0 {
@@ -250,7 +252,7 @@ impl Messages {
         }
     }
 
-    /// Waits for something else, for room to put a message say, while the time of the work goes on.
+    /// Waits for another future, such as room for a message, while the deadline of the work goes on.
     #[doc(hidden)]
     pub async fn hold<T>(&mut self, other: impl Future<Output = T>) -> T {
         let mut other = std::pin::pin!(other);
@@ -264,7 +266,7 @@ impl Messages {
         .await
     }
 
-    /// Waits until the time of the work is over; for ever where it has ended.
+    /// Waits until the deadline of the work is over; for ever, if the work has ended.
     #[doc(hidden)]
     pub async fn expired(&mut self) {
         poll_fn(|cx| self.poll_deadline(cx)).await;
@@ -289,7 +291,7 @@ impl Messages {
         }
     }
 
-    /// Puts back what was taken out and is to come again.
+    /// Puts a message back, so that it comes again next.
     #[doc(hidden)]
     pub fn put_back(&mut self, message: Message) {
         match &mut self.0 {
@@ -299,7 +301,7 @@ impl Messages {
         }
     }
 
-    /// The response, if it needs no waiting for.
+    /// Takes the response, if it is there already.
     #[doc(hidden)]
     pub fn take_ready(&mut self) -> Option<Message> {
         match &mut self.0 {

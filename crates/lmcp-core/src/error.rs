@@ -35,6 +35,12 @@ pub type ToolResult<T> = Result<T, ToolError>;
 ///
 /// An error that borrows something, or that no other thread may have, does not come through `?`: that of a poisoned lock, say.
 /// Make text of it: `.map_err(|err| ToolError::new(err.to_string()))`.
+///
+/// A `ToolError` is no `std::error::Error`, as `anyhow::Error` is none, so `?` does not turn it into the error of `main`. Code that both
+/// handlers and other code call returns the error of its library, or a `Box<dyn Error + Send + Sync>`.
+///
+/// In a prompt or a resource, nobody shows the text to a model: the client program gets the JSON-RPC error -32603 with it. Use
+/// [`not_found`](Self::not_found) for a resource that does not exist, and [`rpc`](Self::rpc) with `RpcError::invalid_params` for an argument that is wrong.
 // Not `std::error::Error` itself, so that the blanket `From` below is coherent.
 #[derive(Debug)]
 pub struct ToolError(Box<Failure>);
@@ -98,7 +104,19 @@ impl ToolError {
         matches!(*self.0, Failure::NeedsInput)
     }
 
-    /// Whether the client cannot be asked. A handler may catch this, and do without the answer.
+    /// Whether the client cannot be asked. A handler may catch this, and do without the answer:
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// async fn erase(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    ///     match cx.confirm("sure", "Erase everything?").await {
+    ///         Ok(true) => Ok("erased"),
+    ///         Ok(false) => Ok("kept"),
+    ///         Err(err) if err.is_missing_capability() => Ok("kept: this client cannot ask the user; use `force`"),
+    ///         Err(err) => Err(err),
+    ///     }
+    /// }
+    /// ```
     pub fn is_missing_capability(&self) -> bool {
         matches!(*self.0, Failure::MissingCapability(_))
     }
@@ -138,13 +156,7 @@ impl fmt::Display for ToolError {
                 hint: Some(hint),
             } => write!(f, "{text}\nhint: {hint}"),
             Failure::NeedsInput => f.write_str("input is needed from the client"),
-            Failure::MissingCapability(needed) => {
-                let needed = serde_json::to_string(needed).unwrap_or_default();
-                write!(
-                    f,
-                    "the client cannot be asked for what this needs: {needed}"
-                )
-            }
+            Failure::MissingCapability(needed) => f.write_str(&unaskable(needed)),
             Failure::NotFound => f.write_str("not found"),
             Failure::Rpc(error) => error.fmt(f),
         }
@@ -156,6 +168,36 @@ impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for ToolError {
     fn from(err: E) -> Self {
         Self::new(chain(&*err.into()))
     }
+}
+
+/// The words for a model whose client cannot be asked what must be asked.
+pub(crate) fn unaskable(needed: &wire::ClientCapabilities) -> String {
+    let (mut whom, mut lacks) = (Vec::new(), Vec::new());
+    if let Some(form) = &needed.elicitation {
+        whom.push("the user");
+        lacks.push(match (&form.form, &form.url) {
+            (None, Some(_)) => "`elicitation.url`",
+            _ => "`elicitation`",
+        });
+    }
+    if let Some(sampling) = &needed.sampling {
+        whom.push("the model");
+        lacks.push(match &sampling.tools {
+            Some(_) => "`sampling.tools`",
+            None => "`sampling`",
+        });
+    }
+    if needed.roots.is_some() {
+        whom.push("for the open folders");
+        lacks.push("`roots`");
+    }
+    if whom.is_empty() {
+        return wire::RpcError::missing_capability(needed)
+            .message
+            .into_owned();
+    }
+    let (whom, lacks) = (whom.join(" and "), lacks.join(" and "));
+    format!("this must ask {whom} first, and this client cannot ask: it lacks {lacks}")
 }
 
 /// There is no resource at a URI. Each revision has its own code for it, which is found where the error is encoded.
@@ -177,7 +219,14 @@ pub fn chain(err: &dyn StdError) -> String {
 }
 
 /// Why a server could not start or go on: for whoever runs it.
-#[derive(Debug)]
+///
+/// `Debug` writes the words and every cause, because Rust prints the error of `main` with it:
+///
+/// ```
+/// let err = std::io::Error::other("address already in use");
+/// let err = lmcp::Error::io("cannot listen on 127.0.0.1:8080", err);
+/// assert_eq!(format!("{err:?}"), "cannot listen on 127.0.0.1:8080: address already in use");
+/// ```
 pub struct Error {
     kind: Kind,
     message: String,
@@ -191,7 +240,7 @@ enum Kind {
 }
 
 impl Error {
-    /// A registration or setting that is wrong: names the thing and the rule.
+    /// Makes the error of a registration or setting that is wrong. The message names the thing and the rule.
     pub fn config(message: impl Into<String>) -> Self {
         Self {
             kind: Kind::Config,
@@ -200,7 +249,7 @@ impl Error {
         }
     }
 
-    /// The operating system said no.
+    /// Makes the error of a call of the operating system that failed.
     pub fn io(message: impl Into<String>, source: io::Error) -> Self {
         Self {
             kind: Kind::Io,
@@ -214,7 +263,7 @@ impl Error {
         self.kind == Kind::Config
     }
 
-    /// Did the operating system say no?
+    /// Whether a call of the operating system failed.
     pub fn is_io(&self) -> bool {
         self.kind == Kind::Io
     }
@@ -223,6 +272,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// The words and every cause: the return value of `main` is printed so.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&chain(self))
     }
 }
 

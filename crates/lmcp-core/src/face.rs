@@ -18,6 +18,12 @@ impl Face {
         self.identity.as_ref().is_some_and(|known| known.id == id)
     }
 
+    /// Do its credentials carry this name?
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let known = self.principal.as_ref();
+        known.is_some_and(|known| known.name.as_deref() == Some(name))
+    }
+
     /// Has it this role by now?
     pub(crate) fn has_role(&self, role: &str) -> bool {
         match &self.renewed {

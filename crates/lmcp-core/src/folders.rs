@@ -14,20 +14,21 @@ use crate::{caller::Transport, cx::Cx, error::Failure, roots};
 const MOST_BYTES: usize = 1024;
 
 impl Cx {
-    /// The folders that a relative path may begin in, the likeliest first: take the first that your tool may use, and else
-    /// go by the folder of this process.
+    /// The folders that a relative path of the caller may mean, the likeliest first. Use the first one that your tool may open. If there is
+    /// none, use the folder of this process.
     ///
-    /// It is the folder of the process that connected ([`Caller::folder`](crate::Caller::folder)). A client that knows roots
-    /// is asked for them, once: where none of them holds that folder, they come first, for a program with windows starts
-    /// its servers anywhere. A client that takes longer than [`Limits::roots_wait`](crate::Limits::roots_wait) is not waited
-    /// for. In 2026-07-28 nobody is asked: every question there is another round of the whole request.
+    /// lmcp knows the folder of the process that connected ([`Caller::folder`](crate::Caller::folder)). lmcp also asks a client that has roots
+    /// for them, once in a session. If the folder of the process lies in one of the roots, it is the only answer. Otherwise the roots come
+    /// first: a desktop program starts its servers in any folder. lmcp does not wait longer than
+    /// [`Limits::roots_wait`](crate::Limits::roots_wait) for the roots, and does not ask in 2026-07-28, where a question would repeat the whole request.
     ///
     /// ```
     /// # use lmcp::{Cx, ToolResult};
     /// async fn count(_: lmcp::NoArgs, cx: Cx) -> ToolResult<String> {
     ///     let folder = cx.folders().await.into_iter().next();
-    ///     let entries = std::fs::read_dir(folder.unwrap_or(".".into()))?;
-    ///     Ok(format!("{} entries", entries.count()))
+    ///     let count = move || Ok(std::fs::read_dir(folder.unwrap_or(".".into()))?.count());
+    ///     let count: std::io::Result<usize> = cx.blocking(count).await?;
+    ///     Ok(format!("{} entries", count?))
     /// }
     /// ```
     pub async fn folders(&self) -> Vec<PathBuf> {

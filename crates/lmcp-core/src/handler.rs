@@ -2,7 +2,13 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use crate::{cx::Cx, error::ToolResult};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    cx::Cx,
+    error::{ToolError, ToolResult},
+};
 
 /// An async function that can stand behind a tool, a resource or a prompt.
 #[diagnostic::on_unimplemented(
@@ -90,4 +96,35 @@ where
 {
     let state = Arc::clone(state);
     Arc::new(move |input, cx| handler(&state, input, cx))
+}
+
+/// Makes the arguments of a handler. serde may still reject what the schema accepts.
+pub(crate) fn decode_arguments<A: DeserializeOwned>(mut arguments: Value) -> ToolResult<A> {
+    make_whole(&mut arguments);
+    serde_json::from_value(arguments)
+        .map_err(|err| ToolError::new(format!("the arguments do not fit: {err}")))
+}
+
+/// `42.0` is an integer to JSON Schema, and must be one to a field of type `i64` too.
+fn make_whole(value: &mut Value) {
+    /// Up to here every whole double is exact.
+    const SAFE: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|number| number.fract() == 0.0 && number.abs() < SAFE);
+            if let Some(whole) = whole {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "checked in the lines above"
+                )]
+                let whole = whole as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

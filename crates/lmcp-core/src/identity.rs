@@ -2,24 +2,24 @@
 
 use serde_json::{Map, Value};
 
-/// A caller that whoever runs the server knows in person: a process it started, say.
+/// A caller that the program knows in person, such as a process that it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// Tells it from all others.
+    /// The id of the caller, which no other caller has.
     pub id: String,
-    /// What people call it.
+    /// The name of the caller, for people.
     pub label: String,
-    /// What it may do: tools can be for some roles only.
+    /// The role of the caller: tools can be for some roles only.
     pub role: String,
     /// The caller that it was started for.
     pub parent: Option<String>,
-    /// What else the program says of it. It is told so itself, in its welcome.
+    /// Further facts about the caller. lmcp tells the caller itself, in its welcome.
     pub fields: Map<String, Value>,
 }
 
 impl Identity {
-    /// Somebody without a parent.
+    /// Makes an identity without a parent.
     pub fn new(id: impl Into<String>, label: impl Into<String>, role: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -30,14 +30,14 @@ impl Identity {
         }
     }
 
-    /// The same, with something more to say of it.
+    /// Adds a fact about the caller.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.fields.insert(name.into(), value.into());
         self
     }
 
-    /// The same, started for another.
+    /// Sets the caller that this one was started for.
     #[must_use]
     pub fn below(mut self, parent: impl Into<String>) -> Self {
         self.parent = Some(parent.into());

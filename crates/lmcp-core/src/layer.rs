@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     fmt,
+    io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -21,7 +22,7 @@ use crate::{
 /// A function around every request: it answers itself, or hands the request on with [`Next::call`].
 pub(crate) type Layer = Arc<dyn Fn(Request, Next<'_>) -> Replies + Send + Sync>;
 
-/// The rest of the way of a request: further layers, and the service behind them.
+/// The rest of the way of a request: further layers, and the service inside of them.
 pub struct Next<'a> {
     layers: &'a [Layer],
     service: &'a dyn Service,
@@ -66,7 +67,7 @@ pub struct Layered<S> {
 }
 
 impl<S: Service> Layered<S> {
-    /// A service without layers.
+    /// Puts no layer around a service yet.
     pub fn new(service: S) -> Self {
         Self {
             layers: Vec::new(),
@@ -74,7 +75,7 @@ impl<S: Service> Layered<S> {
         }
     }
 
-    /// Adds a layer, inside of the others.
+    /// Adds a layer inside of those that were added before.
     #[must_use]
     pub fn layer(
         mut self,
@@ -161,5 +162,12 @@ pub(crate) fn incident(panic: &(dyn Any + Send)) -> RpcError {
         .unwrap_or("no message");
     let incident = random::hex::<8>();
     tracing::error!(incident, "a handler panicked: {words}");
+    if !tracing::enabled!(tracing::Level::ERROR) {
+        // The client is told a number, which must be found somewhere: nobody reads the log.
+        let _ = writeln!(
+            io::stderr(),
+            "incident {incident}: a handler panicked: {words}"
+        );
+    }
     RpcError::internal(format!("internal error, incident {incident}"))
 }

@@ -132,6 +132,8 @@ pub use prompt::Prompt;
 pub use reply::{Notice, ProgressReport, Reply};
 pub use request::Request;
 pub use resource::Resource;
+#[doc(hidden)]
+pub use secret::Tokens;
 pub use secret::equal as equal_secrets;
 pub use server::{Handle, Server};
 pub use service::{Replies, Service};

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::{system::most_open_files, transport::connections::CONNECTION_BYTES};
 
-/// A message of more bytes than this is read beside the thread that all callers share. 256 KiB take about a millisecond.
-pub(crate) const LONG_MESSAGE: usize = 256 << 10;
+/// A message of more bytes than this is read beside the thread that all callers share. 32 KiB take some microseconds, or seven
+/// milliseconds where they are thousands of arguments that do not fit.
+pub(crate) const LONG_MESSAGE: usize = 32 << 10;
 
 /// Long messages that are read at once; others wait their turn. 2: reading them must not take every processor.
 pub(crate) const LONG_AT_ONCE: usize = 2;
@@ -37,21 +38,21 @@ pub struct Limits {
     /// kept for what is not counted. The server itself takes a few megabytes besides.
     pub memory_bytes: usize,
     /// Longest line on stdio and unix sockets, in bytes. 8 MiB: a file of some size fits, a flood does not. A longer
-    /// line is skipped as it arrives and answered with an error.
+    /// line is skipped as it arrives, and answered with an error.
     pub line_bytes: usize,
     /// Blank lines on a unix socket without any message between them, in bytes. 1 MiB: some programs end every message with two
     /// line ends. Past it the connection is closed.
     pub blank_bytes: usize,
     /// Largest HTTP body, in bytes; as for lines. A larger one is refused with 413.
     pub body_bytes: usize,
-    /// HTTP request line and headers together, in bytes. 16 KiB, as other servers have it: each connection may hold a buffer of
-    /// that size. 431 above, give or take a read. At least 8192, below which no client fits.
+    /// HTTP request line and headers together, in bytes. 16 KiB, as in other servers: each connection may hold a buffer of
+    /// that size. A request with more gets the status 431. Smaller values than 8192 count as 8192.
     pub header_bytes: usize,
-    /// Connections at once, per listener. 1024, and at most a third of the files that the process may have open. Past it,
-    /// the connection makes room that has been idle longest, unknown callers first; where none is idle, the new one is
-    /// refused (503 over HTTP) with `retriable`. A caller that is known by name has at most two thirds of them over HTTP.
-    /// Each counts as 32 KiB of [`Limits::memory_bytes`], and all together take at most twice what others leave free of
-    /// it; 64 are always taken.
+    /// Connections at once, per listener. 1024, and at most a third of the files that the process may have open. At the limit, a new
+    /// connection replaces the one that has been idle longest; connections of callers without a name go first. If no
+    /// connection is idle, the new one is refused with `retriable` (503 over HTTP). Over HTTP, a caller with a name has at most two
+    /// thirds of the connections. Each connection counts as 32 KiB of [`Limits::memory_bytes`], and all of them together take at most
+    /// twice the memory that is free. The first 64 connections are always admitted.
     pub connections: usize,
     /// Requests in flight on one stdio or unix connection. 256: more than any client runs, few enough to stay small. One that
     /// is not answered at once reserves 64 KiB of [`Limits::memory_bytes`].
@@ -62,8 +63,8 @@ pub struct Limits {
     /// Messages waiting on one reply stream. 64: progress is merged long before; log messages beyond it are dropped
     /// and counted.
     pub queue: usize,
-    /// Answers waiting to be written on one stdio or unix connection, in bytes. 64 KiB: what a pipe holds. Past it, who
-    /// has something to say waits, and then nothing more is read. One message may be larger.
+    /// Answers that wait to be written on one stdio or unix connection, in bytes. 64 KiB: what a pipe holds. Past it, calls wait until
+    /// the client reads, and the server reads no more requests. One message may be larger.
     pub outgoing_bytes: usize,
     /// Items on one page of a list. 1000: most clients never ask for a second page.
     pub list_page: usize,
@@ -75,8 +76,8 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long a client may take to send its HTTP headers. 10 s: they are one packet.
     pub header_wait: Duration,
-    /// How long it may take to find out who calls, by an `Authenticate` of the program's own. 10 s: it may ask another
-    /// machine, once. Then the caller is told to try again (503 over HTTP).
+    /// How long an `Authenticate` may take to decide who calls. 10 s: it may ask another machine, once. Then the caller is told to
+    /// try again (503 over HTTP).
     pub auth_wait: Duration,
     /// How long a client may take to send its HTTP body. 30 s: 8 MiB over a slow line.
     pub body_wait: Duration,
@@ -86,23 +87,23 @@ pub struct Limits {
     /// How long answers in flight may still take on stdio when the input ends. 1 s: whoever pipes requests into a server gets the answers
     /// to them, and clients wait twice as long for our exit before they send a signal, which ends everything at once.
     pub input_wait: Duration,
-    /// How long a process on stdio stays for answers that nobody reads, after its input has ended. 1 s without any
-    /// progress: a slow reader gets everything, one that is gone does not hold us.
+    /// How long a server on stdio waits for a client that does not read its last answers, after the input has ended. 1 s without any
+    /// progress: a slow client gets everything, and a client that is gone does not keep the server alive.
     pub stall_wait: Duration,
     /// How long HTTP connections may still take when a server closes. 5 s: less than what service managers grant.
     pub shutdown_wait: Duration,
-    /// Steps that block, on threads of their own, at once: reading files, searching ([`Cx::blocking`](crate::Cx::blocking)). 12. A
-    /// caller has more than one only while a third of them stays free for others; further ones wait.
+    /// Steps that run on threads for code that blocks ([`Cx::blocking`](crate::Cx::blocking)), at once. 12. Further steps wait. A caller
+    /// that has a step running gets another one only while a third of all stays free for other callers.
     pub blocking_steps: usize,
     /// Rounds of questions one request may ask. 16: a form, not an interview.
     pub ask_rounds: u32,
     /// How long a question may stay unanswered. 30 minutes: people have lunch. It does not count as the request's time.
     pub ask_wait: Duration,
     /// How long a client may take to say which folders it works in, when a call first needs to know. 2 s: no person is asked.
-    /// Then the call goes on without.
+    /// Then the call goes on without the folders.
     pub roots_wait: Duration,
     /// Questions that wait for an answer, of all sessions. 1024, shared between callers as the memory is. A question past
-    /// it fails; one that waits takes no place among the calls that run.
+    /// the limit fails. A call that waits for an answer does not count as a running call.
     pub questions: usize,
     /// Largest sealed state a client is asked to carry, in bytes. 64 KiB: it travels in both directions.
     pub state_bytes: usize,
@@ -115,27 +116,27 @@ pub struct Limits {
     /// HTTP sessions in which something goes on: a call, an open stream, a log level, a subscription, folders that the client
     /// named. 16,384. All others cost nothing and are not counted. Past it, what has been idle longest is forgotten.
     pub sessions: usize,
-    /// How long the log level, the subscriptions and the folders of an HTTP session are remembered that shows no other sign
-    /// of life. 1 hour. The session itself never ends by waiting.
+    /// How long the server remembers the log level, the subscriptions and the folders of an HTTP session that sends nothing. 1 hour. The
+    /// session itself never ends by waiting.
     pub session_wait: Duration,
-    /// Sessions that clients ended, and that stay ended. 16,384: the last ones, and no client comes back for others.
+    /// Sessions that clients ended, and that the server remembers as ended. 16,384: the latest ones. No client comes back for others.
     pub ended_sessions: usize,
     /// Calls that run for all HTTP sessions together. 4096, shared between callers as the memory is; each reserves 64 KiB of
     /// [`Limits::memory_bytes`], so that with the usual memory there are fewer. They outlive their
     /// connections, which have a limit of their own. A call that ends in its first turn needs no place, and neither does
     /// one that waits for an answer to a question.
     pub session_calls: usize,
-    /// What of one stream is kept for a client whose connection broke, in bytes. 64 KiB, but always the last event.
+    /// Events of one stream that are kept for a client whose connection broke, in bytes. 64 KiB, but always the last event.
     pub replay_bytes: usize,
     /// The same for all streams that have ended, together. 4 MiB.
     pub replay_total_bytes: usize,
     /// How long a client may come back for the rest of a stream that has ended. 2 minutes.
     pub replay_wait: Duration,
-    /// How soon a call over HTTP that is not done is answered with a stream, which the client can come back to if it
-    /// breaks. 1 s. Only where the revision allows to say so (2025-11-25); elsewhere [`Limits::keep_alive`] decides.
+    /// How soon a call over HTTP that still runs is answered with a stream, which the client can come back to if it
+    /// breaks. 1 s. Only 2025-11-25 has such streams; in other revisions [`Limits::keep_alive`] decides.
     pub stream_after: Duration,
-    /// Tasks kept at once. 1000. Past it, work that could be a task is done while the client waits, and what must be one
-    /// is refused.
+    /// Tasks kept at once. 1000. Past it, a call that could become a task stays a call, and a tool that runs only as a task is
+    /// refused.
     pub tasks: usize,
     /// How long a task can be asked for. 1 hour from its creation; a running one is kept until it ends.
     pub task_wait: Duration,

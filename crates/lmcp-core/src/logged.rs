@@ -1,23 +1,24 @@
 //! [`Logged`]: a service whose calls are told in the log. What the engine of a server runs is told by `call.rs`, in the same line.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use lmcp_wire::{RpcError, method::request};
 use tokio::time::Instant;
 
 use crate::{
+    caller::Caller,
     ended::Ended,
     request::Request,
     service::{Replies, Service},
 };
 
-/// A service that writes one line to the log for every call of a tool, prompt or resource: what was called, how it ended, how long
-/// that took and who called. For services that pass calls on; a server of this crate does it by itself.
+/// A service that logs one line for every call of a tool, a prompt or a resource: what was called, how the call ended, how long it took,
+/// and who called. Use it around services that pass calls on. A [`Server`](crate::Server) logs its calls itself.
 #[derive(Clone, Debug)]
 pub struct Logged<S>(S);
 
 impl<S: Service> Logged<S> {
-    /// The same service, with lines in the log.
+    /// Logs the calls of this service.
     pub fn new(service: S) -> Self {
         Self(service)
     }
@@ -67,10 +68,9 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn of(request: &Request, began: Instant) -> Self {
         let what = request.target().unwrap_or_default();
-        let caller = request.caller().owner();
         Self {
             words: format!("{} {}", Plain(request.method()), Plain(&what)),
-            caller: Plain(&caller).to_string(),
+            caller: Known(request.caller()).to_string(),
             began,
         }
     }
@@ -83,12 +83,46 @@ impl Line {
     }
 }
 
+impl Line {
+    /// The handler held its thread for so long.
+    pub(crate) fn warn_of_blocking(self, held: Duration) {
+        let (words, seconds) = (&self.words, held.as_secs_f32());
+        tracing::warn!(
+            "{words}: held its thread for {seconds:.1} s; run code that blocks with `Cx::blocking`"
+        );
+    }
+}
+
 /// An error as the log has it.
 pub(crate) struct Failed<'a>(pub(crate) &'a RpcError);
 
 impl fmt::Display for Failed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error {}: {:?}", self.0.code, self.0.message)
+    }
+}
+
+/// A caller as people know it: `ann (admin)`.
+pub(crate) struct Known<'a>(pub(crate) &'a Caller);
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let caller = self.0;
+        match (caller.identity(), caller.principal(), caller.peer()) {
+            (Some(identity), _, _) => {
+                write!(f, "{} [{}]", Plain(&identity.label), Plain(&identity.id))?
+            }
+            (None, Some(name), _) => write!(f, "{}", Plain(name))?,
+            (None, None, Some(process)) => write!(f, "user {}", process.uid)?,
+            (None, None, None) => f.write_str("anyone")?,
+        }
+        if let Some(role) = caller.role() {
+            write!(f, " ({})", Plain(role))?;
+        }
+        match caller.beneficiary() {
+            Some(name) => write!(f, " for {}", Plain(name)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -108,6 +142,27 @@ impl fmt::Display for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{caller::Transport, identity::Identity, principal::Principal};
+
+    #[test]
+    fn callers_are_named_as_people_know_them() {
+        let http = || Caller::new(Transport::Http);
+        let admin = Principal::new("ann").role("admin");
+        let child = Identity::new("7f", "bob", "clerk");
+        for (caller, shown) in [
+            (http(), "anyone"),
+            (http().known_as("ann"), "ann"),
+            (http().authenticated(admin), "ann (admin)"),
+            (Caller::process(7, None), "user 7"),
+            (http().identified(child), "bob [7f] (clerk)"),
+            (
+                http().known_as("hub").acting_for("ann b"),
+                "hub for \"ann b\"",
+            ),
+        ] {
+            assert_eq!(Known(&caller).to_string(), shown);
+        }
+    }
 
     #[test]
     fn words_that_could_be_taken_for_a_line_are_escaped() {

@@ -15,7 +15,7 @@ use lmcp_wire::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-/// How a request ended well: its result, and what stands beside every result.
+/// The result of a request, and the members that stand beside every result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub server_info: Option<Arc<str>>,
 }
 
-/// The ways a request can end well.
+/// The kinds of result that a request can have.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Payload {
@@ -43,16 +43,16 @@ pub enum Payload {
     Discover(Box<Discovery>, CacheHint),
     /// One page of a list.
     List(Page, CacheHint),
-    /// Not the end: the client is asked first, and sends its request again. See [`Request::asks`](crate::Request::asks).
+    /// Questions for the client, which answers them and sends its request again. See [`Request::asks`](crate::Request::asks).
     InputRequired(InputRequiredResult),
-    /// Not the end either: the work goes on, and this names it.
+    /// A task: the work goes on, and the client asks for its result later.
     TaskCreated(Box<Task>),
     /// A task as it stands.
     Task(Box<Task>),
-    /// Done, and there is nothing to say.
+    /// An empty result.
     Acknowledged,
-    /// A whole result as JSON that is passed on, whatever it says: an object with the members of 2026-07-28, of which those
-    /// that every result has may be absent. Members that nobody knows, and `_meta`, reach the client.
+    /// A whole result as JSON, for services that pass results on. It is an object with the members of 2026-07-28; those that every result
+    /// has may be absent. Unknown members, and `_meta`, reach the client.
     Raw(Box<RawValue>),
 }
 
@@ -62,7 +62,7 @@ pub enum Payload {
 pub struct Discovery {
     /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How to use it, for the model.
+    /// Advice to the model on how to use the server.
     pub instructions: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct Page {
 type Shaped = Arc<Mutex<Option<(ProtocolVersion, Arc<[u8]>)>>>;
 
 impl Outcome {
-    /// A result, of nobody in particular.
+    /// Makes an outcome that does not name its server.
     pub fn new(payload: Payload) -> Self {
         Self {
             payload,
@@ -89,14 +89,14 @@ impl Outcome {
         }
     }
 
-    /// The same, of the server that says so of itself: an `Implementation` as JSON.
+    /// Sets the name and version of the server that answered: an `Implementation` as JSON.
     #[must_use]
     pub fn from_server(mut self, info: Arc<str>) -> Self {
         self.server_info = Some(info);
         self
     }
 
-    /// The memory that it takes, roughly: what is large in it is counted, and small things are not.
+    /// The memory that the outcome takes, roughly: only its large parts are counted.
     pub fn bytes(&self) -> usize {
         match &self.payload {
             Payload::CallTool(result) => {

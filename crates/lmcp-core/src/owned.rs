@@ -36,7 +36,7 @@ use crate::{
 pub struct OwnerKey(hmac::Key);
 
 impl OwnerKey {
-    /// A key that nobody else has and nobody keeps: what callers carry is worth nothing after a restart.
+    /// Makes a random key. After a restart with another key, callers cannot use the tasks and states that they carry.
     pub fn random() -> Self {
         Self::from(random::bytes())
     }
@@ -55,8 +55,8 @@ impl From<[u8; 32]> for OwnerKey {
     }
 }
 
-/// A service whose tasks and states belong to the callers that they were given to. For others there is no such task, and the
-/// state is refused.
+/// A service whose tasks and states belong to the callers that began them. For other callers a task does not exist, and a state is refused.
+/// Put it around a service that stands for a remote server, to which all callers look the same. Cheap to clone if the service is.
 ///
 /// For services that stand for a server which takes all callers for one. Cheap to clone where the service is.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ pub struct Owned<S> {
 struct Keys(std::sync::Arc<(hmac::Key, Sealer)>);
 
 impl<S: Service> Owned<S> {
-    /// The name tells the server from others with the same key: what one gave is good for no other.
+    /// Puts ownership around a service. The name tells the service from others with the same key: the tasks of one are unknown to another.
     pub fn new(service: S, key: &OwnerKey, name: &str) -> Self {
         let ids = hmac::Key::new(hmac::HMAC_SHA256, &key.derive("ids of tasks", name));
         let states = Sealer::new(&key.derive("states of servers", name));
@@ -108,6 +108,10 @@ impl<S: Service> Service for Owned<S> {
 
     fn hang_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.service.hang_up()
+    }
+
+    fn ping(&self) -> Pin<Box<dyn Future<Output = Result<(), RpcError>> + Send + '_>> {
+        self.service.ping()
     }
 
     fn is_idle(&self) -> bool {
@@ -216,9 +220,11 @@ impl Keys {
         if !result.get().contains(TASK_ID) && !result.get().contains(STATE) {
             return Ok(None);
         }
-        let Ok(mut members) = Members::read(result.get()) else {
+        if !result.get().starts_with('{') {
             return Ok(None);
-        };
+        }
+        let refused = |err| RpcError::internal(format!("the result cannot be passed on: {err}"));
+        let mut members = Members::read(result.get()).map_err(refused)?;
         if let Some(id) = text(members.get(TASK_ID)) {
             members.set(TASK_ID, &self.signed(&id, owner));
         }

@@ -10,26 +10,26 @@ use crate::{outcome::keep_as_text, request::Request, server::Engine};
 
 /// How results are presented to one client: how much text, and with which parts.
 ///
-/// A handler asks for it with [`Cx::presentation`](crate::Cx::presentation) before it decides how much to return;
-/// [`Server::present`](crate::Server::present) says it for clients that are not known here.
+/// A handler reads it with [`Cx::presentation`](crate::Cx::presentation) before it decides how much to return.
+/// [`Server::present`](crate::Server::present) sets it for clients that lmcp does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Presentation {
-    /// Does this client get `structuredContent`, and tools with an `outputSchema`? One that shows its model nothing else
-    /// then, or nothing of it, does not.
+    /// Whether this client gets `structuredContent`, and tools with an `outputSchema`. `false` for a client that would show its model only
+    /// `structuredContent`, and for one that shows none of it: text and pictures then reach the model.
     pub structured: bool,
-    /// Bytes of text that it takes in one result without cutting, as JSON writes them.
+    /// The most text in one result that the client does not cut, in bytes as JSON writes them.
     pub bytes: usize,
-    /// Lines of text, likewise.
+    /// The most lines of text in one result that the client does not cut.
     pub lines: usize,
-    /// Bytes of one image, before they are base64.
+    /// The largest image that the client takes, in bytes before Base64.
     pub image_bytes: usize,
-    /// Pixels of an image's longer side.
+    /// The longest side of an image that the client takes, in pixels.
     pub image_side: u32,
 }
 
 impl Presentation {
-    /// For a client that shows the text: it gets no `structuredContent`.
+    /// For a client whose model reads the text: the client gets no `structuredContent`.
     pub const fn text(bytes: usize, lines: usize) -> Self {
         Self {
             structured: false,
@@ -40,7 +40,7 @@ impl Presentation {
         }
     }
 
-    /// For a program, or a client that nobody knows: everything the specification has.
+    /// For a program, or a client that lmcp does not know: the client gets every part of a result.
     pub const fn whole(bytes: usize, lines: usize) -> Self {
         Self {
             structured: true,
@@ -48,7 +48,7 @@ impl Presentation {
         }
     }
 
-    /// The same, with images of at most so many bytes and pixels on their longer side.
+    /// Sets the largest image, in bytes, and the longest side of an image, in pixels.
     #[must_use]
     pub const fn images(mut self, bytes: usize, side: u32) -> Self {
         self.image_bytes = bytes;

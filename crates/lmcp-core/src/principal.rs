@@ -12,20 +12,19 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// The name that belongs to the credentials. Jobs, tasks, sessions and subscriptions belong to this name and the role.
-    /// `None` is nobody in particular, and all of those share what is theirs.
+    /// The name that belongs to the credentials. Jobs, tasks, sessions and subscriptions belong to this name and the role. Callers without
+    /// a name are one caller to lmcp: they share jobs, tasks and sessions.
     pub name: Option<String>,
-    /// The one role that the caller acts in: tools can be for some roles only
-    /// ([`Tool::only_for`](crate::Tool::only_for)).
+    /// The role that the caller acts in. [`Tool::only_for`](crate::Tool::only_for) shows a tool to some roles only.
     pub role: Option<String>,
     /// The scopes that the credentials grant, in the words of their issuer.
     pub scopes: Vec<String>,
-    /// Everything else that the credentials say: the claims of a token, say.
+    /// Everything else that the credentials say, such as the claims of a token.
     pub claims: Map<String, Value>,
 }
 
 impl Principal {
-    /// Somebody of this name.
+    /// Makes a caller of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: Some(name.into()),
@@ -33,26 +32,26 @@ impl Principal {
         }
     }
 
-    /// Nobody in particular, who may come in all the same.
+    /// Makes a caller without a name, who is admitted all the same.
     pub fn anyone() -> Self {
         Self::default()
     }
 
-    /// The same, in a role.
+    /// Sets the role.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = Some(role.into());
         self
     }
 
-    /// The same, with further scopes.
+    /// Adds scopes.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
         self
     }
 
-    /// The same, with a claim instead of the one of this name that there was.
+    /// Sets a claim. It replaces an earlier claim of the same name.
     #[must_use]
     pub fn claim(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.claims.insert(name.into(), value.into());

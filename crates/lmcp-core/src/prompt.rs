@@ -56,6 +56,9 @@ type Arguments = BTreeMap<String, String>;
 impl<S: Send + Sync + 'static> Prompt<S> {
     /// Makes a prompt from `async fn(Args, Cx) -> R`, or from `async fn(Arc<S>, Args, Cx) -> R` for a [`ToolSet`](crate::ToolSet). Clients send
     /// every argument as a string; lmcp parses it where a field is a number or a boolean.
+    ///
+    /// A name has 1 to 128 letters, digits, `_`, `.` or `-`; [`Server::start`](crate::Server::start) refuses others. [`title`](Self::title) sets a name
+    /// with spaces.
     pub fn new<H, A, R, Shape>(name: impl Into<String>, handler: H) -> Self
     where
         H: Handler<S, A, R, Shape>,
@@ -83,8 +86,8 @@ impl<S: Send + Sync + 'static> Prompt<S> {
         }
     }
 
-    /// Only callers with one of these roles see it and can use it; to others, and to all who have no role, it is not there, nor
-    /// does anybody complete its arguments for them. See [`Tool::only_for`](crate::Tool::only_for).
+    /// Shows the prompt to callers with one of these roles only. For all others the prompt does not exist, and its arguments are not
+    /// completed. See [`Tool::only_for`](crate::Tool::only_for).
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
         self.roles = Roles::only(roles);
@@ -98,7 +101,7 @@ impl<S: Send + Sync + 'static> Prompt<S> {
         self
     }
 
-    /// Sets a name for people.
+    /// Sets a name for people, which clients show in the place of the prompt's name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());

@@ -8,39 +8,39 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{outcome::Outcome, session::Ask};
 
-/// One thing that a service says to a request. `era/` writes it as the client of the request knows it, or leaves it out
-/// where that client does not.
+/// One message of a service in answer to a request. lmcp writes it in the revision of the client, and leaves it out where that revision has
+/// no such message.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// How far it has got. It reaches clients that asked for progress.
+    /// Progress. Only clients that asked for progress get it.
     Progress(ProgressReport),
-    /// A log message. It reaches clients that want messages of its level.
+    /// A log message. Only clients that want messages of its level get it.
     Log(LoggingMessageParams),
-    /// Anything else that is told: a changed list, an updated resource, a notification of another server that is passed on.
+    /// Another notification: a changed list, an updated resource, or a notification of a remote server that is passed on.
     Notify(Notice),
     /// A question that waits for its answer while the call goes on: see [`Request::ask`](crate::Request::ask).
     Ask(Ask),
-    /// The client need not hold its connection, and may ask again after this time. Where it cannot do that, nothing is said.
+    /// The client may close its connection, and come back for the answer after this time. Clients that cannot do that get nothing.
     Pause(Duration),
-    /// The end: nothing comes after it.
+    /// The end of the answer.
     Done(Result<Outcome, RpcError>),
 }
 
-/// How far a request has got.
+/// Progress of a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProgressReport {
-    /// Always more than before.
+    /// How much is done. Each report has a larger value than the one before.
     pub progress: f64,
-    /// When it is done, if that is known.
+    /// The value of `progress` at the end, if it is known.
     pub total: Option<f64>,
     /// The step that is being done.
     pub message: Option<String>,
 }
 
 impl ProgressReport {
-    /// So far.
+    /// Makes a report without a total and a message.
     pub fn new(progress: f64) -> Self {
         Self {
             progress,
@@ -56,8 +56,7 @@ impl ProgressReport {
 pub struct Notice {
     /// The method of the notification.
     pub method: Cow<'static, str>,
-    /// Its parameters, an object. The subscription that a notice belongs to is not among them: it is added where the client
-    /// wants to know.
+    /// The parameters, an object. The id of a subscription is not among them: lmcp adds it for clients that need it.
     pub params: Box<RawValue>,
 }
 

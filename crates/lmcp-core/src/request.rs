@@ -25,7 +25,7 @@ use crate::{
     session::{self, Session},
 };
 
-/// A request whose version, identity and headers have been checked: nobody checks again.
+/// A request that lmcp has checked: its revision, its `_meta` and its headers are valid.
 #[derive(Clone)]
 pub struct Request {
     pub(crate) id: RequestId,
@@ -133,8 +133,8 @@ impl Part {
 }
 
 impl Request {
-    /// The request that a transport makes for a client of a session: its replies are what the server says outside of any
-    /// request.
+    /// Makes the request of a transport to hear of changes, for a client with a session. Its replies are the messages that the server sends
+    /// outside of any request.
     pub fn to_listen(session: &Session, caller: Caller) -> Self {
         Self {
             id: RequestId::Number(0),
@@ -154,7 +154,7 @@ impl Request {
         }
     }
 
-    /// To be repeated in the response.
+    /// The id of the request, as the client chose it.
     pub fn id(&self) -> &RequestId {
         &self.id
     }
@@ -164,7 +164,7 @@ impl Request {
         &self.method
     }
 
-    /// The revision it is written in.
+    /// The revision of the request.
     pub fn version(&self) -> ProtocolVersion {
         self.version
     }
@@ -174,8 +174,8 @@ impl Request {
         &self.caller
     }
 
-    /// Adds a value that those behind this layer find by its type: [`Cx::extension`](crate::Cx::extension). It stands
-    /// before one of the same type that the caller brought.
+    /// Adds a value that inner layers and the handler find by its type ([`Cx::extension`](crate::Cx::extension)). It hides a value of the
+    /// same type that the caller brings.
     ///
     /// ```
     /// # use lmcp::{Cx, NoArgs, Server, Tool};
@@ -194,19 +194,19 @@ impl Request {
         self.extensions.insert(value);
     }
 
-    /// The value of this type that a layer added, else the one that came with its caller.
+    /// The value of this type that a layer added, else the one that the caller brings.
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
         let added = self.extensions.get();
         added.or_else(|| self.caller.extension())
     }
 
-    /// The conversation it belongs to, in revisions that have a handshake.
+    /// The session of the request, in revisions that have a handshake.
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
 
-    /// Tells conversations apart: by the connection, by the session over HTTP, else by who calls. Requests that stand alone
-    /// over HTTP have no more in common than that.
+    /// A text that is the same for all requests of one conversation: those of one connection, else of one session over HTTP, else of one
+    /// caller.
     pub fn conversation(&self) -> String {
         let session = self.session().and_then(Session::id);
         match (self.caller.connection(), session) {
@@ -235,13 +235,13 @@ impl Request {
         scan::members_of(text, "params")
     }
 
-    /// How long the message is.
+    /// The length of the message, in bytes.
     pub fn message_bytes(&self) -> usize {
         self.message.len()
     }
 
-    /// The same request for another tool, prompt, resource or task, for services that know it by another name. Nothing else of
-    /// the message is read.
+    /// Makes the same request for another tool, prompt, resource or task. For services that know it by another name. The rest of the
+    /// message stays as it is.
     ///
     /// # Errors
     /// The request is about none.
@@ -258,7 +258,7 @@ impl Request {
         Ok(self)
     }
 
-    /// The same request with another value of one parameter, for services that pass it on.
+    /// Makes the same request with another value of one parameter, for services that pass requests on.
     ///
     /// # Errors
     /// Its parameters are no object.
@@ -275,8 +275,8 @@ impl Request {
         self.with_message(message)
     }
 
-    /// The same request with other parameters: another name of a tool, say. Who asks, in which revision and for what kind of
-    /// thing stays as it was checked; `_meta` is to be among the parameters again.
+    /// Makes the same request with other parameters, such as another name of a tool. The caller, the revision and the method stay as they
+    /// were checked. `_meta` must be among the parameters again.
     ///
     /// # Errors
     /// They are no object.
@@ -320,8 +320,8 @@ impl Request {
         mirror::check_params(headers, &mirrored, &arguments.unwrap_or(Value::Null))
     }
 
-    /// Sets memory aside for something that a service keeps for the caller beyond its request: a subscription. It is memory of
-    /// the endpoint that the request came to, and of its caller. `None`: the request came to no endpoint.
+    /// Sets memory aside for data that a service keeps for the caller beyond the request, such as a subscription. The memory is that of the
+    /// endpoint and of the caller. `None`: the request came to no endpoint.
     ///
     /// # Errors
     /// The caller has its share.
@@ -332,7 +332,7 @@ impl Request {
             .transpose()
     }
 
-    /// The memory that its caller occupies; none where no endpoint started the request.
+    /// The memory that the caller occupies. `None`: the request came to no endpoint.
     pub fn account(&self) -> Option<Account> {
         let premises = self.premises.as_ref()?;
         Some(premises.budget.account(&self.caller.payer()))
@@ -357,7 +357,7 @@ impl Request {
         }
     }
 
-    /// The same as JSON, as it was written.
+    /// The name and version that the client claims, as JSON text.
     pub fn client_info_text(&self) -> Option<&str> {
         let info = match &self.session {
             Some(session) => session.client_info_text(),
@@ -382,14 +382,14 @@ impl Request {
         self.wants_progress
     }
 
-    /// From which level on the client wants log messages: said on this request, or in its session before.
+    /// The lowest level of log messages that the client wants: said in this request, or earlier in its session.
     pub fn log_level(&self) -> Option<LoggingLevel> {
         let live = self.session.as_ref().and_then(Session::find);
         live.and_then(|live| live.level()).or(self.log_level)
     }
 
-    /// The last of the checks of `_meta`: is the progress token one, and the log level? For services, once they know that what
-    /// is wanted is there.
+    /// Checks the progress token and the log level in `_meta`. A service calls this when it knows that it can answer: other errors come
+    /// first.
     ///
     /// # Errors
     /// *Invalid params*, naming what is wrong.
@@ -414,7 +414,7 @@ impl Request {
         Err(RpcError::missing_capability(&needed))
     }
 
-    /// The tool, prompt, resource or task that is meant.
+    /// The name of the tool or prompt, the URI of the resource, or the id of the task that the request is about.
     ///
     /// # Errors
     /// There is none among the parameters, or it is no string.

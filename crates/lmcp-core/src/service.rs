@@ -15,7 +15,7 @@ use lmcp_wire::RpcError;
 
 use crate::{outcome::Outcome, reply::Reply, request::Request};
 
-/// Something that answers requests.
+/// A service answers requests. An [`Endpoint`](crate::Endpoint) serves it on any transport, to clients of every revision:
 ///
 /// It is served by an [`Endpoint`](crate::Endpoint), on any transport and to clients of every revision:
 ///
@@ -130,7 +130,7 @@ impl Replies {
         Self(Inner::Ready(Some(Reply::Done(Ok(outcome.into())))))
     }
 
-    /// A refusal.
+    /// Answers at once, with this error.
     pub fn error(error: RpcError) -> Self {
         Self(Inner::Ready(Some(Reply::Done(Err(error)))))
     }
@@ -140,12 +140,12 @@ impl Replies {
         Self(Inner::Ready(Some(done)))
     }
 
-    /// Replies made as they are asked for.
+    /// Makes replies of a source, which is polled for each of them.
     pub fn from_source(source: impl Source + 'static) -> Self {
         Self(Inner::Source(Box::new(source)))
     }
 
-    /// Replies that something must be awaited for: an authorisation, say.
+    /// Makes replies that a future returns, where a service must wait before it can answer, such as for an authorisation.
     pub fn later(future: impl Future<Output = Self> + Send + 'static) -> Self {
         Self::from_source(Later {
             state: Waited::Waiting(Box::pin(future)),
@@ -201,7 +201,7 @@ impl Replies {
         }
     }
 
-    /// How it ends, without what is said before. `None`: it ended without an end.
+    /// The end of the replies, without those before it. `None`: there was no end.
     pub async fn response(mut self) -> Option<Result<Outcome, RpcError>> {
         loop {
             match self.next().await {

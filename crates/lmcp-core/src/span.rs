@@ -6,7 +6,7 @@ use tracing::{Span, field};
 
 use crate::{
     ended::Ended,
-    logged::Failed,
+    logged::{Failed, Known},
     reply::Reply,
     request::Request,
     service::{Replies, Service, Source},
@@ -23,7 +23,7 @@ pub(crate) fn call(service: &dyn Service, request: Request) -> Replies {
         id = %request.id(),
         method = request.method(),
         target = &*target,
-        caller = &*request.caller().owner(),
+        caller = %Known(request.caller()),
         outcome = field::Empty,
     );
     drop(target);

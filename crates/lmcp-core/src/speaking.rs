@@ -25,7 +25,7 @@ const WAITING: usize = 16;
 pub struct Say(Arc<Said>);
 
 impl Say {
-    /// Says something, once there is room for it. After the end it goes nowhere.
+    /// Sends a reply, and waits for room if need be. After the end of the request, replies go nowhere.
     pub async fn say(&self, reply: Reply) {
         loop {
             let taken = self.0.taken.notified();

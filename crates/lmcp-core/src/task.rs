@@ -166,7 +166,7 @@ impl TaskStore {
         entry.task.last_updated_at = clock::now();
         entry.stop = None;
         if let Some((call, result)) = entry.call.take().zip(entry.task.result.as_ref()) {
-            let account = call.engine.budget.account(&entry.owner);
+            let account = call.engine.budget.account(Caller::payer_of(&entry.owner));
             entry._counted = Some(account.take(result.get().len()));
         }
         true
@@ -207,7 +207,7 @@ async fn drive(id: String, call: Arc<Call>, mut work: Work, mut stopped: oneshot
         _ = &mut stopped => return,
         // Nobody can ask for it any more.
         () = caller.gone() => return call.engine.tasks.forget(&id),
-        result = poll_fn(|cx| poll_fenced(&mut work, cx)) => result,
+        result = poll_fn(|cx| poll_fenced(&mut work, &call, cx)) => result,
     };
     let settled = call.settle(result);
     let engine = &call.engine;

@@ -5,11 +5,11 @@
 //! Ctrl-O goes to the other pane, Ctrl-R restarts the program in place, Ctrl-Q quits.
 
 use std::{
-    collections::BTreeMap,
     env,
     error::Error,
-    fs::{File, OpenOptions},
-    io::{Read as _, Write as _, stdin, stdout},
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _, stdin, stdout},
     os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     process::Command,
@@ -22,8 +22,11 @@ use std::{
 };
 
 use avt::Terminal;
-use lmcp_core::{Cx, NoArgs, Resource, Server, Tasks, Tool, ToolError, ToolResult, ToolSet};
-use lmcp_embed::{ChildOf as _, Event, Host, HostHandle, whoami};
+use lmcp::{
+    Cx, NoArgs, Server, Tool, ToolError, ToolResult, ToolSet,
+    embed::{ChildHandle, ChildOf as _, Event, Host, HostHandle, inbox, whoami},
+    schemars::JsonSchema,
+};
 use rustix::{
     io::{FdFlags, fcntl_setfd},
     process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open},
@@ -32,19 +35,16 @@ use rustix::{
         OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
     },
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// What the program hands on to itself when it restarts in place.
+/// Names the file in which the program hands on its state to itself when it restarts in place.
 const STATE: &str = "DECK_STATE";
 
 /// What the agents share.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Clone, Default, Deserialize, Serialize)]
 struct Shared {
-    /// Messages that were not read yet, by the label of their receiver.
-    inboxes: BTreeMap<String, Vec<String>>,
     pad: String,
     /// How often the scratchpad was written.
     revision: u64,
@@ -58,30 +58,23 @@ struct Kept {
     panes: Vec<(String, String, i32)>,
 }
 
+impl Kept {
+    /// Reads what the program before this one wrote, and removes it.
+    fn take(file: OsString) -> Result<Self> {
+        let text = fs::read(&file)?;
+        fs::remove_file(file)?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+}
+
 struct Desk {
     host: HostHandle,
     shared: Mutex<Shared>,
-    timers: Tasks,
 }
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts a message into somebody's inbox, and tells them alone.
-    fn deliver(&self, to: &str, message: String) -> bool {
-        let mut children = self.host.children().into_iter();
-        let Some(child) = children.find(|child| child.identity().label == to) else {
-            return false;
-        };
-        self.lock()
-            .inboxes
-            .entry(to.into())
-            .or_default()
-            .push(message);
-        child.resource_updated("inbox://mine");
-        true
     }
 }
 
@@ -109,40 +102,33 @@ struct Page {
     revision: u64,
 }
 
-fn label(cx: &Cx) -> String {
-    let child = cx.child().map(|child| child.identity().label.clone());
-    child.unwrap_or_default()
+fn caller(cx: &Cx) -> ToolResult<&ChildHandle> {
+    let child = cx.child();
+    child.ok_or_else(|| ToolError::new("you are in no pane"))
 }
 
 async fn send(desk: Arc<Desk>, message: Message, cx: Cx) -> ToolResult<&'static str> {
-    let text = format!("{}: {}", label(&cx), message.text);
-    if desk.deliver(&message.to, text) {
-        Ok("sent")
-    } else {
-        Err(ToolError::new(format!("there is no `{}`", message.to)))
-    }
+    let to = desk.host.find_label(&message.to);
+    let to = to.ok_or_else(|| ToolError::new(format!("there is no `{}`", message.to)))?;
+    to.deliver(format!(
+        "{}: {}",
+        caller(&cx)?.identity().label,
+        message.text
+    ))?;
+    Ok("sent")
 }
 
-async fn inbox(desk: Arc<Desk>, _: NoArgs, cx: Cx) -> String {
-    let messages = desk.lock().inboxes.remove(&label(&cx));
-    messages.unwrap_or_default().join("\n")
-}
-
-async fn waiting(desk: Arc<Desk>, _: NoArgs, cx: Cx) -> String {
-    let shared = desk.lock();
-    let messages = shared.inboxes.get(&label(&cx)).map_or(0, Vec::len);
-    format!("{messages} messages wait; the tool `inbox` takes them")
-}
-
-async fn set_timer(desk: Arc<Desk>, timer: Timer, cx: Cx) -> &'static str {
-    let (to, then) = (label(&cx), Arc::downgrade(&desk));
-    desk.timers.spawn(async move {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a timer ends with the runtime of the host"
+)]
+async fn set_timer(_: Arc<Desk>, timer: Timer, cx: Cx) -> ToolResult<&'static str> {
+    let to = caller(&cx)?.clone();
+    tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(timer.seconds.into())).await;
-        if let Some(desk) = then.upgrade() {
-            desk.deliver(&to, format!("timer: {}", timer.text));
-        }
+        to.deliver(format!("timer: {}", timer.text))
     });
-    "set"
+    Ok("set")
 }
 
 async fn read_pad(desk: Arc<Desk>, _: NoArgs, _: Cx) -> String {
@@ -180,11 +166,6 @@ fn server(desk: Arc<Desk>) -> Server {
                 .writes(),
         )
         .tool(
-            Tool::new("inbox", inbox)
-                .about("Takes your messages.")
-                .writes(),
-        )
-        .tool(
             Tool::new("set_timer", set_timer)
                 .about("Writes to you later.")
                 .writes(),
@@ -203,9 +184,11 @@ fn server(desk: Arc<Desk>) -> Server {
             Tool::new("agents", agents)
                 .about("Who is there.")
                 .read_only(),
-        )
-        .resource(Resource::new("inbox://mine", "inbox", waiting));
-    Server::new("deck", "1.0.0").tools(tools).tool(whoami())
+        );
+    Server::new("deck", "1.0.0")
+        .tools(tools)
+        .tools(inbox())
+        .tool(whoami())
 }
 
 /// One half of the screen.
@@ -213,6 +196,8 @@ struct Pane {
     label: String,
     id: String,
     terminal: File,
+    /// The number of the terminal that the program before this one left open. It stays open, and is handed on again.
+    handed: Option<i32>,
     screen: Terminal,
 }
 
@@ -239,6 +224,7 @@ impl Pane {
             label,
             id,
             terminal,
+            handed: None,
             screen: Terminal::new(columns, rows)?,
         })
     }
@@ -260,6 +246,18 @@ impl Pane {
         child.watch(child.spawn(&mut start)?);
         child.detach();
         Ok(pane)
+    }
+
+    /// Leaves the terminal open for the next program. One that is closed takes its child along.
+    fn hand_on(&self) -> io::Result<(String, String, i32)> {
+        let number = match self.handed {
+            Some(number) => number,
+            None => {
+                fcntl_setfd(&self.terminal, FdFlags::empty())?;
+                self.terminal.as_raw_fd()
+            }
+        };
+        Ok((self.label.clone(), self.id.clone(), number))
     }
 
     /// Reads what it shows, on a thread of its own.
@@ -304,16 +302,13 @@ fn main() -> Result {
     let [path, commands @ ..] = &words[..] else {
         return Err("deck SOCKET COMMAND COMMAND".into());
     };
-    let kept: Option<Kept> = env::var(STATE)
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok());
+    let kept = env::var_os(STATE).map(Kept::take).transpose()?;
     let (shared, known) = kept.map_or_else(Default::default, |kept| (kept.shared, kept.panes));
     let mut desk = None;
     let host = Host::setup().path(path).start_with(|host| {
         let made = Arc::new(Desk {
             host: host.clone(),
             shared: Mutex::new(shared),
-            timers: Tasks::default(),
         });
         server(Arc::clone(desk.insert(made)))
     })?;
@@ -324,7 +319,9 @@ fn main() -> Result {
     for (label, id, number) in known {
         let own = pidfd_open(getpid(), PidfdFlags::empty())?;
         let terminal = pidfd_getfd(own, number, PidfdGetfdFlags::empty())?;
-        panes.push(Pane::new(label, id, File::from(terminal), size)?);
+        let mut pane = Pane::new(label, id, File::from(terminal), size)?;
+        pane.handed = Some(number);
+        panes.push(pane);
     }
     let news = match panes.len() {
         0 => String::new(),
@@ -341,9 +338,7 @@ fn main() -> Result {
         return restart(host, &desk, &panes, Path::new(path));
     }
     // Nobody comes back for them.
-    host.children()
-        .iter()
-        .for_each(lmcp_embed::ChildHandle::end);
+    host.children().iter().for_each(ChildHandle::end);
     Ok(())
 }
 
@@ -423,17 +418,16 @@ fn draw(host: &Host, panes: &[Pane], focus: usize, last: &str) -> Result {
 
 /// Becomes this program anew, with the same children in the same terminals.
 fn restart(host: Host, desk: &Desk, panes: &[Pane], path: &Path) -> Result {
-    let mut kept = Kept {
-        shared: std::mem::take(&mut *desk.lock()),
-        panes: Vec::new(),
-    };
-    for pane in panes {
-        fcntl_setfd(&pane.terminal, FdFlags::empty())?;
-        let number = pane.terminal.as_raw_fd();
-        kept.panes
-            .push((pane.label.clone(), pane.id.clone(), number));
-    }
-    let mut this = Command::new(env::current_exe()?);
-    this.arg(path).env(STATE, serde_json::to_string(&kept)?);
-    Err(host.exec(&mut this).into())
+    let file = path.with_extension("kept");
+    let failed = host.exec_with(|| {
+        // By now no agent is told any more that it has written something.
+        let shared = desk.lock().clone();
+        let panes = panes.iter().map(Pane::hand_on).collect::<io::Result<_>>()?;
+        // In a file: a variable holds 128 KiB at most.
+        fs::write(&file, serde_json::to_vec(&Kept { shared, panes })?)?;
+        let mut this = Command::new(env::current_exe()?);
+        this.arg(path).env(STATE, &file);
+        Ok(this)
+    });
+    Err(failed.into())
 }

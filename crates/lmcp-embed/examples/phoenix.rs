@@ -1,5 +1,6 @@
 //! A program that may be killed, or become another version of itself, while its children go on: its host is at a path, and
-//! the next one there knows them again. `cargo run -p lmcp-embed --example phoenix -- /run/user/1000/phoenix/host.sock`
+//! the next one there knows them again. `cargo run -p lmcp-embed --example phoenix -- /run/user/1000/phoenix/host.sock`. Without a path
+//! it may become another version of itself, and its children end when it is killed.
 //!
 //! It takes a line at a time: `start LABEL COMMAND` runs a command of a shell as a child, `list` shows the children, `exec`
 //! becomes itself anew, `quit` closes and leaves them alone; so does the end of input.
@@ -14,14 +15,20 @@ use std::{
     thread,
 };
 
-use lmcp_core::Server;
-use lmcp_embed::{Event, Host, whoami};
+use lmcp::{
+    Server,
+    embed::{Event, Host, whoami},
+};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result {
-    let path = env::args_os().nth(1).ok_or("where is the socket to be?")?;
-    let host = Host::start_at(Server::new("phoenix", "1.0.0").tool(whoami()), &path)?;
+    let path = env::args_os().nth(1);
+    let setup = match &path {
+        Some(path) => Host::setup().path(path),
+        None => Host::setup(),
+    };
+    let host = setup.start(Server::new("phoenix", "1.0.0").tool(whoami()))?;
     let mut events = host.events();
     // As a window would: another thread shows what happens.
     thread::spawn(move || {
@@ -37,7 +44,7 @@ fn main() -> Result {
             (Some("start"), Some(label), Some(command)) => start(&host, label, command)?,
             (Some("list"), ..) => list(&host),
             (Some("exec"), ..) => {
-                let failed = host.exec(Command::new(env::current_exe()?).arg(&path));
+                let failed = host.exec(Command::new(env::current_exe()?).args(&path));
                 return Err(failed.into());
             }
             (Some("quit"), ..) => break,

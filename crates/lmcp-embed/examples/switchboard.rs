@@ -12,9 +12,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use lmcp_core::{Cx, NoArgs, Server, Tool, ToolSet};
-use lmcp_embed::{Child, Host, whoami};
-use schemars::JsonSchema;
+use lmcp::{
+    Cx, NoArgs, Server, Tool, ToolSet,
+    embed::{Child, Host, whoami},
+    schemars::JsonSchema,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

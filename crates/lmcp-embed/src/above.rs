@@ -1,6 +1,7 @@
 //! Whose child this process is, as `/proc` and the register say and without any variable of its own.
 
 use std::{
+    io,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use rustix::event::{Timespec, poll};
 use crate::{
     ancestry,
     lock::is_held,
-    register::{self, Kind, Name, Record},
+    register::{self, Kind, Listed, Said},
     view,
 };
 
@@ -69,40 +70,57 @@ fn look() -> Look {
     if !lmcp_private::knows_own_user() {
         return unknown("the user of this process has no number in its user namespace");
     }
-    let register = match register::read() {
-        Ok(register) => register,
-        Err(err) => return Look::Found(Above::Unknown(err.to_string())),
-    };
+    let found = register::list().and_then(|register| look_in(&register));
+    found.unwrap_or_else(|err| unknown(&err.to_string()))
+}
+
+fn look_in(register: &[Listed]) -> io::Result<Look> {
+    let unknown = |why: &str| Ok(Look::Found(Above::Unknown(why.to_owned())));
     let line = ancestry::above_this();
     let mut trouble = None;
     for stat in &line.processes {
-        let of_it = |name: &Name| name.started == stat.process;
-        let mut known = register.iter().filter(|(name, _)| of_it(name));
-        if let Some((_, record)) = known.clone().find(|(name, _)| name.kind == Kind::Process) {
-            return Look::Found(Above::Identity(record.identity_file.clone()));
+        let mut is_starting = false;
+        for listed in register
+            .iter()
+            .filter(|listed| listed.name.started == stat.process)
+        {
+            is_starting |= match (listed.read()?, listed.name.kind) {
+                (Said::Record(record), Kind::Process) => {
+                    return Ok(Look::Found(Above::Identity(record.identity_file)));
+                }
+                (Said::Record(record), Kind::Starting) => is_held(&record.host_lock),
+                (Said::Nothing, _) => false,
+                // The child may have been started since, and then another file tells of it.
+                (Said::Gone, _) => true,
+            };
         }
         match view::variable(stat.process.process) {
-            Ok(Some(file)) => return Look::Found(Above::Identity(file)),
+            Ok(Some(file)) => return Ok(Look::Found(Above::Identity(file))),
             Ok(None) => {}
             Err(hidden) => {
                 trouble.get_or_insert(hidden);
             }
         }
-        if known.any(|(_, record)| is_held(&record.host_lock)) {
-            return Look::Starting;
+        if is_starting {
+            return Ok(Look::Starting);
         }
     }
     if let Some(hidden) = trouble {
         return unknown(hidden.words());
     }
     let here = register::namespace();
-    let sees_all = line.is_whole && here == Some(FIRST_NAMESPACE);
-    let may_be_above = |record: &Record| {
-        let is_judged = line.is_whole && here.is_some() && record.namespace == here;
-        !is_judged && is_held(&record.host_lock)
-    };
-    if !sees_all && register.iter().any(|(_, record)| may_be_above(record)) {
-        return unknown("not all processes above this one can be seen from here");
+    if line.is_whole && here == Some(FIRST_NAMESPACE) {
+        return Ok(Look::Found(Above::Nobody));
     }
-    Look::Found(Above::Nobody)
+    // Once more: in place of a file that has gone by now, another may have come.
+    for listed in register.iter().chain(&register::list()?) {
+        let Said::Record(record) = listed.read()? else {
+            continue;
+        };
+        let is_judged = line.is_whole && here.is_some() && record.namespace == here;
+        if !is_judged && is_held(&record.host_lock) {
+            return unknown("not all processes above this one can be seen from here");
+        }
+    }
+    Ok(Look::Found(Above::Nobody))
 }

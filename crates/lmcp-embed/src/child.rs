@@ -111,7 +111,8 @@ impl Child {
 
     /// Tells a command where its credentials are, by environment variables that `lmcp proxy` knows.
     ///
-    /// From now on, a proxy below this program that was told nothing waits for [`Child::bind`]: it could be this child's.
+    /// From now on `lmcp proxy` waits for [`Child::bind`] if it runs below this program and has no such variables: it may belong to this
+    /// child, whose process is not known yet.
     pub fn prepare(&self, command: &mut Command) {
         command.env(IDENTITY_FILE, self.credentials());
         if let Some(host) = self.host.upgrade() {

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     io,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -22,6 +23,7 @@ use crate::{
     child,
     event::{Event, Teller},
     host::Inner,
+    inbox::Inbox,
     member::{ChildHandle, Ended, Key, Life, Member},
     peer_process::PeerProcess,
     stat::Stat,
@@ -140,6 +142,44 @@ impl Children {
         }
     }
 
+    /// Leaves word of all children for the host that this process starts when it is another program.
+    pub(crate) fn hand_over(&self) -> io::Result<()> {
+        let heir = Stat::of_this_process()?.process;
+        let members: Vec<_> = self.lock().values().cloned().collect();
+        for member in members {
+            let left = member.state().map_or(Ok(()), |state| state.bequeath(heir));
+            // One that has ended meanwhile has no files any more.
+            if left.is_err() && !matches!(member.life(), Life::Ended(_)) {
+                return left;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends those that were left to themselves to a host at another socket.
+    pub(crate) fn send_to(&self, socket: &Path) -> io::Result<()> {
+        let kept = self.kept_state().children;
+        kept.iter().try_for_each(|child| child.send_to(socket))
+    }
+
+    /// What is known of those that were left to themselves.
+    pub(crate) fn kept_state(&self) -> State {
+        let members: Vec<_> = self.lock().values().cloned().collect();
+        let kept = members.iter().filter(|member| member.is_kept());
+        State {
+            children: kept.filter_map(|member| member.state()).collect(),
+        }
+    }
+
+    /// Nothing is delivered to anybody any more, so what is written down from now on is complete.
+    pub(crate) fn seal_inboxes(&self) {
+        let members: Vec<_> = self.lock().values().cloned().collect();
+        for member in members {
+            member.inbox().seal();
+            member.record();
+        }
+    }
+
     /// Was any child left to itself?
     pub(crate) fn are_kept(&self) -> bool {
         self.lock().values().any(|member| member.is_kept())
@@ -172,6 +212,7 @@ impl Children {
         let is_it = Stat::of(process.process).is_ok_and(|found| found.process == process);
         let member = Member::new(key, state.identity(), Life::Running(process));
         *member.stored() = state.stored.clone();
+        *member.inbox() = Inbox::with(state.inbox.clone());
         if state.adopts {
             member.set_adopts();
         }
@@ -179,6 +220,9 @@ impl Children {
             member.set_sub();
         }
         member.settle(belongings.folder.path(), host.returns)?;
+        if !host.returns {
+            state.inherit(host.lock.path())?;
+        }
         let member = self.add(member).map_err(io::Error::other)?;
         belongings.register(process)?;
         member.keep(belongings);

@@ -58,8 +58,8 @@ impl Allowance {
     }
 }
 
-/// The tools with which a child makes identities for its sub-agents: `new_child` and `bind_child`. Nobody can use them whom the
-/// program has not [allowed](ChildHandle::allow_children) any.
+/// The tools with which a child makes identities for its sub-agents: `new_child` and `bind_child`. A child can use them
+/// only after the program has [allowed](ChildHandle::allow_children) it sub-agents.
 pub fn family() -> ToolSet<()> {
     let new_child = Tool::new("new_child", new_child)
         .title("New child")

@@ -8,12 +8,13 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink},
     path::{Path, PathBuf},
 };
 
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     lock::{Lock, is_held},
@@ -26,6 +27,9 @@ pub(crate) const SUFFIX: &str = ".child";
 
 /// Locked for as long as the program has its [`Child`](crate::Child).
 const LOCK: &str = "lock";
+
+/// What the child comes in with.
+const CREDENTIALS: &str = "identity.json";
 
 /// Which process the child is.
 const PROCESS: &str = "process.json";
@@ -57,6 +61,8 @@ struct Process {
 pub(crate) struct Folder {
     path: PathBuf,
     credentials: PathBuf,
+    /// A link to it beside the socket, if a host elsewhere made it. The next host finds it by that.
+    link: Option<PathBuf>,
     /// It is left for the next host.
     pub(crate) stays: bool,
     _lock: Lock,
@@ -76,11 +82,21 @@ impl Folder {
     pub(crate) fn reopen(path: &Path) -> io::Result<Self> {
         let lock = Lock::take(&path.join(LOCK))?.ok_or(io::ErrorKind::AlreadyExists)?;
         Ok(Self {
-            credentials: path.join("identity.json"),
+            credentials: path.join(CREDENTIALS),
             path: path.to_owned(),
+            link: None,
             stays: false,
             _lock: lock,
         })
+    }
+
+    /// Has the next host at the same socket find it, though it is elsewhere.
+    pub(crate) fn link(&mut self, at: PathBuf) -> io::Result<()> {
+        match symlink(&self.path, &at) {
+            Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(err),
+            _ => self.link = Some(at),
+        }
+        Ok(())
     }
 
     /// Notes which process the child is.
@@ -110,7 +126,45 @@ impl Drop for Folder {
         lmcp_private::restore_folder_of(&self.path);
         lmcp_private::restore(&self.path);
         let _ = fs::remove_dir_all(&self.path);
+        if let Some(link) = &self.link {
+            let _ = fs::remove_file(link);
+        }
     }
+}
+
+/// Says in the credentials of a child whether a host holds a lock for as long as it lives, or comes back. The rest stays.
+pub(crate) fn change_credentials(folder: &Path, host_lock: Option<&Path>) -> io::Result<()> {
+    let path = folder.join(CREDENTIALS);
+    let mut credentials = read_credentials(folder)?;
+    credentials.remove("host_lock");
+    credentials.remove("returns");
+    match host_lock {
+        Some(lock) => credentials.insert("host_lock".into(), serde_json::to_value(lock)?),
+        None => credentials.insert("returns".into(), true.into()),
+    };
+    replace(&path, &credentials)
+}
+
+/// Says in the credentials of a child that another host goes on with it, at another socket.
+pub(crate) fn move_credentials(folder: &Path, socket: &Path) -> io::Result<()> {
+    let mut credentials = read_credentials(folder)?;
+    let was = credentials.insert("socket".into(), serde_json::to_value(socket)?);
+    // A child that moves again was told of its first socket.
+    credentials.entry("was").or_insert(was.unwrap_or_default());
+    replace(&folder.join(CREDENTIALS), &credentials)?;
+    change_credentials(folder, None)
+}
+
+/// The socket that the credentials of a child name.
+pub(crate) fn socket_of(folder: &Path) -> Option<PathBuf> {
+    let socket = read_credentials(folder).ok()?.remove("socket")?;
+    serde_json::from_value(socket).ok()
+}
+
+fn read_credentials(folder: &Path) -> io::Result<Map<String, Value>> {
+    Ok(serde_json::from_slice(&fs::read(
+        folder.join(CREDENTIALS),
+    )?)?)
 }
 
 /// The folder of a child of the host at this socket.

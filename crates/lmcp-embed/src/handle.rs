@@ -43,6 +43,12 @@ impl HostHandle {
         children.find(|child| child.identity().id == id)
     }
 
+    /// The child with this label, if it has not ended. Labels need not be unique: of several children this is one.
+    pub fn find_label(&self, label: &str) -> Option<ChildHandle> {
+        let mut children = self.children().into_iter();
+        children.find(|child| child.identity().label == label)
+    }
+
     /// What happens to children from now on.
     pub fn events(&self) -> Events {
         match self.0.upgrade() {

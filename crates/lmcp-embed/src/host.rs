@@ -1,6 +1,7 @@
 //! [`Host`]: a server that runs inside a program.
 
 use std::{
+    borrow::BorrowMut,
     io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -15,8 +16,11 @@ use std::{
 };
 
 use lmcp_core::{Error, Handle, Server};
-use lmcp_wire::greeting::Then;
-use tokio::{runtime, sync::watch};
+use lmcp_wire::greeting::{Goodbye, Then};
+use tokio::{
+    runtime::{self, RuntimeFlavor},
+    sync::watch,
+};
 
 use crate::{
     child::Child,
@@ -77,24 +81,41 @@ pub(crate) struct Inner {
     pub(crate) returns: bool,
     /// The program is about to become another one.
     is_replaced: AtomicBool,
+    /// Another host goes on with the children, there.
+    moved_to: OnceLock<PathBuf>,
 }
 
 impl Inner {
     /// What children should do when this host has closed.
-    fn goodbye(&self) -> Then {
-        let goes_on = self.is_replaced.load(Ordering::Relaxed) || self.children.are_kept();
-        if self.returns && goes_on {
+    fn goodbye(&self) -> Goodbye {
+        if let Some(socket) = self.moved_to.get() {
+            return Goodbye::elsewhere(socket.to_string_lossy());
+        }
+        Goodbye::new(self.then())
+    }
+
+    fn then(&self) -> Then {
+        if self.is_replaced() || (self.returns && self.children.are_kept()) {
             Then::Wait
         } else {
             Then::Gone
         }
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Relaxed)
+    }
+
+    /// Another host goes on with the children.
+    fn has_heir(&self) -> bool {
+        self.returns || self.is_replaced() || self.moved_to.get().is_some()
     }
 }
 
 impl Drop for Inner {
     /// Also where it never began to serve: what the host before left is then left to the next.
     fn drop(&mut self) {
-        self.children.close(self.returns);
+        self.children.close(self.has_heir());
     }
 }
 
@@ -133,8 +154,7 @@ impl Host {
     /// The same, for tools that need the host: they keep a clone of the handle, which keeps nothing alive.
     ///
     /// ```no_run
-    /// # use lmcp_core::{Cx, NoArgs, Server, Tool};
-    /// # use lmcp_embed::Host;
+    /// # use lmcp::{Cx, NoArgs, Server, Tool, embed::Host};
     /// let host = Host::start_with(|host| {
     ///     let host = host.clone();
     ///     let count = move |_: NoArgs, _: Cx| {
@@ -143,7 +163,7 @@ impl Host {
     ///     };
     ///     Server::new("my-program", "1.0.0").tool(Tool::new("count", count).about("Counts children.").read_only())
     /// })?;
-    /// # Ok::<(), lmcp_core::Error>(())
+    /// # Ok::<(), lmcp::Error>(())
     /// ```
     ///
     /// # Errors
@@ -233,11 +253,11 @@ impl Host {
             server: OnceLock::new(),
             returns: place.is_path(),
             is_replaced: AtomicBool::new(false),
+            moved_to: OnceLock::new(),
         });
         inner.children.resume(&inner, state);
-        if inner.returns {
-            inner.children.resume(&inner, state::left_at(&inner.socket));
-        }
+        let left = state::left_at(&inner.socket, inner.returns);
+        inner.children.resume(&inner, left);
         let server = server(&HostHandle::of(&inner)).start()?;
         let server = inner.server.get_or_init(|| server).clone();
         let (stop, mut stopped) = watch::channel(());
@@ -247,9 +267,8 @@ impl Host {
         let unix = unix
             .gate(gate)
             .goodbye(move || {
-                closing
-                    .upgrade()
-                    .map_or(Then::Gone, |inner| inner.goodbye())
+                let inner = closing.upgrade();
+                inner.map_or(Goodbye::new(Then::Gone), |inner| inner.goodbye())
             })
             .until(async move { while stopped.changed().await.is_ok() {} });
         let serving = async move {
@@ -314,34 +333,128 @@ impl Host {
     }
 
     /// Closes and becomes another program, most likely a new version of this one, with the same process number and the same
-    /// children: those of a host at a [path](Host::start_at) do not end, and the next host goes on with them. It comes
-    /// back with the error if that fails; the host is closed then.
+    /// children: they do not end, and the host that the program starts in the same place goes on with them.
+    ///
+    /// Calls that run are given a moment and then cancelled; `lmcp proxy` tells their callers that they may try again. If the
+    /// program has state of its own to hand on, use [`Host::exec_with`]: what is saved before this call may miss what a handler
+    /// still does.
+    ///
+    /// Call it on the thread that has started the children if they are to hear of the end of their parent (`PR_SET_PDEATHSIG`): all
+    /// other threads end.
+    ///
+    /// # Errors
+    /// It returns only if the program cannot be started. The host is closed then; a host that this program starts in the
+    /// same place goes on with the children that are [detached](Child::detach).
     pub fn exec(self, program: &mut Command) -> io::Error {
-        self.inner.is_replaced.store(true, Ordering::Relaxed);
-        // The children that the program owns must not end, so nothing but the host is dropped.
-        drop(self);
-        program.exec()
+        self.exec_by(|| Ok(program))
     }
 
-    /// Closes, and where it has a thread of its own waits until what ran has ended, for 5 s at most: the same as dropping
-    /// it, in a word.
+    /// The same as [`Host::exec`], for a program that hands on state of its own: the function saves the state and makes the command. It
+    /// runs after the last handler has ended, so whatever a caller was told as done is in the state.
+    ///
+    /// ```no_run
+    /// # fn demo(host: lmcp::embed::Host, notes: &std::sync::Mutex<Vec<String>>) -> std::io::Error {
+    /// host.exec_with(|| {
+    ///     let notes = notes.lock().map_or_else(|held| held.into_inner().clone(), |notes| notes.clone());
+    ///     std::fs::write("/run/user/1000/deck/notes", notes.join("\n"))?;
+    ///     Ok(std::process::Command::new(std::env::current_exe()?))
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// Keep the state in a file: Linux takes 128 KiB at most in one variable or argument. Children can still be
+    /// [stored](ChildHandle::store) with in the function. A handler that holds up the host's thread is waited for 5 s at most.
+    ///
+    /// # Errors
+    /// It returns only if the function fails or the program cannot be started. The host is closed then, as with [`Host::exec`].
+    pub fn exec_with(self, program: impl FnOnce() -> io::Result<Command>) -> io::Error {
+        self.exec_by(program)
+    }
+
+    fn exec_by<C: BorrowMut<Command>>(
+        mut self,
+        program: impl FnOnce() -> io::Result<C>,
+    ) -> io::Error {
+        // Before the lock of this host goes: whoever finds it gone does not wait for the next host.
+        if let Err(err) = self.hand_over() {
+            return err;
+        }
+        self.inner.is_replaced.store(true, Ordering::Relaxed);
+        self.stop_and_wait();
+        let program = program();
+        self.inner.children.seal_inboxes();
+        let handed_over = self.hand_over();
+        // The children that the program owns must not end, so nothing but the host is dropped.
+        drop(self);
+        match handed_over.and(program) {
+            Ok(mut program) => program.borrow_mut().exec(),
+            Err(err) => err,
+        }
+    }
+
+    /// Leaves word of the children for the host of the next program. A host at a path has done so all along.
+    fn hand_over(&self) -> io::Result<()> {
+        if self.inner.returns {
+            return Ok(());
+        }
+        self.inner.children.hand_over()
+    }
+
+    /// Closes, and sends the children that are [detached](Child::detach) to another host, at this path: of another program, say.
+    /// What it gives is for that host, which may come later: `Host::setup().path(there).resume(state)`. Their connections come
+    /// there by themselves, and wait for it.
+    ///
+    /// # Errors
+    /// The path is none for a socket, or the credentials of a child cannot be written. The host is closed then.
+    pub fn move_to(mut self, path: impl AsRef<Path>) -> Result<State, Error> {
+        let place = SocketDir::at(path.as_ref())?;
+        let path = place.path();
+        let failed = |err| Error::io(format!("cannot move to {}", path.display()), err);
+        self.inner.children.send_to(&path).map_err(failed)?;
+        let _ = self.inner.moved_to.set(path);
+        self.stop_and_wait();
+        self.inner.children.seal_inboxes();
+        Ok(self.inner.children.kept_state())
+    }
+
+    /// Closes, as dropping does. New calls are refused, and calls that run are given a moment and then cancelled. A host with a
+    /// thread of its own waits until all of them have ended, for 5 s at most.
     pub fn close(self) {
         drop(self);
+    }
+
+    /// Stops serving, and waits until the last handler has ended or cannot go on, for [`CLOSE_WAIT`] at most.
+    fn stop_and_wait(&mut self) {
+        if self.has_thread {
+            return self.stop(CLOSE_WAIT);
+        }
+        let is_one_thread = self.inner.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        if is_one_thread && runtime::Handle::try_current().is_ok() {
+            // This thread drives all handlers, and none of them goes on while it is here.
+            return self.stop(Duration::ZERO);
+        }
+        // From another thread: what is woken on a thread of the runtime would wait there for this function to end.
+        let stop = || self.stop(CLOSE_WAIT);
+        thread::scope(|threads| drop(threads.spawn(stop).join()));
+    }
+
+    fn stop(&mut self, most: Duration) {
+        self.stop = None;
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever said there: it ends.
+        let _ = ended.recv_timeout(most);
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.stop = None;
         // On the caller's runtime the server may be unable to end while this waits; it ends after it.
         let most = if self.has_thread {
             CLOSE_WAIT
         } else {
             Duration::ZERO
         };
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is ever said there: it ends.
-        let _ = ended.recv_timeout(most);
-        self.inner.children.close(self.inner.returns);
+        self.stop(most);
+        self.inner.children.close(self.inner.has_heir());
     }
 }

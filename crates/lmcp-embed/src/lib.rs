@@ -4,6 +4,20 @@
 //! [`Cx::caller`](lmcp_core::Cx::caller) has an [`Identity`]. Children that speak MCP over stdio reach it through
 //! `lmcp proxy`.
 //!
+//! ```no_run
+//! use lmcp::{Server, embed::{Host, whoami}};
+//!
+//! let host = Host::start(Server::new("my-program", "1.0.0").tool(whoami()))?;
+//! let child = host.child("ann", "worker")?;
+//! child.spawn(&mut std::process::Command::new("some-agent"))?.wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Handlers run in a tokio runtime with timers, so `tokio::spawn` and `tokio::time::sleep` work in them. What is spawned there ends with
+//! the host.
+//!
+//! # For those who change lmcp
+//!
 //! | file | what lives there |
 //! |---|---|
 //! | `host`, `setup` | [`Host`]: the thread, the socket, the end; how it starts |
@@ -16,6 +30,7 @@
 //! | `register`, `above`, `lock` | who is whose child, for those that were told nothing |
 //! | `view` | what a process above was started with, and whether it looks at the same register |
 //! | `reach` | what a host says to one child, and its role |
+//! | `inbox` | messages of the program that wait for a child |
 //! | `family` | identities that children make for their own |
 //! | `wiring` | what starts a child that the program starts in a way of its own |
 //! | `random` | names and tokens that nobody guesses |
@@ -31,6 +46,7 @@ mod family;
 mod folder;
 mod handle;
 mod host;
+mod inbox;
 mod lock;
 mod member;
 mod peer_process;
@@ -51,6 +67,7 @@ pub use event::{Event, Events};
 pub use family::{Allowance, family};
 pub use handle::HostHandle;
 pub use host::Host;
+pub use inbox::inbox;
 pub use lmcp_core::Identity;
 pub use member::{ChildHandle, ChildOf, Connection, Ended};
 pub use setup::Setup;

@@ -22,6 +22,7 @@ use crate::{
     event::{Event, Teller},
     family::Allowance,
     host::Inner,
+    inbox::Inbox,
     stat::Started,
     state::ChildState,
 };
@@ -45,6 +46,8 @@ pub(crate) struct Member {
     place: OnceLock<Place>,
     /// What the program stored with it. Also held while it is written down.
     stored: Mutex<Value>,
+    /// Messages of the program that it has not taken yet.
+    pub(crate) inbox: Mutex<Inbox>,
     /// Its files, if it ends with its process alone.
     kept: Mutex<Option<Belongings>>,
     /// What it may give to sub-agents.
@@ -107,6 +110,7 @@ impl Member {
             watched: Mutex::default(),
             place: OnceLock::new(),
             stored: Mutex::default(),
+            inbox: Mutex::new(Inbox::with(Vec::new())),
             kept: Mutex::default(),
             family: Mutex::default(),
             is_sub: AtomicBool::new(false),
@@ -359,7 +363,7 @@ impl ChildHandle {
         matches!(self.member.life(), Life::Ended(_))
     }
 
-    /// Waits for that.
+    /// Waits until [`ChildHandle::has_ended`] is true, and says how the child ended.
     pub fn ended(&self) -> impl Future<Output = Ended> + Send + 'static + use<> {
         let mut life = self.member.life.subscribe();
         async move {

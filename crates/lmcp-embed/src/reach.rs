@@ -27,9 +27,8 @@ impl ChildHandle {
     /// A resource that it watches, or one below it, has new contents. Other children that watch it hear nothing: it may
     /// look different to each.
     ///
-    /// This is how a program reaches a child that is not in a call, in every revision of the protocol: the child watches a
-    /// resource of its own, an inbox, and reads it when it hears of it. A question waits in there until a tool
-    /// answers it.
+    /// This is how a program reaches a child that is not in a call, in every revision of the protocol. For messages there is
+    /// [`inbox`](crate::inbox), a resource of this kind, with [`ChildHandle::deliver`].
     pub fn resource_updated(&self, uri: &str) {
         self.tell(|telling| telling.resource_updated(uri));
     }

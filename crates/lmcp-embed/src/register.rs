@@ -6,6 +6,7 @@
 //! than its host waits. Nothing here is secret, and nothing is let in because of it: that is for the host to say.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -123,28 +124,51 @@ impl Name {
     }
 }
 
-/// All that is in the register, of whichever namespace.
+/// All files of the register, of whichever namespace. They are not read yet: there may be thousands, and few matter.
 ///
-/// It is listed twice, and what is seen once is there: a listing may miss a file that appears while it goes on, and a
+/// Folders are listed twice, and what is seen once is there: a listing may miss a file that appears while it goes on, and a
 /// child that has just been started has one file that appears and then one that goes.
 ///
 /// # Errors
-/// A folder or file of it cannot be read or trusted. The error names it.
-pub(crate) fn read() -> io::Result<Vec<(Name, Record)>> {
-    let mut records = Vec::new();
+/// A folder of it cannot be read or trusted. The error names it.
+pub(crate) fn list() -> io::Result<Vec<Listed>> {
+    let mut all = BTreeMap::new();
     for folder in folders().chain(folders()) {
-        for (path, name) in files(&folder).map_err(|err| named(&folder, &err))? {
-            let text = match read_record(&path) {
-                Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
-                text => text.map_err(|err| named(&path, &err))?,
-            };
-            // Other programs may have files with such names.
-            if let Ok(record) = serde_json::from_slice(&text) {
-                records.push((name, record));
-            }
+        all.extend(files(&folder).map_err(|err| named(&folder, &err))?);
+    }
+    let listed = all.into_iter().map(|(path, name)| Listed { name, path });
+    Ok(listed.collect())
+}
+
+/// A file of the register.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) name: Name,
+    path: PathBuf,
+}
+
+impl Listed {
+    /// What it says.
+    ///
+    /// # Errors
+    /// It cannot be read. The error names it.
+    pub(crate) fn read(&self) -> io::Result<Said> {
+        match read_record(&self.path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Said::Gone),
+            Err(err) => Err(named(&self.path, &err)),
+            Ok(text) => Ok(serde_json::from_slice(&text).map_or(Said::Nothing, Said::Record)),
         }
     }
-    Ok(records)
+}
+
+/// What a file of the register says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Record(Record),
+    /// Nothing that concerns us: other programs may have files with such names.
+    Nothing,
+    /// It has gone since it was listed.
+    Gone,
 }
 
 /// Reads a file of the register, and puts its mode right first if somebody took the leave to read it away.

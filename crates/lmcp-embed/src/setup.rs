@@ -10,10 +10,9 @@ use crate::{handle::HostHandle, host::Host, socket_dir::SocketDir, state::State}
 /// What can be chosen about how a [`Host`] starts: [`Host::setup`].
 ///
 /// ```no_run
-/// # use lmcp_core::Server;
-/// # use lmcp_embed::Host;
+/// # use lmcp::{Server, embed::Host};
 /// let host = Host::setup().folder("/run/user/1000/deck").start(Server::new("deck", "1.0.0"))?;
-/// # Ok::<(), lmcp_core::Error>(())
+/// # Ok::<(), lmcp::Error>(())
 /// ```
 #[derive(Debug, Default)]
 #[must_use = "a host does nothing until it is started"]

@@ -67,6 +67,13 @@ impl SocketDir {
         Ok(place)
     }
 
+    /// The path that the program chose; its folder, if it chose none.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.name
+            .as_ref()
+            .map_or_else(|| self.folder.clone(), |name| self.folder.join(name))
+    }
+
     /// Did the program choose the name?
     pub(crate) fn is_path(&self) -> bool {
         self.name.is_some()
@@ -220,6 +227,8 @@ fn remove_stale(folder: &Path) {
             .strip_suffix(SUFFIX)
             .and_then(|name| name.split_once('.'));
         let host = host.map(|(host, _)| host).filter(|host| is_host(host));
+        // Those of this process are for its hosts: it may have been another program.
+        let host = host.filter(|host| !is_of_this_process(host));
         if host.is_some_and(|host| !is_alive(folder, host) && is_left_over(&folder.join(name))) {
             let _ = fs::remove_dir_all(folder.join(name));
         }
@@ -230,6 +239,12 @@ fn remove_stale(folder: &Path) {
 fn is_alive(folder: &Path, host: &str) -> bool {
     is_held(&folder.join(format!("{host}{LOCK}")))
         || is_served(&folder.join(format!("{host}{SOCKET}")))
+}
+
+/// Could a host of this process have this name?
+fn is_of_this_process(host: &str) -> bool {
+    let process = host.split_once('-').map_or(host, |(process, _)| process);
+    process == std::process::id().to_string()
 }
 
 /// The name of a host: a process, perhaps with a number.

@@ -17,7 +17,7 @@ use crate::{
     folder::{self, Folder, SUFFIX},
     member::{Key, Life, Member},
     register,
-    stat::Started,
+    stat::{Started, Stat},
 };
 
 /// The record in the folder of a child.
@@ -45,6 +45,9 @@ pub(crate) struct ChildState {
     /// What the program stored with it.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(crate) stored: Value,
+    /// Messages that it has not taken yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) inbox: Vec<String>,
     /// Absent until it is started.
     process: Option<ProcessState>,
     /// Processes may be it that it has not started.
@@ -54,6 +57,9 @@ pub(crate) struct ChildState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_sub: bool,
     folder: PathBuf,
+    /// When the process was started that goes on with the child as another program. Absent at a path, where any host does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heir: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -82,6 +88,7 @@ impl ChildState {
             parent: identity.parent,
             fields: identity.fields,
             stored: stored.clone(),
+            inbox: member.inbox().messages(),
             process: process.map(|process| ProcessState {
                 pid: process.process.as_raw_pid(),
                 start: process.at,
@@ -90,7 +97,21 @@ impl ChildState {
             adopts: member.adopts(),
             is_sub: member.is_sub(),
             folder: folder.to_owned(),
+            heir: None,
         }
+    }
+
+    /// Leaves it to the host that this process starts when it is another program. Until then whoever connects waits.
+    pub(crate) fn bequeath(mut self, heir: Started) -> io::Result<()> {
+        self.heir = Some(heir.at);
+        self.write()?;
+        folder::change_credentials(&self.folder, None)
+    }
+
+    /// Takes what the program before this one left: from now on it is as if this host had made the child.
+    pub(crate) fn inherit(&self, host_lock: &Path) -> io::Result<()> {
+        folder::change_credentials(&self.folder, Some(host_lock))?;
+        fs::remove_file(self.folder.join(RECORD))
     }
 
     /// Puts it into the folder, in one step.
@@ -128,21 +149,45 @@ impl ChildState {
         is_judged.then_some(started)
     }
 
-    /// Its folder, which belongs to this host from now on. It must be one that a host at this path made.
+    /// Sends it to a host at another socket.
+    pub(crate) fn send_to(&self, socket: &Path) -> io::Result<()> {
+        folder::move_credentials(&self.folder, socket)
+    }
+
+    /// Its folder, which belongs to this host from now on. It must be one that a host at this path made, or of a child that was
+    /// sent to this path.
     pub(crate) fn reopen(&self, socket: &Path) -> io::Result<Folder> {
-        if self.folder != folder::path_for(socket, &self.id) {
+        if !self.is_for(socket) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "it belongs to a host at another path",
             ));
         }
-        Folder::reopen(&self.folder)
+        let mut folder = Folder::reopen(&self.folder)?;
+        let usual = folder::path_for(socket, &self.id);
+        if self.folder != usual {
+            folder.link(usual)?;
+        }
+        Ok(folder)
+    }
+
+    /// Is the host at this socket the one that its credentials name?
+    fn is_for(&self, socket: &Path) -> bool {
+        folder::socket_of(&self.folder).as_deref() == Some(socket)
     }
 }
 
-/// What the last host at this path knew, be it that it was killed.
-pub(crate) fn left_at(socket: &Path) -> State {
+/// What the last host at this path knew, be it that it was killed; or what this process left when it was another program.
+pub(crate) fn left_at(socket: &Path, returns: bool) -> State {
     let mut state = State::default();
+    let heir = if returns {
+        None
+    } else {
+        let Ok(this) = Stat::of_this_process() else {
+            return state;
+        };
+        Some(this.process.at)
+    };
     let (Some(folder), Some(stem)) = (socket.parent(), socket.file_stem()) else {
         return state;
     };
@@ -158,12 +203,12 @@ pub(crate) fn left_at(socket: &Path) -> State {
         }
         let text = fs::read(entry.path().join(RECORD)).unwrap_or_default();
         match serde_json::from_slice::<ChildState>(&text) {
-            Ok(child) => state.children.push(child),
+            Ok(child) if child.heir == heir && child.is_for(socket) => state.children.push(child),
             // The host was killed before it had made the child.
-            Err(_) if folder::is_left_over(&entry.path()) => {
+            Ok(_) | Err(_) if folder::is_left_over(&entry.path()) => {
                 let _ = fs::remove_dir_all(entry.path());
             }
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     state

@@ -4,7 +4,12 @@ use lmcp_core::{CallerTransport, Cx, Json, NoArgs, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The tool `whoami`.
+/// The tool `whoami`, which tells a caller who it is: `{"known": true, "id": …, "label": …, "role": …, "parent": …, "transport": "unix",
+/// "pid": …}`.
+///
+/// `known` is false for a caller to whom this server gave no identity: `id`, `label`, `role` and `parent` are absent then. `parent` is the
+/// id of the child that the caller was started for, and absent if there is none. `pid` is the process that made the
+/// connection, such as `lmcp proxy`.
 pub fn whoami() -> Tool {
     Tool::new("whoami", answer)
         .title("Who am I")

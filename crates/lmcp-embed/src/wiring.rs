@@ -12,7 +12,7 @@ use crate::child::{Child, IDENTITY_FILE};
 pub struct McpEntry {
     /// The program `lmcp`.
     pub command: String,
-    /// That it is to stand in for this child.
+    /// Has `lmcp` connect to the host as this child: `proxy --identity-file FILE`.
     pub args: Vec<String>,
     /// The same as variables, for what the child starts itself.
     pub env: BTreeMap<String, String>,
@@ -46,7 +46,7 @@ impl Child {
     /// unless it is named here. There is no secret in it. `None`: a path is not text.
     ///
     /// ```no_run
-    /// # fn demo(child: &lmcp_embed::Child) -> Option<()> {
+    /// # fn demo(child: &lmcp::embed::Child) -> Option<()> {
     /// let servers = serde_json::json!({ "mcpServers": { "deck": child.mcp_entry("lmcp")? } });
     /// # Some(())
     /// # }

@@ -3,6 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use lmcp_core::{ProgressReport, Reply, Request, Say, Tasks};
+use serde_json::Value;
 use tokio::{
     sync::{Semaphore, mpsc},
     time::Instant,
@@ -14,6 +15,7 @@ use crate::{
     host::{Answered, Failed, Hear, Host},
     limits::REPLIES,
     summary::{Heard, Part, Said},
+    words::marked,
 };
 
 /// What happens on the way.
@@ -100,6 +102,12 @@ pub(crate) async fn spread(works: Vec<Work>, parallel: usize, say: &Say) -> Vec<
             Event::Said(host, Reply::Progress(report)) => {
                 say.say(progress.said(&host, &report)).await;
             }
+            Event::Said(host, Reply::Log(mut message)) => {
+                if let Value::String(text) = &mut message.data {
+                    *text = marked(&host, text);
+                }
+                say.say(Reply::Log(message)).await;
+            }
             Event::Said(_, reply) => say.say(reply).await,
             Event::Done(place, mut part) => {
                 heard.hear(&mut part);
@@ -167,7 +175,7 @@ impl Advance {
     fn said(&mut self, host: &str, report: &ProgressReport) -> Reply {
         self.words += 1;
         let what = report.message.as_deref().unwrap_or("goes on");
-        self.report(format!("{host}: {what}"))
+        self.report(marked(host, what))
     }
 
     fn done(&mut self, part: &Part) -> Reply {

@@ -308,7 +308,7 @@ impl Plan {
     }
 
     /// The request as a host gets it: with the tool's own name.
-    /// The parameters are its own from then on.
+    /// Takes the parameters out of the plan: called once.
     fn request(&mut self, request: Request, local: &Tool) -> Result<Request, RpcError> {
         let no_object = |_| RpcError::invalid_params("`params` must be an object");
         let own = std::mem::take(&mut self.params);

@@ -49,6 +49,7 @@ mod ssh_config;
 mod status;
 mod summary;
 mod tools;
+mod words;
 
 pub use config::{HostConfig, Hosts, Times, Token};
 pub use fleet::Fleet;

@@ -82,6 +82,9 @@ pub(crate) const LEAST_PART: usize = 1 << 10;
 /// Names, globs and groups in one `host`. A call with more is refused: every one of them is looked for among all hosts.
 pub(crate) const TERMS: usize = 1024;
 
+/// The length of one name, glob or group in `host`, in bytes. A call with a longer one is refused.
+pub(crate) const TERM_BYTES: usize = 512;
+
 /// Hosts that the description of `host` names. Of a larger fleet it names the groups alone.
 pub(crate) const NAMED: usize = 32;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::limits::{NAMED, NEAR, TERMS};
+use crate::limits::{NAMED, NEAR, TERM_BYTES, TERMS};
 
 /// What a call is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,10 @@ fn terms(wanted: &Value) -> Result<Vec<&str>, String> {
         .map(str::trim)
         .filter(|term| !term.is_empty())
         .collect();
+    // Each is compared with the name of every host.
+    if terms.iter().any(|term| term.len() > TERM_BYTES) {
+        return Err(format!("a name in `host` has at most {TERM_BYTES} bytes"));
+    }
     match terms.len() {
         0 => Err("`host` names no host".to_owned()),
         1..=TERMS => Ok(terms),
@@ -230,6 +234,13 @@ mod tests {
             host("web2", &web[..1], false),
         ];
         select(wanted, &hosts)
+    }
+
+    #[test]
+    fn a_glob_that_is_longer_than_any_name_is_refused_without_being_compared() {
+        let refused = chosen(&json!("*".repeat(250_000))).unwrap_err();
+        assert_eq!(refused, "a name in `host` has at most 512 bytes");
+        assert!(chosen(&json!(format!("{}1", "*".repeat(500)))).is_ok());
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //! |---|---|
 //! | `bind` | a port of our own: where it listens, and who may call there |
 //! | `serve` | its connections: accepting, limiting, knowing whose they are, closing |
-//! | `service` | one request before its body: which verb and path, who may; a service to be mounted |
+//! | `service` | one request before its body: which verb and path, who may |
+//! | `mount` | the same as a service inside of another program |
 //! | `headers` | the fields that it is judged by: `Host` and `Origin`, against web pages that reach for local servers |
 //! | `who`, `bearer`, `carried` | who sends it: the program is asked; its token; what middleware adds |
 //! | `watched` | a body that is waited for, which makes its connection idle |
@@ -34,6 +35,7 @@ mod headers;
 mod legacy;
 mod legacy_sse;
 mod manage;
+mod mount;
 mod one_write;
 mod post;
 mod serve;
@@ -51,5 +53,6 @@ pub use bind::{Http, bind};
 pub use http::HeaderMap;
 /// The status that [`Http::hand_over`] refuses with.
 pub use http::StatusCode;
-pub use service::{HttpService, Mount, service};
+pub use mount::{Mount, service};
+pub use service::HttpService;
 pub use upgrade::{Deciding, HandOver, HandedOver};

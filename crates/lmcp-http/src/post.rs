@@ -140,6 +140,7 @@ where
                 caller,
                 most,
                 room: None,
+                buffers: None,
             };
             Box::pin(reading.rest(body, first, deadline())).await
         }
@@ -172,6 +173,8 @@ struct Reading<'a> {
     most: usize,
     /// What is reserved for it.
     room: Option<Reservation>,
+    /// The buffers of its connection. Without room for these it is refused at once: many connections may wait for more.
+    buffers: Option<Reservation>,
 }
 
 impl Reading<'_> {
@@ -244,10 +247,12 @@ impl Reading<'_> {
         }
         let wait = self.shared.limits.admission_wait;
         let wanted = length.next_power_of_two().max(FIRST).min(self.most);
-        let room = self.room.get_or_insert_with(|| {
-            let account = self.shared.endpoint.budget().account(&self.caller.payer());
-            account.take(0)
-        });
+        let account = || self.shared.endpoint.budget().account(&self.caller.payer());
+        if self.buffers.is_none() {
+            let buffers = account().try_reserve(BUFFERS);
+            self.buffers = Some(buffers.map_err(Unread::NoRoom)?);
+        }
+        let room = self.room.get_or_insert_with(|| account().take(0));
         if room.bytes() >= length {
             return Ok(());
         }
@@ -323,7 +328,7 @@ impl Taken {
     }
 }
 
-/// The same of a message that takes long to be read: beside the thread that all callers share.
+/// Takes in a message that takes long to be read, on a thread beside the one that all callers share.
 async fn take_long(
     shared: &Arc<Shared>,
     bytes: Bytes,
@@ -433,6 +438,9 @@ fn late(shared: &Shared) -> Refusal {
 
 /// Up to this size a body is not counted: there is no more than one for each connection.
 const SMALL: usize = 4096;
+
+/// What a connection holds while it reads a body that is not small: what it read last, and room for what it reads next.
+const BUFFERS: usize = 32 << 10;
 
 /// What is reserved at first for a body that is not small.
 const FIRST: usize = 64 << 10;

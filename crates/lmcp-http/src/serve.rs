@@ -58,8 +58,10 @@ impl Transport for Http {
                         if let Some(times) = full.count() {
                             tracing::warn!(times, "cannot accept a connection: {err}");
                         }
-                        tokio::time::sleep(limits.drain_wait).await;
-                        continue;
+                        tokio::select! {
+                            () = &mut self.stop => break,
+                            () = tokio::time::sleep(limits.drain_wait) => continue,
+                        }
                     }
                 },
             };
@@ -111,7 +113,7 @@ async fn serve(
     let hands = handing.clone();
     let answer = service_fn(move |request: Request<Incoming>| {
         uses.store(true, Ordering::Relaxed);
-        // While it waits for that, it makes room for nobody: others could push it out by coming again and again.
+        // A connection that waits for its verdict counts as busy, so that others cannot push it out by coming again and again.
         connection.begin();
         let received = match entry.verdict() {
             Some(Ok(())) => service.take_in(request, &hands),

@@ -10,9 +10,8 @@ use std::{
 
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use lmcp_core::{
-    Authenticate, Authenticator, Endpoint, Limits, Service, transport::connections::Connection,
-};
+use hyper::body::Incoming;
+use lmcp_core::{Endpoint, Limits, Service, transport::connections::Connection};
 use lmcp_wire::RpcError;
 
 use crate::{
@@ -23,45 +22,12 @@ use crate::{
     manage::Wish,
     post::{Post, turn_away},
     session::Sessions,
-    upgrade::Upgrade,
+    upgrade::{Handing, Upgrade},
     watched::Watched,
     who::{Asked, Who},
 };
 
-/// Makes a `tower` service of a server, to mount it in an axum or hyper program that has an HTTP server already.
-///
-/// The service answers at every path that it is mounted at. It admits requests whose `Host` header is a loopback name, such as
-/// `127.0.0.1` or `localhost`; [`Mount::allow_host`] admits others.
-///
-/// Without [`Mount::token`], [`Mount::identify`] or [`Mount::authenticate`] the service serves everybody that the application lets
-/// through.
-///
-/// ```no_run
-/// # use lmcp::Server;
-/// # fn demo() -> Result<(), lmcp::Error> {
-/// let server = Server::new("mounted", "1.0.0").start()?;
-/// let mcp = lmcp::http::service(server).allow_host("tools.example").build();
-/// let app: axum::Router = axum::Router::new().route_service("/mcp", mcp);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// Before the application shuts down, call [`Handle::close`](lmcp_core::Handle::close): a subscription would keep its connection open.
-pub fn service(server: impl Into<Endpoint>) -> Mount {
-    Mount {
-        endpoint: server.into(),
-        settings: Settings::default(),
-    }
-}
-
-/// A service that is not built yet: see [`service`]. All settings are made before there is a service that could be cloned.
-#[must_use = "nothing is served before `build`"]
-pub struct Mount {
-    endpoint: Endpoint,
-    settings: Settings,
-}
-
-/// A server as a `tower` service: see [`service`]. Clones share one service.
+/// A server as a `tower` service: see [`service`](crate::service). Clones share one service.
 #[derive(Clone)]
 pub struct HttpService {
     pub(crate) shared: Arc<Shared>,
@@ -107,79 +73,6 @@ pub(crate) struct Shared {
     pub(crate) legacy_sse: Option<LegacySse>,
     /// The services below the path that were asked for so far.
     branches: Mutex<HashMap<String, Arc<Self>>>,
-}
-
-impl Mount {
-    /// Admits requests whose `Host` header is this name: `host` or `host:port`.
-    pub fn allow_host(mut self, host: &str) -> Self {
-        self.settings.guard.hosts.push(host.into());
-        self
-    }
-
-    /// Admits requests of web pages of this origin: `scheme://host[:port]`.
-    pub fn allow_origin(mut self, origin: &str) -> Self {
-        self.settings.guard.origins.push(origin.into());
-        self
-    }
-
-    /// Admits requests with this token; others get 401. See [`Http::token`](crate::Http::token).
-    ///
-    /// ```no_run
-    /// # fn run(server: lmcp::Handle) -> Result<(), Box<dyn std::error::Error>> {
-    /// let mcp = lmcp::http::service(server).token("ann", std::env::var("ANNS_TOKEN")?).build();
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
-        self.settings.who = self.settings.who.with_token(name.into(), token.into());
-        self
-    }
-
-    /// Sets a function that names the sender of a request by its headers. See [`Http::identify`](crate::Http::identify).
-    pub fn identify(
-        mut self,
-        identify: impl Fn(&HeaderMap) -> Result<Option<String>, String> + Send + Sync + 'static,
-    ) -> Self {
-        self.settings.who = Who::Identify(Box::new(identify));
-        self
-    }
-
-    /// Sets who decides on the sender of a request. See [`Http::authenticate`](crate::Http::authenticate).
-    pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
-        self.settings.who = Who::Authenticate(Authenticator::new(authenticate));
-        self
-    }
-
-    /// Carries values of this type from the extensions of an HTTP request to handlers. Middleware of the application puts them there;
-    /// [`Cx::extension`](lmcp_core::Cx::extension) finds them in a handler, and [`Caller::extension`](lmcp_core::Caller::extension) in an
-    /// [`Authenticate`] or a layer. Call it again for further types.
-    ///
-    /// ```no_run
-    /// # use lmcp::{Challenge, Principal, Server};
-    /// # fn demo() -> Result<(), lmcp::Error> {
-    /// #[derive(Clone)]
-    /// struct LoggedIn(String); // an axum middleware inserts it: request.extensions_mut().insert(LoggedIn(name))
-    ///
-    /// let server = Server::new("mounted", "1.0.0").start()?;
-    /// let mcp = lmcp::http::service(server)
-    ///     .carry::<LoggedIn>()
-    ///     .authenticate(|caller: &lmcp::Caller| match caller.extension::<LoggedIn>() {
-    ///         Some(LoggedIn(name)) => Ok(Principal::new(name)),
-    ///         None => Err(Challenge::new("log in first")),
-    ///     })
-    ///     .build();
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn carry<T: Clone + Send + Sync + 'static>(mut self) -> Self {
-        self.settings.carries.push(Carry::of::<T>());
-        self
-    }
-
-    /// Builds the service, whose settings are final.
-    pub fn build(self) -> HttpService {
-        HttpService::new(self.endpoint, self.settings)
-    }
 }
 
 impl HttpService {
@@ -241,6 +134,19 @@ impl HttpService {
         B::Error: Send,
     {
         self.receive(request.map(Box::pin)).respond().await
+    }
+
+    /// Takes in a request on a connection of our own: at the path of another protocol by that, at all others as ever.
+    pub(crate) fn take_in(
+        &self,
+        request: Request<Incoming>,
+        handing: &Handing,
+    ) -> Received<Incoming> {
+        let upgrade = self.shared.gate.upgrade.as_ref();
+        match upgrade.filter(|upgrade| upgrade.is_at(request.uri().path())) {
+            Some(upgrade) => upgrade.take_in(self, request, handing),
+            None => self.receive(request),
+        }
     }
 
     /// Looks at a request as far as that needs no waiting: what is not refused or answered there and then is a POST.
@@ -566,14 +472,6 @@ impl std::fmt::Debug for HttpService {
         f.debug_struct("HttpService")
             .field("guard", &self.shared.gate.guard)
             .field("path", &self.shared.gate.path)
-            .finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Mount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mount")
-            .field("guard", &self.settings.guard)
             .finish_non_exhaustive()
     }
 }

@@ -101,26 +101,28 @@ impl Handing {
     }
 }
 
-impl HttpService {
-    /// Takes a request in: at the path of another protocol by that, at all others as ever.
+impl Upgrade {
+    /// Are connections handed over at this path?
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
+
+    /// Hands the connection of a request over, if the request asks for that and the program agrees.
     pub(crate) fn take_in(
         &self,
+        service: &HttpService,
         mut request: Request<Incoming>,
         handing: &Handing,
     ) -> Received<Incoming> {
-        let upgrade = self.shared.gate.upgrade.as_ref();
-        let Some(upgrade) = upgrade.filter(|its| its.path == request.uri().path()) else {
-            return self.receive(request);
-        };
-        if let Some(refusal) = self.shared.gate.refusal(&request) {
-            return self.answered(refusal);
+        if let Some(refusal) = service.shared.gate.refusal(&request) {
+            return service.answered(refusal);
         }
-        if request.method() != Method::GET || !asks_for(request.headers(), upgrade.protocol) {
-            return self.answered(other_protocol(upgrade.protocol));
+        if request.method() != Method::GET || !asks_for(request.headers(), self.protocol) {
+            return service.answered(other_protocol(self.protocol));
         }
-        let (deciding, protocol) = ((upgrade.decide)(request.headers()), upgrade.protocol);
+        let (deciding, protocol) = ((self.decide)(request.headers()), self.protocol);
         let (upgrading, handing) = (hyper::upgrade::on(&mut request), handing.clone());
-        self.clone().later(async move {
+        service.clone().later(async move {
             match deciding.await {
                 Ok(HandOver { headers, take }) => {
                     handing.agree(upgrading, take);

@@ -7,12 +7,12 @@ use std::{
 };
 
 use http::{Extensions, HeaderMap, HeaderValue, Response, StatusCode, header};
-use lmcp_core::{Authenticator, Caller, Challenge};
+use lmcp_core::{Authenticator, Caller, Challenge, Tokens};
 use tokio::time::timeout;
 
 use crate::{
     answer::{Body, close, refuse},
-    bearer::Tokens,
+    bearer::bearer,
     carried::Carried,
     headers::Fields,
     service::HttpService,
@@ -73,7 +73,8 @@ impl HttpService {
         match &self.shared.gate.who {
             Who::NotAsked => Asked::Now(Ok(self.stranger(headers, extensions))),
             Who::Token(tokens) => {
-                let holder = tokens.holder(&headers).map(str::to_owned);
+                let holder = bearer(&headers).and_then(|token| tokens.holder(token));
+                let holder = holder.map(str::to_owned);
                 let caller = self.stranger(headers, extensions);
                 Asked::Now(match holder {
                     Some(name) => self.claimed(caller.known_as(&name)),

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lmcp_wire::hidden::is_hidden;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -380,10 +381,17 @@ fn key(name: &str) -> String {
     }
 }
 
-/// A string of JSON is one of TOML, but for one character that TOML wants escaped.
+/// A string of JSON is one of TOML. What nobody sees is escaped: somebody reads the file before it is used.
 fn string(text: impl Serialize) -> String {
     let text = serde_json::to_string(&text).unwrap_or_else(|_| "\"\"".to_owned());
-    text.replace('\u{7f}', "\\u007F")
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match is_hidden(letter) {
+            true => shown += &format!("\\U{:08X}", u32::from(letter)),
+            false => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// Programs that start a server which they fetch by its name.
@@ -466,7 +474,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_as_the_same() {
         let all = json!({ "mcpServers": {
-            "plain": { "command": "x", "args": ["a b", "\"\\\u{7f}\n", "ä"], "env": { "A.B": "c" }, "cwd": "/" },
+            "plain": { "command": "x", "args": ["a b", "\"\\\u{7f}\n", "ä", "a\u{202e}b\u{200b}"], "env": { "A.B": "c" }, "cwd": "/" },
             "with space": { "url": "https://x", "headers": { "H": "v" }, "timeout": 1.5, "disabled": true } } });
         let (mut servers, notes) = import(&all, None);
         assert!(notes.is_empty(), "{notes:?}");
@@ -477,6 +485,7 @@ mod tests {
         plain.isolate = Isolate::Session;
         plain.idle_stop = None;
         let text = to_toml(&servers);
+        assert!(text.contains(r"a\U0000202Eb\U0000200B"), "{text}");
         let read: Ours = toml::from_str(&text).unwrap_or_else(|err| panic!("{err}: {text}"));
         assert_eq!(read.servers, servers, "{text}");
     }

@@ -337,7 +337,7 @@ impl Member {
             state.let_go(live);
             state.history.enter(ServerState::Stopped);
         }
-        live.service.hang_up().await;
+        let _ = timeout(HANG_UP, live.service.hang_up()).await;
         true
     }
 

@@ -12,7 +12,10 @@ use lmcp_wire::{
     task,
 };
 use serde_json::{json, value::to_raw_value};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     catalog::{List, View},
@@ -167,7 +170,16 @@ impl Desk {
             }
             _ => return self.route(request),
         };
-        Ok(self.in_time(move |desk| desk.tell(look(&request, &desk.view().entries))))
+        Ok(self.in_time(move |desk| {
+            let desk = desk.clone();
+            Replies::later(async move {
+                // Thousands of tools take longer than other callers should wait.
+                let view = desk.view();
+                let looked = spawn_blocking(move || look(&request, &view.entries)).await;
+                let failed = |_| Err(RpcError::internal("the tools cannot be looked through"));
+                desk.tell(looked.unwrap_or_else(failed))
+            })
+        }))
     }
 
     /// What a model has to know to do better the next time is a result that it reads.

@@ -151,8 +151,10 @@ impl Way {
             token,
             host_lock,
             returns,
+            was,
         } = identity.read()?;
-        match self.socket.clone() {
+        let named = self.socket.clone();
+        match named.filter(|named| Some(named) != was.as_ref()) {
             // It is another server, who is not to see the token and whose life has nothing to do with it.
             Some(named) if named != socket && !identity.for_any => Ok((named, None)),
             named => {

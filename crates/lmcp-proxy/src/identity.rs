@@ -37,6 +37,8 @@ pub(crate) struct Credentials {
     /// The host can come back, and removes this file only when the identity has ended.
     #[serde(default)]
     pub(crate) returns: bool,
+    /// The socket of the host before, from which the child was sent here: who still names that one means this one.
+    pub(crate) was: Option<PathBuf>,
 }
 
 /// Why there are no credentials.

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use lmcp_wire::{RpcError, greeting::Then};
+use serde_json::json;
 
 use crate::{
     Ending,
@@ -110,6 +111,12 @@ impl<'a, S: Server> Proxy<'a, S> {
         self.over.get_or_insert(Ending::Refused);
     }
 
+    /// There is no server for us, for a reason that trying again does not change.
+    pub(crate) fn leave_for_good(&mut self, words: String) {
+        let error = RpcError::internal(words.clone()).with_data(json!({ "retriable": false }));
+        self.leave(words, error);
+    }
+
     /// There was a server, and it is gone. `words` say so.
     pub(crate) fn lose(&mut self, words: &str) {
         self.back_off();
@@ -130,6 +137,8 @@ impl<'a, S: Server> Proxy<'a, S> {
                 self.leave(HOST_CLOSED.to_owned(), error);
             }
             Some(Then::Wait) => self.lose("the program that runs the server starts anew"),
+            // The credentials say where, and are read again.
+            Some(Then::Elsewhere) => self.lose("the server goes on at another socket"),
             _ => self.lose("the server went away"),
         }
     }

@@ -6,8 +6,6 @@
 use std::{io, pin::Pin, time::Instant};
 
 use lmcp_client::{Endpoint, Error, Event};
-use lmcp_wire::RpcError;
-use serde_json::json;
 use tokio::{
     task::yield_now,
     time::{sleep_until, timeout},
@@ -113,12 +111,17 @@ impl<'a> Driver<'a> {
         match news {
             News::Opened(Ok(site)) => proxy.attached(site),
             News::Opened(Err(Error::Refused(why))) | News::Event(Event::Refused(why)) => {
-                let error =
-                    RpcError::internal(why.clone()).with_data(json!({ "retriable": false }));
-                proxy.leave(why, error);
+                proxy.leave_for_good(why);
+            }
+            News::Event(Event::Unauthorized(why)) => {
+                proxy.leave_for_good(format!(
+                    "{why}; `--token-file FILE` or LMCP_TOKEN passes one"
+                ));
             }
             News::Opened(Err(err)) => proxy.miss(&err.to_string()),
-            News::Event(Event::Line(line)) => proxy.relay.server_line(line.into(), Instant::now()),
+            News::Event(Event::Line(line) | Event::Failure(line)) => {
+                proxy.relay.server_line(line.into(), Instant::now());
+            }
             News::Event(Event::Unsent(line)) => proxy.unsent.push(line.into()),
             News::Event(Event::Lost(why)) => proxy.lose(&format!("the server went away: {why}")),
             News::Event(_) => {}

@@ -169,7 +169,7 @@ mod tests {
 
     fn refused(property: &Value) -> String {
         let schema = json!({ "type": "object", "properties": { "a": property } });
-        Schema::compile_input(schema).unwrap_err().to_string()
+        Schema::compile_input(&schema).unwrap_err().to_string()
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             "deep": { "type": "object", "properties": { "n": { "type": "integer", "x-mcp-header": "N" } } },
             "x-mcp-header": { "type": "number" },
         }});
-        let schema = Schema::compile_input(schema).unwrap();
+        let schema = Schema::compile_input(&schema).unwrap();
         let mut found: Vec<_> = schema
             .header_params()
             .iter()
@@ -199,7 +199,7 @@ mod tests {
         let schema = json!({ "type": "string", "$ref": "https://example.com", "properties": {
             "a": { "type": "string", "x-mcp-header": "A", "default": { "x-mcp-header": 5 } },
         }});
-        assert!(Schema::compile(schema.clone()).is_err());
+        assert!(Schema::compile(&schema).is_err());
         let params = header_params(&schema).unwrap();
         assert_eq!(params[0].path, ["a"]);
         assert_eq!(params[0].value_in(&json!({ "a": "x" })), Some(&json!("x")));
@@ -235,7 +235,7 @@ mod tests {
             "a": { "type": "string", "x-mcp-header": "Name" },
             "b": { "type": "string", "x-mcp-header": "nAME" },
         }});
-        let text = Schema::compile_input(schema).unwrap_err().to_string();
+        let text = Schema::compile_input(&schema).unwrap_err().to_string();
         assert!(text.contains("names a header twice"), "{text}");
     }
 
@@ -256,13 +256,13 @@ mod tests {
         ] {
             let mut schema = place.clone();
             schema["type"] = json!("object");
-            let text = Schema::compile_input(schema).unwrap_err().to_string();
+            let text = Schema::compile_input(&schema).unwrap_err().to_string();
             assert!(
                 text.contains("through `properties` alone"),
                 "{place}: {text}"
             );
             // Elsewhere, such as in an output schema, it is a word like any other.
-            assert!(Schema::compile(place).is_ok());
+            assert!(Schema::compile(&place).is_ok());
         }
     }
 }

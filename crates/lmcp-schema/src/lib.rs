@@ -10,7 +10,7 @@
 //! use lmcp_schema::Schema;
 //! use serde_json::json;
 //!
-//! let schema = Schema::compile_input(json!({
+//! let schema = Schema::compile_input(&json!({
 //!     "type": "object",
 //!     "properties": { "text": { "type": "string" } },
 //!     "required": ["text"],

@@ -76,7 +76,7 @@ impl Schema {
     /// use lmcp_schema::{Aliases, Schema};
     /// use serde_json::json;
     ///
-    /// let schema = Schema::compile_input(json!({
+    /// let schema = Schema::compile_input(&json!({
     ///     "type": "object",
     ///     "properties": { "path": { "type": "string" }, "limit": { "type": "integer" } },
     ///     "required": ["path"],

@@ -13,6 +13,7 @@
 //! | `web` | `fetch`, `web_search` |
 //! | `image` | which pictures clients can show |
 //! | `host` | `systeminfo` |
+//! | `schemas` | the schemas of all tools, as text |
 //! | [`elsewhere`] | the same tools for another host: their definitions, and what they say of what happened there |
 //! | `instructions` | what a model is told before its first call |
 
@@ -32,6 +33,7 @@ mod pattern;
 mod process;
 mod room;
 mod roots;
+mod schemas;
 pub mod settings;
 mod time;
 mod web;
@@ -42,7 +44,7 @@ use std::{
 };
 
 use lmcp_core::{
-    Caller, Error, Server, Terms, ToolError, ToolResult, ToolSet,
+    Caller, Error, Server, Terms, Tool, ToolError, ToolResult, ToolSet,
     transport::{CheckingLocalPeer, LocalPeer, Peer},
 };
 use lmcp_wire::RpcError;
@@ -165,7 +167,12 @@ impl HostTools {
 
 /// The definitions of all tools, as a host without restrictions lists them: for a program that offers the tools of other hosts.
 pub fn definitions() -> Vec<lmcp_wire::Tool> {
-    let all = [
+    all_tools().iter().map(Tool::definition).collect()
+}
+
+/// All tools that a host without restrictions lists.
+fn all_tools() -> [Tool<Host>; NAMES.len()] {
+    [
         files::edit::tool(),
         web::fetch::tool(),
         files::history::tool(),
@@ -181,8 +188,7 @@ pub fn definitions() -> Vec<lmcp_wire::Tool> {
         host::systeminfo::tool(),
         web::search::tool(),
         files::write::tool(),
-    ];
-    all.iter().map(|tool| tool.definition().clone()).collect()
+    ]
 }
 
 /// The folder of the system, if there is one, in which commands behind every fence can read what is at this path. No secret

@@ -374,6 +374,8 @@ fn hold(
     }
     let shared = Arc::clone(&call.shared);
     let state = shared.held.hold(call, questions, request)?;
+    // The task of the upstream minds how long it is held.
+    shared.woken.notify_one();
     let mut result = Members::default();
     result.set("resultType", "input_required");
     result.set("inputRequests", &asked);

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes a line to the log when a server is lost or cannot be reached, and one when it is there again: one for each change, and
-/// none for each attempt in between.
+/// Logs a line when a server is lost or cannot be reached, and another line when it is there again. Attempts in between are not logged.
 #[derive(Debug)]
 pub struct Health {
     what: String,
@@ -13,7 +12,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of a server that the log calls so.
+    /// Logs under this name of the server.
     pub fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -22,12 +21,12 @@ impl Health {
         }
     }
 
-    /// Whoever holds the server lets go of it: what happens to the server from now on is meant to.
+    /// Stops to log: the program itself now ends the server.
     pub fn over(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// The server was lost, or could not be reached.
+    /// Reports that the server was lost, or could not be reached.
     pub fn failed(&self, why: &str) {
         let is_over = self.is_over.load(Ordering::Acquire);
         if !is_over && !self.is_failed.swap(true, Ordering::AcqRel) {
@@ -35,7 +34,7 @@ impl Health {
         }
     }
 
-    /// The server is there.
+    /// Reports that the server is there.
     pub fn there(&self) {
         if self.is_failed.swap(false, Ordering::AcqRel) {
             tracing::info!("{} is there again", self.what);

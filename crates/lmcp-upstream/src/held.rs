@@ -3,13 +3,14 @@
 
 use std::{
     collections::HashMap,
+    future::pending,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use lmcp_core::{Request, try_later};
 use lmcp_wire::{RpcError, params::Params};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::{
     call::Call,
@@ -39,9 +40,8 @@ impl HeldCalls {
         questions: Vec<(String, Question)>,
         request: &Request,
     ) -> Result<String, RpcError> {
+        self.expire();
         let mut all = self.lock();
-        let now = Instant::now();
-        all.retain(|_, held| now < held.until);
         if all.len() >= HELD_CALLS {
             let words = format!("{HELD_CALLS} calls wait for answers already; try again later");
             return Err(try_later(words, "held_calls", HELD_CALLS));
@@ -52,7 +52,7 @@ impl HeldCalls {
             questions,
             owner: request.caller().owner().into_owned(),
             method: request.method().to_owned(),
-            until: now + HELD_WAIT,
+            until: Instant::now() + HELD_WAIT,
         };
         all.insert(state.clone(), held);
         Ok(state)
@@ -70,6 +70,16 @@ impl HeldCalls {
         let is_its = held.owner == request.caller().owner() && held.method == request.method();
         let is_good = is_its && Instant::now() < held.until;
         is_good.then(|| all.remove(&state)).flatten()
+    }
+
+    /// Waits until the caller of some call has not come back in time, and lets go of the call. For ever while none waits.
+    pub(crate) async fn expire_next(&self) {
+        let first = self.lock().values().map(|held| held.until).min();
+        match first {
+            Some(until) => sleep_until(until).await,
+            None => pending().await,
+        }
+        self.expire();
     }
 
     /// Lets go of those whose callers did not come back in time.

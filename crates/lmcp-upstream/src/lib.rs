@@ -49,7 +49,7 @@ mod turns;
 mod upstream;
 
 pub use health::Health;
-pub use lmcp_client::Route;
+pub use lmcp_client::{Route, Secret};
 pub use per_client::PerClient;
 pub use state::AtStart;
 pub use target::{

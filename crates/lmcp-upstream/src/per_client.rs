@@ -19,7 +19,7 @@ use crate::{
     upstream::{Builder, Upstream},
 };
 
-/// Reaches a server anew for every client, or for every caller. A server ends when nobody has called it for a while; the
+/// Connects to a server, or starts it, anew for every client or for every caller. A server ends when nobody has called it for a while. The
 /// number of servers is bounded.
 pub struct PerClient {
     members: Arc<Members>,
@@ -94,29 +94,29 @@ impl Source for Busy {
 }
 
 impl PerClient {
-    /// A server for every connection and every session over HTTP; requests that stand alone over HTTP share one for each
-    /// caller. A server also ends with the connection that it is for.
+    /// Makes a server for every connection, and for every session over HTTP. Requests without a session share one server for each caller. A
+    /// server ends with its connection.
     pub fn new(route: Route) -> Self {
         Self::built(Upstream::builder(route))
     }
 
-    /// The same, with more to be said of each.
+    /// Does as [`new`](Self::new), with the settings of this builder.
     pub fn built(make: Builder) -> Self {
         Self::make(make, Sharing::Conversation, Some(SERVER_IDLE))
     }
 
-    /// A server for every caller, as [`Caller::owner`](lmcp_core::Caller::owner) tells them apart: all connections and
-    /// sessions of a caller share it. Callers of whom nothing is known are served as by [`PerClient::new`].
+    /// Makes a server for every caller, as [`Caller::owner`](lmcp_core::Caller::owner) tells them apart: all connections and sessions of a
+    /// caller share it. Callers that are not known are served as by [`PerClient::new`].
     pub fn per_caller(route: Route) -> Self {
         Self::built_per_caller(Upstream::builder(route))
     }
 
-    /// The same, with more to be said of each.
+    /// Does as [`per_caller`](Self::per_caller), with the settings of this builder.
     pub fn built_per_caller(make: Builder) -> Self {
         Self::make(make, Sharing::Caller, Some(SERVER_IDLE))
     }
 
-    /// The same, where servers end after so long without a call; `None`: only to make room for others.
+    /// Ends servers after this time without a call. `None`: only to make room for others.
     #[must_use]
     pub fn idle_stop(self, idle_stop: Option<Duration>) -> Self {
         Self::make(self.members.make.clone(), self.members.shared_by, idle_stop)

@@ -25,12 +25,20 @@ enum Ended {
     Closed,
     /// The server had opened, and went.
     Lost,
-    /// It went before, or could not be reached: why, and whether it may help to try again.
-    Failed(String, bool),
+    /// It went before, or could not be reached: why, and what may help.
+    Failed(String, Remedy),
     /// It is to be opened in another way.
     Again,
     /// It cannot be spoken with, and everybody knows.
     Unfit,
+}
+
+/// What may help where there is no way to a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    TryAgain,
+    Token,
+    Nothing,
 }
 
 /// Runs until the upstream is closed. A server that was there and is gone is looked for this long.
@@ -97,19 +105,19 @@ async fn attempts(
         };
         let ended = match opened {
             Ok(channel) => converse(shared, channel, closing).await,
-            Err(Error::Unreachable(why)) => Ended::Failed(why, true),
-            Err(err) => Ended::Failed(err.to_string(), false),
+            Err(Error::Unreachable(why)) => Ended::Failed(why, Remedy::TryAgain),
+            Err(err) => Ended::Failed(err.to_string(), Remedy::Nothing),
         };
         match ended {
             Ended::Closed | Ended::Lost | Ended::Unfit => return ended,
             Ended::Again => {}
-            Ended::Failed(why, retriable) => {
+            Ended::Failed(why, remedy) => {
                 failures += 1;
                 let is_late = began.elapsed() >= patience;
                 // A process that ends at once does so the next time, too.
-                if !retriable || is_late || !shared.route.is_shared() {
-                    give_up(shared, &why, retriable);
-                    return Ended::Failed(why, retriable);
+                if remedy != Remedy::TryAgain || is_late || !shared.route.is_shared() {
+                    give_up(shared, &why, remedy);
+                    return Ended::Failed(why, remedy);
                 }
                 if is_closed_within(closing, pause(failures)).await {
                     return Ended::Closed;
@@ -119,9 +127,13 @@ async fn attempts(
     }
 }
 
-fn give_up(shared: &Arc<Shared>, why: &str, retriable: bool) {
-    let error = RpcError::internal(why.to_owned())
-        .with_data(json!({ "retriable": retriable, "fault": "transport", "began": false }));
+fn give_up(shared: &Arc<Shared>, why: &str, remedy: Remedy) {
+    let retriable = remedy == Remedy::TryAgain;
+    let mut data = json!({ "retriable": retriable, "fault": "transport", "began": false });
+    if remedy == Remedy::Token {
+        data["unauthorized"] = true.into();
+    }
+    let error = RpcError::internal(why.to_owned()).with_data(data);
     shared.complain(why);
     shared.give_up(&error);
     shared.settle();
@@ -160,6 +172,7 @@ async fn converse(
             }
             event = channel.next() => event,
             () = shared.woken.notified() => continue,
+            () = shared.held.expire_next() => continue,
             () = reach(began, PROBE_WAIT), if is_probing && !shared.route.is_http() => {
                 shared.lock().conversation.probe_expired();
                 continue;
@@ -168,8 +181,8 @@ async fn converse(
                 channel.close().await;
                 let why = silent(shared);
                 // Another way of opening would meet the same silence.
-                lost(shared, why.clone(), true);
-                return Ended::Failed(why, true);
+                lost(shared, why.clone(), Remedy::TryAgain);
+                return Ended::Failed(why, Remedy::TryAgain);
             }
         };
         match event {
@@ -178,11 +191,13 @@ async fn converse(
                     continue;
                 }
                 channel.close().await;
-                return lost(shared, rubbish(shared), true);
+                return lost(shared, rubbish(shared), Remedy::TryAgain);
             }
+            Event::Failure(line) => shared.lock().conversation.failure(&line),
             Event::Unsent(line) => shared.lock().conversation.unsent(&line),
-            Event::Lost(why) => return lost(shared, why, true),
-            Event::Refused(why) => return lost(shared, why, false),
+            Event::Lost(why) => return lost(shared, why, Remedy::TryAgain),
+            Event::Refused(why) => return lost(shared, why, Remedy::Nothing),
+            Event::Unauthorized(why) => return lost(shared, why, Remedy::Token),
             _ => {}
         }
     }
@@ -210,7 +225,7 @@ fn silent(shared: &Shared) -> String {
     )
 }
 
-fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
+fn lost(shared: &Arc<Shared>, why: String, remedy: Remedy) -> Ended {
     let mut state = shared.lock();
     let reopens = state.conversation.reopens();
     let was_open = state.conversation.is_open();
@@ -222,10 +237,9 @@ fn lost(shared: &Arc<Shared>, why: String, retriable: bool) -> Ended {
     }
     shared.settle();
     match (was_open, reopens) {
-        (true, _) if retriable => Ended::Lost,
-        (true, _) => Ended::Failed(why, false),
+        (true, _) if remedy == Remedy::TryAgain => Ended::Lost,
         (false, true) => Ended::Again,
-        (false, false) => Ended::Failed(why, retriable),
+        (true, _) | (false, false) => Ended::Failed(why, remedy),
     }
 }
 

@@ -17,9 +17,12 @@ use lmcp_core::{
     client::{Answerer, Asked},
     try_later,
 };
-use lmcp_wire::{RpcError, input::InputRequest, members::Members, method::notification};
+use lmcp_wire::{
+    Object, RpcError, input::InputRequest, members::Members, meta, method::notification,
+};
+use serde::Deserialize;
 use serde_json::{
-    json,
+    Value, json,
     value::{RawValue, to_raw_value},
 };
 use tokio::{
@@ -128,14 +131,14 @@ pub(crate) struct Taker {
     start: Option<AtStart>,
 }
 
-/// In the [extensions](lmcp_core::Request::extend) of a request: the request is for this start of the server, by
-/// [`times_opened`](crate::Upstream::times_opened). Where the server was lost since, the request is answered with an error, and
-/// the next start of the server never gets it. For whoever has looked at what the server offers before calling it.
+/// Binds a request to one start of a server. Put it into the [extensions](lmcp_core::Request::extend) of the request. If the server was
+/// lost since that start, the request fails, and the next start of the server never gets it. For callers that decide by what the server
+/// offered earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtStart(u64);
 
 impl AtStart {
-    /// The start at which the server was there so many times.
+    /// The start with this number, as [`times_opened`](crate::Upstream::times_opened) counts them.
     pub fn new(times_opened: u64) -> Self {
         Self(times_opened)
     }
@@ -471,11 +474,12 @@ impl Shared {
 
     fn answer_with(self: &Arc<Self>, answer: Answerer, question: &Question) {
         let asked = InputRequest::read(&question.method, &question.params);
+        let key = key_of(&question.params);
         let (number, shared) = (question.number, Arc::downgrade(self));
         // On a task of its own: people think long, and the state is locked here.
         self.answering.spawn(async move {
             let answered = match asked {
-                Some(asked) => answer(Asked::new(String::new(), asked)).await,
+                Some(asked) => answer(Asked::new(key, asked)).await,
                 None => Err(RpcError::invalid_params("the question cannot be read")),
             };
             let answered = answered.and_then(|answer| {
@@ -531,6 +535,18 @@ impl Drop for Wanting<'_> {
     fn drop(&mut self) {
         self.0.wanting.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// The key of a question, which only a server in this process tells.
+fn key_of(params: &RawValue) -> String {
+    #[derive(Default, Deserialize)]
+    struct Params {
+        #[serde(default, rename = "_meta")]
+        meta: Object,
+    }
+    let params: Params = serde_json::from_str(params.get()).unwrap_or_default();
+    let key = params.meta.get(meta::KEY).and_then(Value::as_str);
+    key.unwrap_or_default().to_owned()
 }
 
 /// The server is another one than the call is for.

@@ -8,7 +8,7 @@ use lmcp_client::{
 };
 use lmcp_core::{
     Caller, CallerTransport as Transport, Endpoint,
-    client::{Error, Retriable, Settings, Target},
+    client::{Error, KeepsKeys, Retriable, Settings, Target},
     streams,
 };
 
@@ -40,8 +40,13 @@ pub fn url(url: impl Into<String>) -> UrlTarget {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A server that asks for a token gets one with [`token`](SocketTarget::token).
 pub fn socket(path: impl Into<PathBuf>) -> SocketTarget {
-    SocketTarget(path.into())
+    SocketTarget {
+        path: path.into(),
+        token: None,
+    }
 }
 
 /// A server that is started as a program, as the target of a client. The program speaks on its standard input and output, and ends with
@@ -120,8 +125,9 @@ impl UrlTarget {
         self
     }
 
-    /// Sends the token and the headers over plain `http`, too: to other machines, where everybody on the way can read them, and
-    /// to a server on loopback that nobody knows the user of. macOS and Windows never tell that user.
+    /// Sends the token and the headers over plain `http`, too. Without this, they travel over plain `http` to a server on loopback only,
+    /// and only if that server runs as this user or as root. macOS and Windows do not tell which user a server runs as, so that a
+    /// token for a server on loopback needs this call there. On the way to another machine, everybody can read what is sent.
     pub fn plain_secrets(mut self) -> Self {
         self.settings.plain_secrets = true;
         self
@@ -173,12 +179,39 @@ impl UrlTarget {
 /// A server on a unix socket, as the target of a client.
 #[derive(Clone, Debug)]
 #[must_use = "a client is connected to it"]
-pub struct SocketTarget(PathBuf);
+pub struct SocketTarget {
+    path: PathBuf,
+    token: Option<Secret>,
+}
 
 impl SocketTarget {
+    /// Shows this token in the first line, to a server that asks for one: see `Unix::token`. A server of another user is not shown it,
+    /// unless that user is root.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let target = lmcp::upstream::socket("/run/user/1000/notes.sock").token(std::env::var("ANNS_TOKEN")?);
+    /// let client = lmcp::Client::connect(target).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token(mut self, token: impl AsRef<str>) -> Self {
+        self.token = Some(Secret::new(token));
+        self
+    }
+
+    /// Shows a token as [`token`](Self::token) does, for a program that holds it as a [`Secret`].
+    pub fn secret(mut self, token: Secret) -> Self {
+        self.token = Some(token);
+        self
+    }
+
     /// The route to the server, for an [`Upstream`].
     pub fn route(self) -> Route {
-        Route::Socket(self.0)
+        match self.token {
+            Some(token) => Route::SocketWithToken(self.path, token),
+            None => Route::Socket(self.path),
+        }
     }
 }
 
@@ -223,7 +256,7 @@ pub struct InProcessTarget {
 }
 
 impl InProcessTarget {
-    /// Calls as somebody: with a role, say.
+    /// Calls as this caller, with a name and a role for example.
     pub fn caller(mut self, caller: Caller) -> Self {
         self.caller = caller;
         self
@@ -238,7 +271,8 @@ impl Target for InProcessTarget {
             .settings(settings)
             .build();
         let (reader, writer) = tokio::io::split(theirs);
-        let connection = streams(reader, writer, self.caller);
+        let caller = self.caller.extended(KeepsKeys);
+        let connection = streams(reader, writer, caller);
         // A pipe in memory does not fail; it ends when the client hangs up.
         upstream.run_beside(async move { drop(self.server.serve(connection).await) });
         upstream.ready().await?;

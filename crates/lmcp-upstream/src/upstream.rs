@@ -25,11 +25,11 @@ use crate::{
     state::{Hear, Origin, Shared},
 };
 
-/// A server elsewhere, as a [`Service`]: callers of every revision share it, whatever revision it speaks.
+/// A remote server as a [`Service`]: callers of every revision share it, whichever revision the server speaks.
 ///
-/// It connects when it is first needed, and again whenever the server is lost: what the server may have begun gets an error
-/// that says so, everything else waits for the next one. Dropping the last clone hangs up, and ends the process that was
-/// started for it.
+/// An upstream connects when it is first needed, and again whenever the server is lost. A request that the server may have begun then gets
+/// an error that says so; all other requests wait for the next connection. Dropping the last clone disconnects, and ends the process that
+/// was started for it.
 #[derive(Clone)]
 pub struct Upstream(Arc<Owner>);
 
@@ -42,12 +42,12 @@ struct Owner {
 }
 
 impl Upstream {
-    /// A server on this route. Questions that the server asks during a call go to the client of the call.
+    /// Makes an upstream on this route. Questions that the server asks during a call go to the client of that call.
     pub fn new(route: Route) -> Self {
         Self::builder(route).build()
     }
 
-    /// Sets the name, the revision and more before the server is connected to.
+    /// Sets the name, the revision and more, before the upstream connects.
     pub fn builder(route: Route) -> Builder {
         let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
         let mut profile = Profile::new(Implementation::new("lmcp", env!("CARGO_PKG_VERSION")));
@@ -71,12 +71,12 @@ impl Upstream {
         Ok(self.0.shared.peer().await?.version)
     }
 
-    /// How often the server was connected to, or started, and was there.
+    /// How many times the upstream has connected to the server, or started it.
     pub fn times_opened(&self) -> u64 {
         self.0.shared.times_opened()
     }
 
-    /// Says good-bye to the server, and waits until it has ended.
+    /// Disconnects from the server, and waits until that is done.
     pub async fn close(&self) {
         let _ = self.0.closing.send(true);
         self.0.closing.closed().await;
@@ -115,8 +115,8 @@ impl Builder {
         self
     }
 
-    /// Sets what callers can be asked for, for servers with sessions. By default that is everything. If that is nothing,
-    /// no server is told otherwise, and no question of a server reaches a caller.
+    /// Sets what a server with sessions may ask callers for. By default that is everything. With empty capabilities no question of any
+    /// server reaches a caller.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.profile.capabilities = capabilities;
         self
@@ -128,34 +128,34 @@ impl Builder {
         self
     }
 
-    /// Answers for all callers what a server with sessions asks.
+    /// Answers the questions of a server with sessions, for all callers.
     pub fn answer(mut self, answer: Answerer) -> Self {
         self.answer = Some(answer);
         self
     }
 
-    /// Refuses calls over HTTP whose headers do not repeat the arguments that the schemas of the server's tools name. For an
-    /// endpoint that clients see as the server itself.
+    /// Refuses calls over HTTP whose headers do not repeat the arguments that the tools of the server name in their schemas. For an
+    /// endpoint that stands in for the server.
     pub fn checks_headers(mut self) -> Self {
         self.checks_headers = true;
         self
     }
 
-    /// Does not look for a server that was there and is gone: whoever waits for it is told as soon as one try has failed. For
-    /// callers that know another way to the same server.
+    /// Tries a server that was lost once only, and then fails the requests that wait for it. For callers that know another way to the same
+    /// server.
     pub fn impatient(mut self) -> Self {
         self.patience = Duration::ZERO;
         self
     }
 
-    /// Tells the server whom each request is for, by a name that says nothing of them. A server of ours then keeps our callers
-    /// apart: what one of them began is not there for the others. Without this, the server is told nothing of that.
+    /// Tells the server which caller each request is for, by a name that reveals nothing else. A server of lmcp then keeps the tasks and
+    /// jobs of these callers apart.
     pub fn names_callers(mut self) -> Self {
         self.profile.names_callers = true;
         self
     }
 
-    /// Tells this when the server is lost, cannot be reached, and is there again.
+    /// Logs when the server is lost, cannot be reached, and is there again.
     pub fn health(mut self, health: Arc<Health>) -> Self {
         self.health = Some(health);
         self

@@ -30,6 +30,8 @@ pub struct Framer {
     is_first: bool,
     /// Bytes of blank lines since the last line that was none.
     blank: usize,
+    /// How much may be read at once.
+    room: usize,
 }
 
 /// What becomes of the line that has not ended.
@@ -54,6 +56,7 @@ impl Framer {
             skipping: Skipping::No,
             is_first: true,
             blank: 0,
+            room: LITTLE_ROOM,
         }
     }
 
@@ -63,16 +66,24 @@ impl Framer {
     }
 
     /// Where to append what was read: there is room for a while. Before the first line nothing else stands there.
+    ///
+    /// The room stays while nothing comes, and most peers say little at a time: there is more only for those who have filled it.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.start == self.buffer.len() {
+        let held = self.buffer.len();
+        if held < LITTLE_ROOM {
+            self.room = LITTLE_ROOM;
+        } else if held == self.buffer.capacity() {
+            self.room = ROOM;
+        }
+        if self.start == held {
             self.buffer.clear();
-            self.buffer.shrink_to(ROOM);
+            self.buffer.shrink_to(self.room);
         } else {
             self.buffer.drain(..self.start);
         }
         self.scanned -= self.start;
         self.start = 0;
-        self.buffer.reserve(ROOM);
+        self.buffer.reserve(self.room);
         &mut self.buffer
     }
 
@@ -162,11 +173,14 @@ impl Framer {
         if std::mem::take(&mut self.is_first) && self.buffer.get(start..end).is_some_and(has_mark) {
             start += BYTE_ORDER_MARK.len();
         }
-        if start == 0 && self.start == self.buffer.len() && end > ROOM {
-            // A long line that stands alone is not copied.
+        if end - start > ROOM {
+            // A long line is not copied: the buffer becomes the line, and what came behind it the next buffer.
+            let rest = self.buffer.split_off(self.start);
+            let mut line = std::mem::replace(&mut self.buffer, rest);
             (self.start, self.scanned) = (0, 0);
-            let mut line = std::mem::take(&mut self.buffer);
             line.truncate(end);
+            line.drain(..start);
+            line.shrink_to_fit();
             return line;
         }
         self.buffer.get(start..end).unwrap_or_default().to_vec()
@@ -220,6 +234,9 @@ fn ending(line: &[u8]) -> Vec<u8> {
 
 /// Room made for each read. A longer line grows the buffer up to the limit.
 const ROOM: usize = 16 << 10;
+
+/// The same for those who say little: more than most messages take.
+const LITTLE_ROOM: usize = 2 << 10;
 
 /// What is kept of either end of a line that is too long.
 const END: usize = 2 << 10;
@@ -307,6 +324,41 @@ mod tests {
             assert_eq!(framer.next_frame(), None);
         }
         assert!(framer.buffer.capacity() < 64 << 10);
+    }
+
+    #[test]
+    fn who_says_little_holds_little_memory_and_who_says_much_is_read_in_large_pieces() {
+        let mut framer = Framer::new(1 << 20);
+        let mut read = |bytes: usize| {
+            let buffer = framer.buffer();
+            let room = buffer.capacity();
+            buffer.extend(std::iter::repeat_n(b'\n', bytes.min(room)));
+            assert!(framer.next_frame().is_none());
+            room
+        };
+        assert_eq!([read(10), read(0), read(2048)], [2048; 3]);
+        assert_eq!([read(16 << 10), read(5000), read(100)], [16 << 10; 3]);
+        assert_eq!(read(0), 2048);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_out_of_what_stands_around_it_and_takes_no_more_than_its_length() {
+        let mut framer = Framer::new(1 << 20);
+        let long = vec![b'x'; 100_000];
+        let text = [b"first\n", &long[..], b"\nlast\nrest"].concat();
+        framer.buffer().extend_from_slice(&text);
+        assert_eq!(framer.next_frame(), Some(Ok(b"first".to_vec())));
+        let line = framer.next_frame().and_then(Result::ok).unwrap();
+        assert_eq!(line, long);
+        assert!(line.capacity() < 101_000, "{}", line.capacity());
+        assert!(
+            framer.buffer.capacity() < 64,
+            "{}",
+            framer.buffer.capacity()
+        );
+        assert_eq!(framer.next_frame(), Some(Ok(b"last".to_vec())));
+        framer.buffer().extend_from_slice(b" of it\n");
+        assert_eq!(framer.next_frame(), Some(Ok(b"rest of it".to_vec())));
     }
 
     #[test]

@@ -102,11 +102,14 @@ impl Welcome {
 
 /// What a host says last, before it closes: the parameters of a notification
 /// ([`GOODBYE`](crate::method::notification::GOODBYE)). Clients that do not know it leave it alone, as they do with every other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Goodbye {
     /// What is left for the client to do.
     pub then: Then,
+    /// Where another host goes on with the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
 }
 
 /// What is left to do when a host has closed.
@@ -116,6 +119,9 @@ pub struct Goodbye {
 pub enum Then {
     /// Wait: the host, or another one that knows the client, comes back at the same place.
     Wait,
+    /// Connect elsewhere: a host that knows the client is, or soon will be, at [another socket](Goodbye::socket). The credentials of
+    /// the client name it, too.
+    Elsewhere,
     /// Go: nobody will come who knows the client.
     Gone,
 }
@@ -123,7 +129,15 @@ pub enum Then {
 impl Goodbye {
     /// With this to do.
     pub fn new(then: Then) -> Self {
-        Self { then }
+        Self { then, socket: None }
+    }
+
+    /// Another host goes on with the client at this socket.
+    pub fn elsewhere(socket: impl Into<String>) -> Self {
+        Self {
+            then: Then::Elsewhere,
+            socket: Some(socket.into()),
+        }
     }
 }
 

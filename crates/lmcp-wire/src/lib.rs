@@ -15,6 +15,7 @@
 //! | [`input`], [`elicit`], [`sampling`], [`roots`] | what a client can be asked |
 //! | [`subscribe`], [`progress`], [`logging`], [`task`] | patterns that span messages |
 //! | [`greeting`] | the lines before and after MCP, on sockets that ask who calls |
+//! | [`hidden`] | characters that nobody sees, in words of others |
 //! | [`jsonc`] | JSON as people write it in configurations |
 //! | [`legacy`] | what 2026-07-28 removed, and older clients still say |
 
@@ -30,6 +31,7 @@ pub mod error;
 pub mod framing;
 pub mod greeting;
 pub mod header;
+pub mod hidden;
 pub mod input;
 pub mod jsonc;
 pub mod jsonrpc;

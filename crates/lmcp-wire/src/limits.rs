@@ -19,3 +19,7 @@ pub const SHOWN_BYTES: usize = 512;
 /// Longest error of a response that is kept as it is, in bytes. 16 KiB: an error is a sentence. Of a longer one the `data` is left
 /// out, and the message is cut at as many bytes.
 pub const LONGEST_ERROR: usize = 16 << 10;
+
+/// Members of one object whose members are looked at one by one. 4096: results and `_meta` have a few. A result with more of them, or
+/// with more in its `_meta`, is answered with an error where it cannot be copied as it is: short members take ten times their text.
+pub const MOST_MEMBERS: usize = 4096;

@@ -4,11 +4,11 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, Visitor},
+    de::{Error as _, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::append;
+use crate::{jsonrpc::append, limits::MOST_MEMBERS};
 
 /// Writes the members of an object behind those already there: `,"a":1` for `{"a":1}`.
 pub fn splice<T: Serialize + ?Sized>(out: &mut Vec<u8>, object: &T) {
@@ -30,7 +30,7 @@ impl<'a> Members<'a> {
     /// Reads an object.
     ///
     /// # Errors
-    /// The text is no JSON object.
+    /// The text is no JSON object, or one of more than [`MOST_MEMBERS`] members.
     pub fn read(text: &'a str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
@@ -134,6 +134,10 @@ impl<'de> Deserialize<'de> for Members<'de> {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
                 let mut members = Vec::new();
                 while let Some((Name(name), value)) = map.next_entry::<_, &RawValue>()? {
+                    if members.len() == MOST_MEMBERS {
+                        let words = format_args!("an object has more than {MOST_MEMBERS} members");
+                        return Err(M::Error::custom(words));
+                    }
                     members.push((name, Cow::Borrowed(value)));
                 }
                 Ok(Members(members))
@@ -155,6 +159,15 @@ mod tests {
         members.write(&mut out);
         assert_eq!(out, br#","b":1.10,"a\"":[ 1 ],"b":null"#);
         assert!(Members::read("[1]").is_err());
+    }
+
+    #[test]
+    fn an_object_of_very_many_members_is_refused_in_words() {
+        let object = |members: usize| format!("{{{}}}", vec![r#""":0"#; members].join(","));
+        assert!(Members::read(&object(MOST_MEMBERS)).is_ok());
+        let refused = Members::read(&object(MOST_MEMBERS + 1)).unwrap_err();
+        let words = refused.to_string();
+        assert!(words.contains("more than 4096 members"), "{words}");
     }
 
     #[test]

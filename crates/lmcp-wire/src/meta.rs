@@ -19,6 +19,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Whom a request is made for, said by a caller that has callers of its own: a hub. Not of MCP, but of lmcp.
 pub const FOR: &str = "lmcp/for";
+/// The key of a question, in revisions that have none. Not of MCP, but of lmcp, and told in one process only.
+pub const KEY: &str = "lmcp/key";
 
 /// A `_meta` object.
 pub type Meta = Object;

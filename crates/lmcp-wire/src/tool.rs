@@ -1,7 +1,7 @@
 //! `server/tools`
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     content::{Content, Icon},
@@ -53,6 +53,44 @@ impl Tool {
             meta: None,
         }
     }
+
+    /// The tool for a list, with schemas that are text already in the place of its own.
+    pub fn with_schemas<'a>(
+        &'a self,
+        input_schema: &'a RawValue,
+        output_schema: Option<&'a RawValue>,
+    ) -> impl Serialize + 'a {
+        WithSchemas {
+            name: &self.name,
+            title: self.title.as_deref(),
+            description: self.description.as_deref(),
+            input_schema,
+            output_schema,
+            annotations: self.annotations.as_ref(),
+            icons: &self.icons,
+            meta: self.meta.as_ref(),
+        }
+    }
+}
+
+/// The members of [`Tool`], in the same order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WithSchemas<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<&'a ToolAnnotations>,
+    #[serde(skip_serializing_if = "<[Icon]>::is_empty")]
+    icons: &'a [Icon],
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
 }
 
 /// The effects of a tool, as its author declares them. Do not rely on them for safety.

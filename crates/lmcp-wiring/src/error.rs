@@ -11,12 +11,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// What may help, if anything is known.
+    /// A hint on what may help.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Is it wrong what somebody wrote, rather than something that did not work?
+    /// Whether a person wrote something wrong. `false`: something failed.
     pub fn is_misuse(&self) -> bool {
         self.is_misuse
     }

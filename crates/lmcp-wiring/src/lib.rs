@@ -1,11 +1,11 @@
-//! How a program is started so that it finds an MCP server: with words on its command line, variables, and files made for
-//! this one start. The user's own files are read, never written.
+//! Starts agents such as Claude Code so that they find an MCP server: with words on their command line, variables, and files made for
+//! one start. The user's own files are read, and never written.
 //!
-//! A [`Preset`] says how a program takes a server; [`plan`] decides what to do and touches nothing; [`Wiring::make`] writes what
-//! it decided, and takes it away again when dropped. Starting the program is somebody else's.
+//! A [`Preset`] says how an agent takes a server. [`plan`] decides what to do, and touches nothing. [`Wiring::make`] writes the files of the
+//! plan, and removes them when its value is dropped. Your program starts the agent.
 //!
 //! ```no_run
-//! use lmcp_wiring::{Entry, Presets, User, plan};
+//! use lmcp::wiring::{Entry, Presets, User, plan};
 //!
 //! # fn demo(credentials: &str, scratch: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
 //! let argv = ["claude", "tidy up"].map(std::ffi::OsString::from);
@@ -48,22 +48,22 @@ pub use scratch::Made;
 
 use preset::Kind;
 
-/// The server that the program is to find.
+/// The server that the agent is to find.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Entry {
-    /// What it is called among the program's servers.
+    /// The name of the server in the agent's configuration.
     pub name: String,
-    /// An absolute path.
+    /// The program that the agent starts: an absolute path.
     pub command: String,
-    /// What the command is told.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// What the command needs to know. The program gets these variables too: what it starts in a shell is its own.
+    /// The variables of the program. The agent gets them, too, because a command that the agent runs in a shell should find the same server.
     pub env: BTreeMap<String, String>,
 }
 
 impl Entry {
-    /// A server of this name, which this command starts.
+    /// Makes an entry for a server of this name, which this command starts.
     pub fn new(name: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -73,14 +73,14 @@ impl Entry {
         }
     }
 
-    /// The same, with these words behind the command.
+    /// Adds arguments of the command.
     #[must_use]
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// The same, with this variable.
+    /// Sets a variable of the command.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
@@ -88,7 +88,7 @@ impl Entry {
     }
 }
 
-/// Whoever starts the program: their variables and files.
+/// The user who starts the agent: their variables and files.
 pub struct User<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The text of a file, or none if there is none.
@@ -101,7 +101,7 @@ impl std::fmt::Debug for User<'_> {
     }
 }
 
-/// How to start the program.
+/// The plan of a start: the command line, the variables, and the files to make.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Wiring {
@@ -109,7 +109,7 @@ pub struct Wiring {
     pub argv: Vec<OsString>,
     /// Variables to set besides those of the user.
     pub env: BTreeMap<String, OsString>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     steps: Vec<Step>,
 }
@@ -130,7 +130,7 @@ enum Step {
     },
 }
 
-/// Decides how to start `argv`. `scratch` is an absolute path of a folder for this user alone and this one start.
+/// Plans how to start the agent `argv`. `scratch` is the absolute path of a folder that only this user can read, for this one start.
 ///
 /// # Errors
 /// A file or variable of the user's cannot be read or added to, or the preset lacks something.

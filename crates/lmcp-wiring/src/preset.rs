@@ -7,7 +7,7 @@ use toml::Table;
 
 use super::preset_toml::Said;
 
-/// How a program takes an MCP server.
+/// A preset: how an agent takes an MCP server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Said")]
 pub struct Preset {

@@ -20,14 +20,14 @@ struct File {
 }
 
 impl Presets {
-    /// Those that come with this crate: `claude`, `codex`, `opencode` and `gemini`.
+    /// The presets of this crate: `claude`, `codex`, `opencode` and `gemini`.
     pub fn built_in() -> Self {
         let text = include_str!("presets.toml");
         let file: File = toml::from_str(text).expect("a test reads the same text");
         file.presets
     }
 
-    /// Those of a file in TOML, `[presets.NAME]`, and nothing else.
+    /// Reads presets from TOML, `[presets.NAME]`.
     ///
     /// # Errors
     /// It is not TOML, or something in it means nothing. The error says where.
@@ -36,15 +36,15 @@ impl Presets {
         Ok(file.presets)
     }
 
-    /// These, and over them others.
+    /// Adds other presets, which replace those of the same name.
     #[must_use]
     pub fn under(mut self, mut others: Self) -> Self {
         self.0.append(&mut others.0);
         self
     }
 
-    /// The preset that was asked for, else the one of the command's name. A command that none is for is told nothing but
-    /// the variables; then there is something to say.
+    /// The preset of this name, else the one that is named like the command. For a command without a preset, the agent gets nothing but
+    /// variables, and the text that comes with the preset says so.
     ///
     /// # Errors
     /// There is no preset of that name.

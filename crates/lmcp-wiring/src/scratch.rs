@@ -13,13 +13,13 @@ use crate::error::Error;
 /// More than anybody has in a folder of settings, or in a home.
 const MOST_LINKS: usize = 4096;
 
-/// What was made for one start: files and links. They go when this goes.
+/// The files and links of one start. Dropping this value removes them.
 #[derive(Debug, Default)]
 #[must_use = "what was made goes with it"]
 pub struct Made(Vec<PathBuf>);
 
 impl Wiring {
-    /// Makes the files and links. What is in the way is an error, and stays.
+    /// Makes the files and links of the plan. A file that is in the way is an error, and stays.
     ///
     /// # Errors
     /// Something is in the way, or cannot be read or written. What was made until then is gone again.

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use lmcp::{Caller, Challenge, Cx, NoArgs, Principal, Server, Tool, http};
+use lmcp::{Cx, NoArgs, Principal, Server, Tool, http};
 use tokio::net::TcpListener;
 
 /// The user of a request, as the application's own login found it.
@@ -64,13 +64,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         )
         .start()?;
 
-    // `carry` hands on what the login found. By `authenticate`, sessions and tasks belong to that user, and roles count.
+    // Sessions, tasks and subscriptions belong to the user that the login found. Handlers find the `User`, too.
     let mcp = http::service(server.clone())
-        .carry::<User>()
-        .authenticate(|caller: &Caller| match caller.extension::<User>() {
-            Some(user) if user.is_admin => Ok(Principal::new(user.name).role("admin")),
-            Some(user) => Ok(Principal::new(user.name)),
-            None => Err(Challenge::new("log in first")),
+        .login(|user: &User| match user.is_admin {
+            true => Principal::new(user.name).role("admin"),
+            false => Principal::new(user.name),
         })
         .build();
     let app = Router::new()

@@ -15,12 +15,6 @@ struct Erase {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Sure {
-    /// Really erase it?
-    yes: bool,
-}
-
-#[derive(Deserialize, JsonSchema)]
 struct Tone {
     /// How it should sound.
     tone: String,
@@ -28,10 +22,8 @@ struct Tone {
 
 /// Ask before you act: the lines above an unanswered question run again with the answer.
 async fn erase(args: Erase, cx: Cx) -> ToolResult<String> {
-    let sure: Sure = cx
-        .ask("sure", format!("Erase the note `{}`?", args.note))
-        .await?;
-    if !sure.yes {
+    let question = format!("Erase the note `{}`?", args.note);
+    if !cx.confirm("sure", question).await? {
         return Ok("kept".into());
     }
     Ok(format!("erased `{}`", args.note))

@@ -29,13 +29,13 @@ impl Project {
     async fn count(self: Arc<Self>, args: Count, cx: Cx) -> ToolResult<Json<Counted>> {
         let folder = self.root.join(&args.folder);
         let mut files = Vec::new();
-        let entries = std::fs::read_dir(&folder).map_err(|err| {
+        let mut entries = tokio::fs::read_dir(&folder).await.map_err(|err| {
             ToolError::new(format!("cannot list `{}`", folder.display()))
                 .source(err)
                 .hint("leave `folder` out for the root")
         })?;
-        for entry in entries {
-            files.push(entry?.path());
+        while let Some(entry) = entries.next_entry().await? {
+            files.push(entry.path());
         }
         files.retain(|file| file.to_string_lossy().ends_with(&args.suffix));
 

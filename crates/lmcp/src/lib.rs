@@ -1,6 +1,10 @@
 //! lmcp is a library to write [Model Context Protocol](https://modelcontextprotocol.io) servers and clients with. You write plain
 //! async functions; lmcp speaks every revision of the protocol, from 2024-11-05 to 2026-07-28, over stdio, HTTP and unix sockets.
 //!
+//! MCP in short: an agent program, the *client*, connects to your program, the *server*. The model behind the agent calls *tools*, the
+//! client reads *resources*, and the user picks *prompts*. MCP has dated versions, called *revisions*; lmcp handles them all. In the older
+//! revisions a client first makes a handshake, which begins a *session*.
+//!
 //! - [Hello](#hello) · [Arguments and results](#arguments-and-results) · [State](#state) · [Errors](#errors) ·
 //!   [Progress and cancellation](#progress-and-cancellation) · [Questions to the user](#questions-to-the-user) ·
 //!   [Resources and prompts](#resources-and-prompts)
@@ -40,12 +44,18 @@
 //! [`Tool::writes`] or [`Tool::destructive`] declares what the tool does to the world. Clients decide by this declaration whether
 //! they ask the user first, so a tool without it does not compile.
 //!
-//! The project needs `lmcp`, `serde` with the feature `derive`, `schemars` 1, and `tokio` with the features `rt` and `macros`.
+//! The project needs `lmcp`, `serde` with the feature `derive`, `schemars` 1, and `tokio` with the features `rt` and `macros`. Tests also
+//! need `serde_json`, and a program that waits for signals needs the feature `signal` of `tokio`.
+//!
+//! A server on stdio is started by its client. `lmcp call hello name=Bo -- target/debug/hello` starts it and calls a tool, with the program
+//! `lmcp` of this project. `claude mcp add hello -- $PWD/target/debug/hello` gives it to an agent.
 //!
 //! # Arguments and results
 //!
 //! lmcp derives the JSON Schema of the arguments from the type, and checks every call against it. A model that sends wrong arguments is
 //! told what does not fit. An `Option` or `#[serde(default)]` makes an argument optional. [`NoArgs`] is for tools without arguments.
+//! Unknown arguments are ignored, unless the type has `#[serde(deny_unknown_fields)]`. Models often send `"2"` for a number: lmcp reads it as
+//! 2 where the field is a number.
 //!
 //! A tool returns text, [`Json`] for structured results with a schema of their own, [`Content`] for pictures and sounds, a
 //! `Vec<Content>` for several of them, `()`, or a [`ToolResult`] of any of these.
@@ -64,12 +74,15 @@
 //!     Json(Disk { free_bytes: 1 << 30 })
 //! }
 //!
-//! async fn chart(_: NoArgs, _: Cx) -> ToolResult<Vec<Content>> {
-//!     let png = std::fs::read("chart.png")?;
+//! async fn chart(_: NoArgs, cx: Cx) -> ToolResult<Vec<Content>> {
+//!     let png = cx.blocking(|| std::fs::read("chart.png")).await??;
 //!     let picture = Content::image(&png, "image/png");
 //!     Ok(vec![Content::text("free space, by day"), picture])
 //! }
 //! ```
+//!
+//! A handler shares its thread with other calls, so code that blocks goes through [`Cx::blocking`], as in `chart`. lmcp logs a warning for a
+//! handler that holds its thread for a second. Handlers run in a tokio runtime: `tokio::spawn`, `tokio::fs` and timers work.
 //!
 //! # State
 //!
@@ -120,10 +133,13 @@
 //!
 //! | the error | has this reader | and becomes |
 //! |---|---|---|
-//! | [`ToolError`] | the model | a result with `isError` |
-//! | [`ToolError::rpc`], [`RpcError`] | the client program | a JSON-RPC error |
+//! | [`ToolError`] in a tool | the model | a result with `isError` |
+//! | [`ToolError`] in a prompt or a resource | the client program | the JSON-RPC error -32603; [`ToolError::not_found`] is for a missing resource |
+//! | [`ToolError::rpc`], [`RpcError`] | the client program | a JSON-RPC error, such as `RpcError::invalid_params` (-32602) for a wrong argument |
 //! | [`Error`] | the operator of the server | the return value of `serve` or `start` |
 //! | a panic in a handler | the operator, in the log | an internal error with a number; the log has the same number and the message |
+//!
+//! A `ToolError` is for handlers. It is no `std::error::Error`, so `?` does not turn it into the error of `main`.
 //!
 //! # Progress and cancellation
 //!
@@ -141,8 +157,30 @@
 //! ```
 //!
 //! Only clients that asked for progress get it. When a client cancels a call or goes away, the future of the handler is dropped at its
-//! next `.await`, so clean up in `Drop`. [`Cx::shield`] runs a step that must not be torn in two. [`Cx::blocking`] runs code that
-//! blocks. [`Cx::detach`] turns the rest of a call into a task, whose result the client asks for later.
+//! next `.await`, so clean up in `Drop`. [`Cx::shield`] runs a step that must not be torn in two. [`Cx::detach`] turns the rest of a call
+//! into a task, whose result the client asks for later.
+//!
+//! Code in [`Cx::blocking`] cannot be dropped. A loop there looks at [`Cx::is_cancelled`], and reports progress itself:
+//!
+//! ```
+//! # use lmcp::{Cx, NoArgs, ToolResult};
+//! async fn count(_: NoArgs, cx: Cx) -> ToolResult<String> {
+//!     let (watch, progress) = (cx.clone(), cx.open_progress());
+//!     let count_files = move || -> std::io::Result<usize> {
+//!         let mut count = 0;
+//!         for file in std::fs::read_dir(".")? {
+//!             if watch.is_cancelled() {
+//!                 break;
+//!             }
+//!             count += 1;
+//!             progress.set(count, file?.path().display().to_string());
+//!         }
+//!         Ok(count)
+//!     };
+//!     let count = cx.blocking(count_files).await??;
+//!     Ok(format!("{count} files"))
+//! }
+//! ```
 //!
 //! # Questions to the user
 //!
@@ -151,21 +189,27 @@
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //!
-//! #[derive(Deserialize, JsonSchema)]
-//! struct Sure {
-//!     /// Really erase everything?
-//!     yes: bool,
+//! async fn erase(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+//!     let sure = cx.confirm("sure", "Erase everything? This cannot be undone.").await?;
+//!     Ok(if sure { "erased" } else { "kept" })
 //! }
 //!
-//! async fn erase(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
-//!     let sure: Sure = cx.ask("sure", "This cannot be undone.").await?;
-//!     Ok(if sure.yes { "erased" } else { "kept" })
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Person {
+//!     /// Your name.
+//!     name: String,
+//! }
+//!
+//! async fn greet(_: NoArgs, cx: Cx) -> ToolResult<String> {
+//!     let person: Person = cx.ask("person", "Who are you?").await?;
+//!     Ok(format!("Hello, {}!", person.name))
 //! }
 //! ```
 //!
 //! Ask before you change anything. Clients of 2026-07-28 answer a question by calling again: the handler then runs again from its first
 //! line, and finds the answer. [`Cx::ask_all`] asks several questions at once, [`Cx::sample`] asks the model of the client, and
-//! [`Cx::ask_link`] sends the user to a web page.
+//! [`Cx::ask_link`] sends the user to a web page. If the client cannot ask its user, the call fails, unless the handler looks at
+//! [`ToolError::is_missing_capability`].
 //!
 //! # Resources and prompts
 //!
@@ -197,8 +241,9 @@
 //! ```
 //!
 //! [`Handle::resource_updated`] tells the clients that watch a resource that it changed. A handler calls
-//! `cx.server().resource_updated("note://garden")`. [`Handle::add_tool`], [`Handle::remove_tool`] and their like change what a running
-//! server offers.
+//! `cx.server().resource_updated("note://garden")`. Every client that watches the URI is told, whoever calls: where each user has a list of
+//! their own at one URI, `cx.server().to(Audience::Principal("ann"))` tells one user only ([`Handle::to`]). [`Handle::add_tool`],
+//! [`Handle::remove_tool`] and their like change what a running server offers.
 //!
 //! # Transports
 //!
@@ -218,10 +263,15 @@
 //! # async fn run(server: lmcp::Server) -> Result<(), lmcp::Error> {
 //! let server = server.start()?;
 //! let http = lmcp::http::bind("127.0.0.1:8080").await?;
-//! tokio::try_join!(server.serve(http), server.serve(lmcp::unix("/run/user/1000/notes.sock")?))?;
-//! # Ok(())
+//! tokio::select! {
+//!     end = server.serve(lmcp::stdio()) => end,
+//!     end = server.serve(http) => end,
+//! }
 //! # }
 //! ```
+//!
+//! This program ends with its standard input. With `tokio::try_join!` it would go on until HTTP ends, too, and a client that started the
+//! program would leave it behind.
 //!
 //! # Who calls
 //!
@@ -237,17 +287,29 @@
 //! # }
 //! ```
 //!
+//! A unix socket serves the user that the server runs as, and root. `unix(path)?.token("ann", token)` tells several callers apart there;
+//! a client shows its token with `upstream::socket(path).token(token)`.
+//!
 //! An [`Authenticate`] checks credentials in any other way, such as with the issuer of tokens, and gives the caller a name, a role, scopes
 //! and claims. Handlers read them with [`Cx::principal`], [`Cx::role`], [`Cx::scopes`] and [`Cx::claims`]. [`Tool::only_for`] shows a
 //! tool to some roles only. Sessions, tasks and subscriptions belong to the caller that began them.
 //!
+//! lmcp looks at credentials when a request or a connection begins. A stream that is open stays open when the credentials are withdrawn, as
+//! at a logout: `server.to(Audience::Principal("ann")).end_subscriptions()` ends it.
+//!
 //! # Inside an axum application
 //!
 //! ```no_run
+//! # use lmcp::Principal;
+//! # #[derive(Clone)] struct User { name: String }
 //! # #[cfg(feature = "http")]
 //! # async fn run(server: lmcp::Server) -> Result<(), Box<dyn std::error::Error>> {
 //! let server = server.start()?;
-//! let mcp = lmcp::http::service(server.clone()).allow_host("tools.example").build();
+//! // A middleware of the application puts the `User` of a request into its extensions.
+//! let mcp = lmcp::http::service(server.clone())
+//!     .allow_host("tools.example")
+//!     .login(|user: &User| Principal::new(&user.name))
+//!     .build();
 //! let app = axum::Router::new().route_service("/mcp", mcp);
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
 //! axum::serve(listener, app)
@@ -260,13 +322,19 @@
 //! # }
 //! ```
 //!
-//! The application decides who may call: with `token` or `authenticate` of the service, or with its own login. If a middleware of the
-//! application puts a `User` into the extensions of the request, `service(…).carry::<User>()` hands it on, and a handler finds it with
-//! `cx.extension::<User>()`. The example `axum` is a whole program with a login.
+//! The application decides who may call: with its own login, as here, or with `token` or `authenticate` of the service. With `login`,
+//! sessions, tasks and subscriptions belong to the user, roles count, and a handler finds the value itself with `cx.extension::<User>()`.
+//! Without any of them, all requests come from one caller to lmcp, and a user who knows the id of another's session may use that
+//! session. `carry` hands further values of the application to handlers, and says nothing about who calls. The example `axum` is a whole
+//! program with a login.
+//!
+//! A graceful shutdown waits for running calls; [`Tool::deadline`] and [`Limits::deadline`] bound them. A mounted service does not serve
+//! HTTP+SSE, the transport of 2024-11-05.
 //!
 //! # Layers
 //!
-//! A layer is a function around every request. A layer answers the request itself, or hands it on and looks at the end.
+//! A layer is a function around every request. It either answers the request itself, as the first layer here does for callers without a
+//! name, or calls `next`. The second layer looks at how each request ended.
 //!
 //! ```
 //! use lmcp::{Ended, Replies, RpcError, Server};
@@ -289,14 +357,55 @@
 //!
 //! lmcp logs with [`tracing`](https://docs.rs/tracing). At `INFO` every call is one line: the tool, how the call ended, how long it took,
 //! and the caller. At `DEBUG` every request is a span `request` with the fields `id`, `method`, `target`, `caller` and `outcome`, around
-//! everything that its handler logs. A server on stdio must write nothing but the protocol to standard output, so let your subscriber
-//! write to standard error. [`Cx::log`] sends messages to the client.
+//! everything that its handler logs. Nothing is printed until your program sets a subscriber, such as that of `tracing_subscriber`. A
+//! server on stdio must write nothing but the protocol to standard output, so let the subscriber write to standard error:
+//!
+//! ```
+//! tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+//! ```
+//!
+//! Over HTTP, a call of a revision with sessions runs apart from its connection, which may break. Spans of HTTP middleware, such as those of
+//! a `TraceLayer`, are not around such a call; the span `request` is. [`Cx::log`] sends messages to the client.
 //!
 //! # Shutdown
 //!
-//! A server on stdio ends with its input. A server over HTTP ends when the future given to `until` ends: new calls are refused, and
-//! running calls get a moment to end. A mounted service ends with its application, which calls [`Handle::close`] first. Dropping the
-//! future of `serve` ends a server at once.
+//! A server on stdio ends with its input. A server over HTTP or on a unix socket ends when the future given to `until` ends: new calls
+//! are refused, and running calls get a moment to end. Ctrl-C and SIGTERM end a program at once, unless it waits for them; the file of a
+//! unix socket then stays behind. This program waits for both, with the feature `signal` of `tokio`:
+//!
+//! ```no_run
+//! /// Ends at Ctrl-C and, on unix, at SIGTERM, the signal of service managers.
+//! async fn stopped() {
+//!     let ctrl_c = async {
+//!         let _ = tokio::signal::ctrl_c().await;
+//!     };
+//!     #[cfg(unix)]
+//!     let terminated = async {
+//!         use tokio::signal::unix::{SignalKind, signal};
+//!         match signal(SignalKind::terminate()) {
+//!             Ok(mut signals) => drop(signals.recv().await),
+//!             Err(_) => std::future::pending().await,
+//!         }
+//!     };
+//!     #[cfg(not(unix))]
+//!     let terminated = std::future::pending();
+//!     tokio::select! {
+//!         () = ctrl_c => {}
+//!         () = terminated => {}
+//!     }
+//! }
+//!
+//! # #[cfg(all(unix, feature = "http"))]
+//! # async fn run(server: lmcp::Server) -> Result<(), lmcp::Error> {
+//! let server = server.start()?;
+//! let http = lmcp::http::bind("127.0.0.1:8080").await?.until(stopped());
+//! let socket = lmcp::unix("/run/user/1000/notes.sock")?.until(stopped());
+//! tokio::try_join!(server.serve(http), server.serve(socket))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A mounted service ends with its application, which calls [`Handle::close`] first. Dropping the future of `serve` ends a server at once.
 //!
 //! # Tests
 //!
@@ -315,7 +424,8 @@
 //!
 //! The client has typed calls for everything that a server offers. [`Client::answering`] answers questions, [`Client::start_tool`] shows
 //! progress, and [`Client::caller`] calls with a name and a role. This client speaks the newest revision. With the feature `client`,
-//! `upstream::in_process(server)` is a target of [`Client::connect`] that speaks every revision. The example `testing` shows all of them.
+//! `upstream::in_process(handle)` is a target of [`Client::connect`] that speaks every revision. The example `testing` has a test of each
+//! kind.
 //!
 //! # Clients
 //!
@@ -355,11 +465,13 @@
 //!
 //! | the compiler says | the reason | do this |
 //! |---|---|---|
-//! | `… is not a handler` | the function is not `async fn(Args, Cx) -> R`, or its future cannot be sent to another thread | call [`debug_handler`] with the function: the compiler then names the value or the trait |
-//! | the same, and the first argument is an `Arc` | the tool has a state, and was given to [`Server::tool`] | put the tool into a [`ToolSet`] |
+//! | `… is not a handler` | the function is not `async fn(Args, Cx) -> R`, or its future cannot be sent to another thread | call [`debug_handler`] with the function or method: the compiler then names the value or the trait |
+//! | ``expected `Tool<(), _>`, found `Tool<S>` `` | the tool has a state, and was given to [`Server::tool`] | put the tool into a [`ToolSet`], and that into [`Server::tools`] |
 //! | `JsonSchema` or `Deserialize` is not implemented | the arguments must be readable and describable | `#[derive(Deserialize, JsonSchema)]`, with the version of `schemars` that [`schemars`] is |
 //! | `a tool cannot return …` | the type is no result of a tool | return text, [`Json`], [`Content`], or a [`ToolResult`] of them |
-//! | `Undeclared: Effect` is not satisfied | the tool does not say what it does | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
+//! | `this tool does not say what it does to the world` | the tool declares no effect | add [`Tool::read_only`], [`Tool::writes`] or [`Tool::destructive`] |
+//! | ``no method named `idempotent` … `Tool<_, Undeclared>` `` | the tool declares no effect yet | declare the effect first: `.writes().idempotent()` |
+//! | `` `ToolError: StdError` is not satisfied `` | `?` on a [`ToolResult`] in code that is no handler | let that code return the error of its library, or a `Box<dyn Error + Send + Sync>` |
 //! | `type annotations needed` at [`Server::state`] | an `Arc` can become several types | `state::<Pool>(pool)` |
 //!
 //! # Features
@@ -370,7 +482,7 @@
 //! | `client` | servers elsewhere: by URL, socket or command | |
 //! | `hub` | many servers behind one endpoint | |
 //! | `embed` | a server inside a program, with an identity for every child process; Linux only | |
-//! | `wiring` | how agents such as Claude Code or Codex are started so that they find a server: presets, and their configuration; not on Windows | TOML |
+//! | `wiring` | how agents such as Claude Code or Codex are started so that they find a server: presets, and their configuration; not on Windows | |
 //!
 //! lmcp builds on Linux, macOS and Windows, with Rust 1.91 or newer. Windows has no `unix`.
 //!

@@ -110,7 +110,7 @@ async fn run(feature: &str, client: &Client, plan: &Value, asks: &Asks) -> Outco
             if !found {
                 return Err("the prompt is not listed".to_owned());
             }
-            let rendered = client.get_prompt(name(plan), &Default::default()).await;
+            let rendered = client.get_prompt(name(plan), serde_json::json!({})).await;
             rendered.map(drop).map_err(words)
         }
     }

@@ -11,13 +11,13 @@ use std::{
 use lmcp::{
     Client,
     hub::{STATUS, ServerState, ServerStatus, ToolChange},
-    wire::error::METHOD_NOT_FOUND,
+    wire::{error::METHOD_NOT_FOUND, hidden::unhidden},
 };
 use lmcp_fleet::{HostState, HostStatus};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{FAILED, Output, no_answer, unhidden::unhidden};
+use super::{FAILED, Output, no_answer};
 use crate::report::Failure;
 
 /// The answer of a hub about its servers, and about its hosts if it has some.
@@ -39,15 +39,16 @@ pub(super) async fn status(client: &Client) -> Result<Value, Failure> {
     Ok(told)
 }
 
-/// Waits a little where a tool that is not there may be of a hub's server that is still starting.
+/// Asks a hub about the server that a tool belongs to by its name, and waits a little while that server starts. `false` means that the
+/// server has started: a list that is asked for from now on has its tools.
 ///
 /// # Errors
-/// The reason why the server failed, or `unknown` if it did not.
-pub(super) async fn wait_for_tools(
+/// The reason why the server failed, or `unknown` if the name belongs to no server.
+pub(super) async fn is_starting(
     client: &Client,
     tool: &str,
     unknown: Failure,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let Ok(status) = client.request(STATUS, json!({})).await else {
         return Err(unknown);
     };
@@ -61,7 +62,7 @@ pub(super) async fn wait_for_tools(
     match server {
         Some(server) if server.state == ServerState::Starting => {
             sleep(SOON).await;
-            Ok(())
+            Ok(true)
         }
         Some(server) if server.state == ServerState::Failed && server.tools == 0 => {
             let why = server.last_error.as_deref().unwrap_or("nobody knows why");
@@ -72,7 +73,8 @@ pub(super) async fn wait_for_tools(
             let words = format!("server `{}` of the hub is disabled", server.name);
             Err(Failure::of(words).code(FAILED))
         }
-        _ => Err(unknown),
+        Some(_) => Ok(false),
+        None => Err(unknown),
     }
 }
 

@@ -20,7 +20,6 @@ mod options;
 mod progress;
 mod show;
 mod target;
-mod unhidden;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
@@ -42,7 +41,6 @@ pub(crate) use options::{
 };
 use show::Output;
 pub(crate) use target::Target;
-pub(crate) use unhidden::unhidden;
 
 /// The exit code where no answer came from the server.
 const UNREACHABLE: u8 = 3;
@@ -70,11 +68,16 @@ pub(crate) async fn tools(options: ToolsOptions) -> Result<ExitCode, Failure> {
 
 /// The tool of this name. One of a hub's server that is still starting is waited for.
 async fn find(client: &Client, name: &str) -> Result<Tool, Failure> {
+    let mut is_starting = true;
     loop {
         let mut tools = or_none(client.list_tools().await)?;
         match arguments::find(&tools, name) {
             Ok(place) => return Ok(tools.swap_remove(place)),
-            Err(unknown) => hub::wait_for_tools(client, name, unknown).await?,
+            // The server may have started between the list and the question, so the list is asked for once more.
+            Err(unknown) if is_starting => {
+                is_starting = hub::is_starting(client, name, unknown).await?;
+            }
+            Err(unknown) => return Err(unknown),
         }
     }
 }
@@ -222,7 +225,7 @@ fn or_none<T>(list: Result<Vec<T>, Error>) -> Result<Vec<T>, Failure> {
 /// Why there is no result: no way to the server, or its refusal.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn no_answer(err: Error) -> Failure {
-    if err.fault() == Fault::Transport {
+    if err.fault() == Fault::Transport || err.is_unauthorized() {
         return Failure::of(err.message.clone()).code(UNREACHABLE);
     }
     let failure = Failure::of(lmcp::error::chain(&err)).code(FAILED);

@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     )]
     at: Option<String>,
 
-    /// The file with the token for a URL, which only you can read.
+    /// The file with the token for a URL or socket; only you can read it.
     /// [env: LMCP_TOKEN_FILE, or the token itself in LMCP_TOKEN]
     #[arg(long, value_name = "FILE", requires = "at", verbatim_doc_comment)]
     token_file: Option<PathBuf>,
@@ -178,7 +178,13 @@ impl Connection {
             &self.command,
         )?;
         // A server that refuses us, or speaks no revision of ours, counts as unreachable.
-        let unreachable = |err: Error| Failure::of(visible(&err.message)).code(super::UNREACHABLE);
+        let unreachable = |err: Error| {
+            let failure = Failure::of(visible(&err.message)).code(super::UNREACHABLE);
+            match err.is_unauthorized() {
+                true => failure.hint("`--token-file FILE` or LMCP_TOKEN passes a token"),
+                false => failure,
+            }
+        };
         self.builder().connect(target).await.map_err(unreachable)
     }
 

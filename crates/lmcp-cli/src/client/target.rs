@@ -49,11 +49,12 @@ impl Target {
                 let words = format!("`{at}` would be the path of a socket");
                 return Err(Failure::misuse(words).hint("a URL begins with http:// or https://"));
             }
-            (Some(at), None) if token_file.is_some() => {
-                let words = format!("a token is for a URL, and `{at}` is a path");
-                return Err(Failure::misuse(words));
-            }
-            (Some(at), None) => Self::Socket(socket(at)),
+            // Without the option nothing is shown: a server that asks for no token takes the greeting for a message.
+            (Some(at), None) if token_file.is_none() => Self::Socket(socket(at)),
+            (Some(at), None) => Self::Socket(match proxy::token(token_file)? {
+                Some(token) => socket(at).secret(token),
+                None => socket(at),
+            }),
         })
     }
 

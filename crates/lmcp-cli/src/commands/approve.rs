@@ -7,9 +7,12 @@ use std::{
 };
 
 use clap::Args;
-use lmcp::hub::{Approvals, Change};
+use lmcp::{
+    hub::{Approvals, Change},
+    wire::hidden::unhidden,
+};
 
-use crate::{client::unhidden, options::Options as Serving, report::Failure, state};
+use crate::{options::Options as Serving, report::Failure, state};
 
 /// The options of `lmcp hub approve`.
 #[derive(Debug, Args)]

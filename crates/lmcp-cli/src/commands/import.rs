@@ -8,7 +8,10 @@ use std::{
 };
 
 use clap::Args;
-use lmcp::hub::{Reach, ServerConfig, Servers, add, import, jsonc, to_toml};
+use lmcp::{
+    hub::{Reach, ServerConfig, Servers, add, import, jsonc, to_toml},
+    wire::hidden::unhidden,
+};
 use rustix::fs::OFlags;
 use serde_json::Value;
 
@@ -49,7 +52,8 @@ pub(crate) fn run(options: &ImportOptions) -> Result<(), Failure> {
             report::note(&format!("{}: {} servers", path.display(), found.len()));
         }
         for note in notes {
-            report::note(&format!("{}: {note}", path.display()));
+            // The file may be somebody else's, and its words must not look like ours.
+            report::note(&format!("{}: {}", path.display(), unhidden(&note)));
         }
         for (name, config) in found {
             add(&mut servers, &name, config);

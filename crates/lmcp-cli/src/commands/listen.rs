@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     future::pending,
-    io::{self, IsTerminal as _},
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -118,11 +117,6 @@ async fn on_stdio(
         directory,
     })?;
     welcome::confine(options, &enforced);
-    if io::stdin().is_terminal() {
-        report::note(
-            "this serves MCP on the terminal, a line of JSON at a time, for agents that start it; Ctrl-D ends it",
-        );
-    }
     let served = tokio::select! {
         served = endpoint.serve(lmcp::stdio()) => served.map_err(Failure::from),
         never = beside(joined) => match never {},

@@ -136,7 +136,10 @@ fn servers_behind_urls_and_sockets_are_called() {
     assert_eq!((code, &*text), (Some(0), "x\n"), "{words}");
     let (code, _, words) = run(&mut lmcp(&["call", "echo", "text=x", "--at", &url]));
     assert_eq!(code, Some(3), "{words}");
-    assert!(words.contains("401"), "{words}");
+    assert!(
+        words.contains("401") && words.contains("--token-file"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn with_client(address: &str, words: &[&str]) -> Output {
 
 fn json_of(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|err| panic!("{err}: {text}"))
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    serde_json::from_str(&text).unwrap_or_else(|err| panic!("{err}: {text}{}", said()))
 }
 
 fn status(address: &str, server: &str) -> Value {
@@ -454,4 +455,26 @@ fn the_servers_of_clients_become_a_configuration_that_is_served() {
     let names = tool_names(&address);
     assert_eq!(names.len(), 8, "{names:?}");
     assert!(names.contains(&"two__echo".to_owned()), "{names:?}");
+}
+
+#[test]
+fn what_an_imported_file_hides_is_shown_as_its_number() {
+    let place = Place::new("hub-import-hidden");
+    let bad = "a\r\u{202e}\u{1b}[2J";
+    let servers = json!({ "mcpServers": { bad: 1, "b\u{200b}": { "command": "x\u{2066}" } } });
+    let file = place.write("evil.json", &servers.to_string());
+    let mut command = lmcp(&["hub", "import"]);
+    let output = command
+        .arg(file)
+        .output()
+        .expect("the binary was built for this test");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains(r"a\u{d}\u{202e}\u{1b}[2J"), "{notes}");
+    let written = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(written.contains(r#"[servers."b\U0000200B"]"#), "{written}");
+    let both = notes + &written;
+    assert!(
+        !both.contains(['\r', '\u{1b}', '\u{200b}', '\u{202e}', '\u{2066}']),
+        "{both}"
+    );
 }

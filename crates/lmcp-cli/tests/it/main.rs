@@ -21,6 +21,7 @@ mod proxy;
 )]
 mod proxy_server;
 mod run;
+mod run_nested;
 mod run_server;
 mod state;
 mod stop;
@@ -29,6 +30,7 @@ mod support;
 mod terminal;
 mod tokens;
 mod unix;
+mod upgrade;
 
 use std::{
     io::{Read as _, Write as _},

@@ -15,7 +15,12 @@ use serde_json::{Value, json};
 
 /// The binary, with nothing of the environment that it would heed.
 pub(crate) fn lmcp(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lmcp"));
+    lmcp_at(Path::new(env!("CARGO_BIN_EXE_lmcp")), arguments)
+}
+
+/// The same, with the binary at another path.
+pub(crate) fn lmcp_at(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("LMCP_") {
             command.env_remove(name);

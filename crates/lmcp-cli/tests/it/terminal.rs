@@ -67,7 +67,7 @@ fn on_stdio_it_says_what_it_waits_for() {
     let mut line = String::new();
     let mut shown = BufReader::new(terminal.try_clone().unwrap());
     shown.read_line(&mut line).unwrap();
-    for words in ["serves MCP on the terminal", "Ctrl-D ends it"] {
+    for words in ["waiting for an MCP client", "Ctrl-D ends the server"] {
         assert!(line.contains(words), "{line}");
     }
     // Ctrl-D.

@@ -11,7 +11,10 @@ use lmcp_wire::{
     method::{input, notification, request},
     progress::ProgressParams,
 };
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::limits::{
     BATCH, DEPTH, NOTICE_BYTES, QUESTION_BYTES, QUESTIONS, QUESTIONS_BYTES, SHORT_LINE,
@@ -30,6 +33,13 @@ impl Conversation {
         }
     }
 
+    /// The way to the server says this in the place of an answer.
+    pub fn failure(&mut self, line: &Bytes) {
+        if let Ok(Incoming::Response { id, outcome }) = Incoming::parse(line) {
+            self.response(id, outcome);
+        }
+    }
+
     fn message(&mut self, message: &[u8]) {
         let parsed = Incoming::parse(message);
         self.rubbish = match parsed {
@@ -39,7 +49,9 @@ impl Conversation {
         let is_deep = jsonrpc::is_deeper(message, DEPTH);
         match parsed {
             Ok(Incoming::Response { id, .. }) if is_deep => self.response(id, Err(too_deep())),
-            Ok(Incoming::Response { id, outcome }) => self.response(id, outcome),
+            Ok(Incoming::Response { id, outcome }) => {
+                self.response(id, outcome.map_err(as_said));
+            }
             Ok(Incoming::Notification { .. }) if is_deep || message.len() > NOTICE_BYTES => {}
             Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Request { id, method, .. }) => self.question(id, &method, message),
@@ -188,6 +200,14 @@ fn too_deep() -> RpcError {
     let words = format!("the server's message is nested deeper than {DEPTH} levels");
     RpcError::internal(words)
         .with_data(serde_json::json!({ "retriable": false, "fault": "server" }))
+}
+
+/// An error of the server, without what we alone can say: whether a call was sent. Somebody would repeat a call that has begun.
+fn as_said(mut error: RpcError) -> RpcError {
+    if let Some(Value::Object(data)) = &mut error.data {
+        data.remove("began");
+    }
+    error
 }
 
 /// Parameters without the subscription they came by, which is the conversation's own.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use lmcp_wire::{Implementation, ProtocolVersion, error};
+use lmcp_wire::{Implementation, LoggingLevel, ProtocolVersion, error};
 use serde_json::{Value, json};
 
 use super::{Call, Conversation, Ids, Output, Profile};
@@ -118,6 +118,16 @@ impl Client {
 }
 
 #[test]
+fn a_log_level_alone_wants_no_server() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    client.conversation.wishes().level = Some(LoggingLevel::Info);
+    client.conversation.lost("it was killed");
+    assert!(!client.conversation.wants_server());
+    client.conversation.wishes().lists.tools = true;
+    assert!(client.conversation.wants_server());
+}
+
+#[test]
 fn both_kinds_of_servers_are_opened_as_they_know_it() {
     for version in ProtocolVersion::ALL {
         Client::open(version).silent();
@@ -172,6 +182,29 @@ fn a_call_that_waited_for_a_handshake_that_broke_was_not_sent() {
     assert_eq!(data["began"], false);
     assert_eq!(data["retriable"], true);
     assert_eq!(data["fault"], "transport");
+}
+
+#[test]
+fn a_server_does_not_say_whether_a_call_was_sent() {
+    let mut client = Client::open(ProtocolVersion::V2025_11_25);
+    let mut said = |is_ours: bool| {
+        let id = client.call("tools/call");
+        let sent = client.sent();
+        let error =
+            json!({ "code": 1, "message": "no", "data": { "began": false, "retriable": true } });
+        let line = json!({ "jsonrpc": "2.0", "id": sent["id"], "error": error }).to_string();
+        match is_ours {
+            true => client.conversation.failure(&line.into()),
+            false => client.conversation.line(&line.into()),
+        }
+        let Some(Output::Done(done, Err(error))) = client.conversation.output() else {
+            panic!("the call does not end");
+        };
+        assert_eq!(done, id);
+        error.data.unwrap()
+    };
+    assert_eq!(said(false), json!({ "retriable": true }));
+    assert_eq!(said(true), json!({ "began": false, "retriable": true }));
 }
 
 #[test]

@@ -93,7 +93,8 @@ impl Wishes {
         self.level.is_none() && !self.has_changes()
     }
 
-    fn has_changes(&self) -> bool {
+    /// Is anything to be heard of but log messages?
+    pub(super) fn has_changes(&self) -> bool {
         self.lists != ListWishes::default()
             || !self.watched.all.is_empty()
             || !self.tasks.all.is_empty()

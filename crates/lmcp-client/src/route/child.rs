@@ -143,6 +143,7 @@ impl Child {
             };
             return match output {
                 Output::Line(line) => Event::Line(line),
+                Output::Refusal(line) => Event::Failure(line),
                 Output::Unsent(line) => Event::Unsent(line),
                 Output::Room => Event::Room,
                 Output::Ended(why) => Event::Lost(self.ending(why).await),

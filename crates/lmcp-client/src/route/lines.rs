@@ -10,11 +10,11 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use lmcp_wire::{
-    Envelope,
+    Envelope, Incoming,
     framing::{Framer, join_lines},
     jsonrpc,
 };
-use memchr::memchr2;
+use memchr::{memchr2, memmem};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     task::consume_budget,
@@ -46,6 +46,8 @@ pub(super) struct Lines {
     was_full: bool,
     /// Answers to requests that are not sent, because the server does not read.
     refusals: VecDeque<Bytes>,
+    /// The last line, where that is an error that answers no request: why the server hangs up, most often.
+    complaint: Option<String>,
     ended: Option<String>,
 }
 
@@ -98,6 +100,8 @@ impl Unwritten {
 /// What comes of them.
 pub(super) enum Output {
     Line(Bytes),
+    /// The answer to a request that is not sent.
+    Refusal(Bytes),
     Unsent(Bytes),
     Room,
     /// In words that follow the name of the server.
@@ -119,6 +123,7 @@ impl Lines {
             written: 0,
             was_full: false,
             refusals: VecDeque::new(),
+            complaint: None,
             ended: None,
         }
     }
@@ -178,7 +183,7 @@ impl Lines {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Output> {
         self.poll_write(cx);
         if let Some(refusal) = self.refusals.pop_front() {
-            return Poll::Ready(Output::Line(refusal));
+            return Poll::Ready(Output::Refusal(refusal));
         }
         if self.was_full && self.has_room() {
             self.was_full = false;
@@ -188,6 +193,7 @@ impl Lines {
             match self.input.next_frame() {
                 Some(Ok(mut line)) => {
                     self.lineless = 0;
+                    self.complaint = complaint(&line);
                     // A carriage return between two tokens would end a line of an event stream.
                     join_lines(&mut line);
                     let line = Bytes::from(line);
@@ -208,7 +214,9 @@ impl Lines {
             match reader.as_mut().poll_read(cx, &mut read) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) if read.filled().is_empty() => {
-                    self.end("hung up".to_owned());
+                    let complaint = self.complaint.take();
+                    let words = complaint.map(|words| format!("hung up: {words}"));
+                    self.end(words.unwrap_or_else(|| "hung up".to_owned()));
                 }
                 Poll::Ready(Ok(())) => {
                     self.lineless += read.filled().len();
@@ -261,6 +269,24 @@ impl Lines {
         }
     }
 }
+
+/// The words of an error that answers no request.
+fn complaint(line: &[u8]) -> Option<String> {
+    let is_short = line.len() <= COMPLAINT_BYTES;
+    if !is_short || memmem::find(line, b"\"error\"").is_none() {
+        return None;
+    }
+    match Incoming::parse(line) {
+        Ok(Incoming::Response {
+            id: None,
+            outcome: Err(error),
+        }) => Some(error.message.into_owned()),
+        _ => None,
+    }
+}
+
+/// The longest line that is looked at for a complaint, in bytes.
+const COMPLAINT_BYTES: usize = 4096;
 
 /// A line of at most so many bytes is a short one.
 const SHORT: usize = 64 << 10;
@@ -354,7 +380,7 @@ mod tests {
         }
         assert_eq!(lines.queue.len(), 2 * MOST_LINES);
         lines.send(request.into());
-        let Output::Line(refused) = lines.next().await else {
+        let Output::Refusal(refused) = lines.next().await else {
             panic!("the request is answered");
         };
         let refused: serde_json::Value = serde_json::from_slice(&refused).unwrap();
@@ -406,6 +432,27 @@ mod tests {
         match lines.next().await {
             Output::Line(line) => assert_eq!(line, r#"{"a": 1}"#),
             _ => panic!("a line is told"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_hangs_up_is_quoted_with_its_last_line() {
+        let refusal = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"who are you?\"}}\n";
+        let answer =
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,\"message\":\"no\"}}\n";
+        for (said, expected) in [
+            (refusal.to_owned(), "hung up: who are you?"),
+            (format!("{refusal}{answer}"), "hung up"),
+            (answer.to_owned(), "hung up"),
+        ] {
+            let said = std::io::Cursor::new(said.into_bytes());
+            let mut lines = Lines::new(said, tokio::io::sink());
+            let ended = loop {
+                if let Output::Ended(why) = lines.next().await {
+                    break why;
+                }
+            };
+            assert_eq!(ended, expected);
         }
     }
 

@@ -13,19 +13,20 @@ use std::{
 };
 
 use bytes::Bytes;
+use lmcp_wire::greeting::Greeting;
 use tokio::time::{Instant, sleep};
 
 pub use child::Command;
 pub use given::Given;
 
 use crate::{
-    Endpoint, Error, Event, Link,
+    Endpoint, Error, Event, Link, Secret,
     limits::{FULL_QUEUE_PAUSE, FULL_QUEUE_WAIT},
 };
 use child::Child;
 use lines::{Lines, Output};
 
-/// How a server is reached.
+/// A way to reach a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Route {
@@ -33,8 +34,11 @@ pub enum Route {
     Url(Endpoint),
     /// On a unix socket, one message a line. Windows has none.
     Socket(PathBuf),
-    /// As a process that is started for this, on its standard input and output. On unix it ends with this program, and so
-    /// does its process group; on Windows only the process itself does, and not if this program is ended by force.
+    /// On a unix socket whose server asks for a token: the first line shows it. The token is shown to a server of this user or
+    /// of root, and to no other.
+    SocketWithToken(PathBuf, Secret),
+    /// As a process that is started for this, on its standard input and output. On unix the process and its group end with this program. On
+    /// Windows only the process itself ends, and not if this program is ended by force.
     Command(Command),
     /// On a connection that the other side has made, one message a line.
     Given(Given),
@@ -49,12 +53,19 @@ impl Route {
         Ok(Channel(match self {
             Self::Url(endpoint) => Way::Http(Box::new(endpoint.open().await?)),
             Self::Socket(path) => {
-                let (reader, writer) = reach(path).await.map_err(|err| {
-                    let words = format!("cannot connect to `{}`: {err}", path.display());
-                    Error::Unreachable(words)
-                })?;
+                let (reader, writer) = reached(path).await?;
                 let name = path.display().to_string();
                 Way::Socket(Box::new(Lines::new(reader, writer)), name)
+            }
+            Self::SocketWithToken(path, token) => {
+                let (reader, writer) = reached(path).await?;
+                let name = path.display().to_string();
+                system::expect_own_server(&reader)
+                    .map_err(|why| Error::Refused(format!("`{name}` {why}")))?;
+                let mut lines = Lines::new(reader, writer);
+                // The welcome that answers this is no message, and is passed over.
+                lines.send(Greeting::new(token.expose()).to_line().into());
+                Way::Socket(Box::new(lines), name)
             }
             Self::Command(command) => Way::Child(Box::new(command.start()?)),
             Self::Given(given) => {
@@ -66,8 +77,8 @@ impl Route {
         }))
     }
 
-    /// Does the server keep its state while links to it come and go? A process that is started anew has none, and a
-    /// connection that is given is there once.
+    /// Whether the server keeps its state while connections to it come and go. A process that is started again does not, and a given
+    /// connection exists once.
     pub fn is_shared(&self) -> bool {
         !matches!(self, Self::Command(_) | Self::Given(_))
     }
@@ -76,7 +87,7 @@ impl Route {
     pub fn places(&self) -> Option<usize> {
         match self {
             Self::Url(endpoint) => Some(endpoint.0.requests),
-            Self::Socket(_) | Self::Command(_) | Self::Given(_) => None,
+            Self::Socket(_) | Self::SocketWithToken(..) | Self::Command(_) | Self::Given(_) => None,
         }
     }
 
@@ -91,11 +102,18 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(endpoint) => f.write_str(endpoint.0.name()),
-            Self::Socket(path) => path.display().fmt(f),
+            Self::Socket(path) | Self::SocketWithToken(path, _) => path.display().fmt(f),
             Self::Command(command) => f.write_str(&command.name()),
             Self::Given(given) => f.write_str(given.name()),
         }
     }
+}
+
+async fn reached(path: &Path) -> Result<system::Socket, Error> {
+    reach(path).await.map_err(|err| {
+        let words = format!("cannot connect to `{}`: {err}", path.display());
+        Error::Unreachable(words)
+    })
 }
 
 /// Connects to a socket. One whose queue is full, because of a flood, is tried again for a while.
@@ -140,7 +158,7 @@ impl Channel {
         }
     }
 
-    /// What happens next. [`Event::Lost`] and [`Event::Refused`] are the last, and are repeated.
+    /// What happens next. [`Event::Lost`], [`Event::Refused`] and [`Event::Unauthorized`] are the last, and are repeated.
     ///
     /// # Cancellation
     /// It may be dropped and called again: nothing is lost.
@@ -149,6 +167,7 @@ impl Channel {
             Way::Http(link) => link.next().await,
             Way::Socket(lines, name) => match lines.next().await {
                 Output::Line(line) => Event::Line(line),
+                Output::Refusal(line) => Event::Failure(line),
                 Output::Unsent(line) => Event::Unsent(line),
                 Output::Room => Event::Room,
                 Output::Ended(why) => Event::Lost(format!("`{name}` {why}")),

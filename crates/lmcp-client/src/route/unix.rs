@@ -29,6 +29,24 @@ pub(super) async fn connect(path: &Path) -> io::Result<Socket> {
     Ok(UnixStream::connect(path).await?.into_split())
 }
 
+/// Checks that this user or root serves a socket, before a secret is sent there.
+///
+/// # Errors
+/// Another user does, in words that follow the name of the socket.
+pub(super) fn expect_own_server(socket: &OwnedReadHalf) -> Result<(), String> {
+    let stream: &UnixStream = socket.as_ref();
+    let server = stream
+        .peer_cred()
+        .map_err(|err| format!("does not tell who serves it: {err}"))?;
+    let user = server.uid();
+    match lmcp_private::is_ours_or_roots(user) {
+        true => Ok(()),
+        false => Err(format!(
+            "is served by user {user}, who is not to see the token"
+        )),
+    }
+}
+
 /// Starts a command as a process group of its own, which a [`Leash`] can end.
 pub(super) fn start_apart(command: &mut process::Command) -> io::Result<process::Child> {
     command.process_group(0).spawn()

@@ -28,13 +28,14 @@ async fn a_token_opens_and_its_lack_is_told() {
             settings.bearer = token;
             let mut client = Client::open(settings, revision).await;
             client.begin_call("quick");
-            let [Event::Refused(words)] = &*client.end().await else {
+            let [Event::Unauthorized(words)] = &*client.end().await else {
                 panic!("nobody is let in without")
             };
             assert!(
-                words.contains("401") && words.contains("--token-file"),
+                words.contains("401") && words.contains("wants a token"),
                 "{words}"
             );
+            assert!(!words.contains("--token-file"), "{words}");
             assert!(!words.contains("wrong"), "{words}");
         }
     }
@@ -109,7 +110,7 @@ async fn a_gateway_without_a_server_behind_it_is_a_server_that_is_gone() {
     }
     // And where there is nobody behind the port who speaks HTTP.
     let event = first(|_| Some(b"SSH-2.0-OpenSSH_9.9\r\n".to_vec())).await;
-    let Event::Line(line) = event else {
+    let Event::Failure(line) = event else {
         panic!("{event:?}")
     };
     let line: Value = serde_json::from_slice(&line).unwrap();

@@ -136,7 +136,7 @@ async fn an_answer_that_is_too_long_is_told_and_ends_the_stream() {
     assert!(why.contains("more at once"), "{why}");
     // Whoever waited was told, or its message comes back to be sent again.
     match &events[..events.len() - 1] {
-        [Event::Line(line)] => assert!(String::from_utf8_lossy(line).contains("1000 bytes")),
+        [Event::Failure(line)] => assert!(String::from_utf8_lossy(line).contains("1000 bytes")),
         [Event::Unsent(line)] => assert!(String::from_utf8_lossy(line).contains("initialize")),
         other => panic!("{id}: {other:?}"),
     }

@@ -87,7 +87,7 @@ async fn a_server_that_is_closing_still_answers_what_it_has() {
     let told: Vec<Value> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Line(line) => serde_json::from_slice(line).ok(),
+            Event::Line(line) | Event::Failure(line) => serde_json::from_slice(line).ok(),
             _ => None,
         })
         .collect();

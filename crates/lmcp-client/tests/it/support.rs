@@ -177,7 +177,7 @@ impl Client {
     /// The next message of the server.
     pub(crate) async fn message(&mut self) -> Value {
         match self.event().await {
-            Event::Line(line) => {
+            Event::Line(line) | Event::Failure(line) => {
                 assert!(!line.contains(&b'\n'));
                 serde_json::from_slice(&line).expect("a line is JSON")
             }
@@ -221,7 +221,10 @@ impl Client {
         let mut events = Vec::new();
         loop {
             let event = self.event().await;
-            let is_last = matches!(event, Event::Lost(_) | Event::Refused(_));
+            let is_last = matches!(
+                event,
+                Event::Lost(_) | Event::Refused(_) | Event::Unauthorized(_)
+            );
             events.push(event);
             if is_last {
                 assert_eq!(

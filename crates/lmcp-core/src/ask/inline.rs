@@ -19,16 +19,16 @@ use crate::{
     session::{NoAnswer, Question, SessionState, Waits},
 };
 
-/// How the client of a request can be asked something.
+/// The way in which the client of a request can be asked a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Asks {
-    /// While the call goes on: [`Request::ask`] puts a question, and its answer is waited for. The revisions with a handshake.
+    /// While the call goes on: [`Request::ask`] puts a question, and the service waits for the answer. Revisions with a handshake.
     Inline,
-    /// By ending the request with [`Payload::InputRequired`](crate::Payload::InputRequired): it comes again with the answers.
-    /// 2026-07-28.
+    /// By ending the request with [`Payload::InputRequired`](crate::Payload::InputRequired): the client sends the request again, with the
+    /// answers. 2026-07-28.
     ByRetry,
-    /// In no way: the client made no handshake, or takes nothing but the answer itself.
+    /// Not at all: the client made no handshake, or reads nothing but the answer.
     Never,
 }
 
@@ -53,8 +53,8 @@ impl Request {
         self.put(question, None)
     }
 
-    /// Puts a question of another server to the client, as [`Request::ask`] does. Every member of it reaches the client, but
-    /// for those that the client's revision has other words for.
+    /// Puts a question of a remote server to the client, as [`Request::ask`] does. Every member of the question reaches the client, in the
+    /// words of its revision.
     ///
     /// # Errors
     /// As [`Request::ask`]; and it is no question that is known here.
@@ -98,8 +98,7 @@ impl Request {
     }
 }
 
-/// The answer to a question that was put with [`Request::ask`]: a future of what the client says. Dropping it forgets the
-/// question.
+/// A future of the answer to a question of [`Request::ask`]. Dropping it forgets the question.
 #[derive(Debug)]
 #[must_use = "a question waits for its answer"]
 pub struct PendingAnswer {
@@ -109,7 +108,7 @@ pub struct PendingAnswer {
 }
 
 impl PendingAnswer {
-    /// Waits no longer. The reply tells the client that it need not answer.
+    /// Stops waiting. The reply tells the client that it need not answer.
     pub fn take_back(self) -> Reply {
         taken_back(&self.asked)
     }

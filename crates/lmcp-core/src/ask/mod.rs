@@ -13,12 +13,18 @@ mod question;
 
 use lmcp_wire::{
     ClientCapabilities,
-    input::InputRequests,
+    input::{InputRequest, InputRequests},
+    meta,
     method::request,
     roots::Root,
     sampling::{CreateMessageParams, CreateMessageResult},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::time::timeout;
 
 pub use inline::{Asks, PendingAnswer};
@@ -29,6 +35,7 @@ use inline::{expect_questions, lacking, taken_back};
 use crate::{
     asking::Thinking,
     call::Call,
+    client::KeepsKeys,
     cx::Cx,
     error::{ToolError, ToolResult},
     reply::Reply,
@@ -59,10 +66,35 @@ impl Cx {
     /// ```
     ///
     /// # Errors
-    /// The user said no, or the client cannot ask users. If the answer is not there yet, the error ends this run of the handler, and
-    /// `?` is the right thing to do with it.
+    /// Pass every error on with `?`, unless you know better.
+    ///
+    /// - The user said no. [`Cx::ask_opt`] returns `None` then.
+    /// - The client cannot ask users. The model reads that the client lacks `elicitation`; since 2026-07-28 the client program gets the
+    ///   JSON-RPC error *missing client capability* in its place. [`ToolError::is_missing_capability`] tells.
+    /// - The answer is not there yet, in 2026-07-28. The error ends this run of the handler, and the next run finds the answer.
     pub async fn ask<T: FormSchema>(&self, key: &str, message: impl Into<String>) -> ToolResult<T> {
         self.ask_question(Form::new(key, message)).await
+    }
+
+    /// Asks the user a question that is answered by yes or no. A user who declines, or dismisses the question, says no.
+    ///
+    /// ```
+    /// # use lmcp::{Cx, NoArgs, ToolResult};
+    /// async fn erase(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
+    ///     if !cx.confirm("sure", "Erase everything? This cannot be undone.").await? {
+    ///         return Ok("nothing was erased");
+    ///     }
+    ///     Ok("erased")
+    /// }
+    /// ```
+    ///
+    /// The client shows a form with one field, `yes`. A test answers with `ElicitResult::accept([("yes".into(), true.into())])`.
+    ///
+    /// # Errors
+    /// As [`Cx::ask`], but not if the user says no.
+    pub async fn confirm(&self, key: &str, message: impl Into<String>) -> ToolResult<bool> {
+        let answer: Option<Confirmed> = self.ask_opt(key, message).await?;
+        Ok(answer.is_some_and(|answer| answer.yes))
     }
 
     /// Asks as [`Cx::ask`] does, and returns `None` if the user says no.
@@ -201,9 +233,11 @@ impl Cx {
                 call: &self.0,
                 answered: false,
             };
+            let wants_key = self.caller().extension::<KeepsKeys>().is_some();
+            let written = wants_key.then(|| with_key(&request, &key)).flatten();
             self.0
                 .outbox
-                .push(Reply::Ask(asked.question.ask(request, None)));
+                .push(Reply::Ask(asked.question.ask(request, written)));
             waiting.push((key, asked));
         }
         let thinking = (Thinking::begin(&self.0.asking), live.wait());
@@ -284,6 +318,23 @@ impl Cx {
         known.open.extend(open);
         Ok(None)
     }
+}
+
+/// The parameters of a question, with its key in `_meta`.
+fn with_key(question: &InputRequest, key: &str) -> Option<Box<RawValue>> {
+    let mut params = serde_json::to_value(question).ok()?;
+    let mut params = params
+        .get_mut("params")
+        .map_or_else(|| json!({}), Value::take);
+    params["_meta"][meta::KEY] = key.into();
+    to_raw_value(&params).ok()
+}
+
+/// The answer to [`Cx::confirm`].
+#[derive(Deserialize, JsonSchema)]
+struct Confirmed {
+    /// Yes or no?
+    yes: bool,
 }
 
 /// Waits for all answers of a session's client.

@@ -61,14 +61,14 @@ impl<T: FormSchema> Form<T> {
         }
     }
 
-    /// The same form, with a refusal as `None`.
+    /// Returns `None` for a user who says no, in the place of an error.
     pub fn or_none(self) -> OrNone<Self> {
         OrNone(self)
     }
 }
 
 impl Form<wire::Object> {
-    /// A form with a schema made by hand, for what a Rust type cannot say.
+    /// Makes a form from a JSON Schema, for fields that a Rust type cannot describe.
     pub fn raw(key: &str, message: impl Into<String>, schema: Value) -> Self {
         Self {
             key: key.into(),
@@ -99,7 +99,7 @@ impl<T: DeserializeOwned + Send> Question for Form<T> {
     }
 }
 
-/// A question whose refusal is an answer.
+/// A question that a user may refuse: the answer is `None` then. [`Form::or_none`] makes one.
 #[derive(Debug)]
 pub struct OrNone<Q>(Q);
 

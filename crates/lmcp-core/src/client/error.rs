@@ -24,7 +24,7 @@ type Source = Arc<dyn std::error::Error + Send + Sync>;
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     error: RpcError,
     source: Option<Source>,
@@ -34,7 +34,7 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request was wrong, and will be next time.
+    /// The request was wrong, or showed no token that the server knows. It will fail again.
     Caller,
     /// The server failed.
     Server,
@@ -62,8 +62,17 @@ impl Error {
         self
     }
 
+    /// Whether the server wants a token, and got none that it knows. The fault is that of the caller.
+    pub fn is_unauthorized(&self) -> bool {
+        let data = self.error.data.as_ref();
+        data.is_some_and(|data| data["unauthorized"] == true)
+    }
+
     /// Whose fault the error is.
     pub fn fault(&self) -> Fault {
+        if self.is_unauthorized() {
+            return Fault::Caller;
+        }
         let said = self.error.data.as_ref().map(|data| &data["fault"]);
         if said.is_some_and(|said| said == "transport") {
             return Fault::Transport;
@@ -141,6 +150,17 @@ impl PartialEq<RpcError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
+    }
+}
+
+/// The words, the code and the data on one line: the return value of `main` is printed so.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)?;
+        match &self.error.data {
+            Some(data) => write!(f, " {data}"),
+            None => Ok(()),
+        }
     }
 }
 

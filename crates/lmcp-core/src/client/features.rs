@@ -1,15 +1,14 @@
 //! Resources, prompts, completions, and what a server says of itself.
 
-use std::collections::BTreeMap;
-
 use lmcp_wire::{
-    Implementation, LoggingLevel, ServerCapabilities,
+    Implementation, LoggingLevel, RpcError, ServerCapabilities,
     completion::{CompleteResult, Completion, Reference},
     meta,
     method::request,
     prompt::GetPromptResult,
     resource::ReadResourceResult,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Client, Error, read};
@@ -32,12 +31,11 @@ impl Client {
         read(self.request(request::RESOURCES_READ, params).await?)
     }
 
-    /// Gets the messages of a prompt.
+    /// Gets the messages of a prompt. The arguments are an object of strings: `json!({ … })`, a map, or a struct of yours.
     ///
     /// ```
     /// # async fn run(client: lmcp::Client) -> Result<(), lmcp::client::Error> {
-    /// let arguments = [("name".to_owned(), "garden".to_owned())].into();
-    /// let prompt = client.get_prompt("summarise", &arguments).await?;
+    /// let prompt = client.get_prompt("summarise", serde_json::json!({ "name": "garden" })).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -47,8 +45,12 @@ impl Client {
     pub async fn get_prompt(
         &self,
         name: &str,
-        arguments: &BTreeMap<String, String>,
+        arguments: impl Serialize + Send,
     ) -> Result<GetPromptResult, Error> {
+        let Ok(arguments @ Value::Object(_)) = serde_json::to_value(arguments) else {
+            let words = "the arguments of a prompt are an object";
+            return Err(RpcError::invalid_params(words).into());
+        };
         let params = json!({ "name": name, "arguments": arguments });
         read(self.request(request::PROMPTS_GET, params).await?)
     }

@@ -18,7 +18,11 @@ use crate::outcome::value_bytes;
 
 /// Lists that are still good, by their method.
 #[derive(Default)]
-pub(super) struct Lists(HashMap<&'static str, Kept>);
+pub(super) struct Lists {
+    kept: HashMap<&'static str, Kept>,
+    /// How many changes were heard of: a list that was asked for before the last one may be stale.
+    changes: u64,
+}
 
 struct Kept {
     items: Vec<Value>,
@@ -28,14 +32,17 @@ struct Kept {
 impl Lists {
     /// The list that a notification is about is good no longer.
     pub(super) fn forget(&mut self, notification: &str) {
-        match notification {
-            notification::TOOLS_CHANGED => drop(self.0.remove(request::TOOLS_LIST)),
-            notification::PROMPTS_CHANGED => drop(self.0.remove(request::PROMPTS_LIST)),
+        let lists: &[&str] = match notification {
+            notification::TOOLS_CHANGED => &[request::TOOLS_LIST],
+            notification::PROMPTS_CHANGED => &[request::PROMPTS_LIST],
             notification::RESOURCES_CHANGED => {
-                self.0.remove(request::RESOURCES_LIST);
-                self.0.remove(request::RESOURCE_TEMPLATES_LIST);
+                &[request::RESOURCES_LIST, request::RESOURCE_TEMPLATES_LIST]
             }
-            _ => {}
+            _ => return,
+        };
+        self.changes += 1;
+        for list in lists {
+            self.kept.remove(list);
         }
     }
 }
@@ -92,11 +99,12 @@ impl Client {
 
     fn kept(&self, method: &str) -> Option<Vec<Value>> {
         let lists = self.shared.lists();
-        let kept = lists.0.get(method)?;
+        let kept = lists.kept.get(method)?;
         (Instant::now() < kept.until).then(|| kept.items.clone())
     }
 
     async fn fetch(&self, method: &'static str, member: &str) -> Result<Vec<Value>, Error> {
+        let changes = self.shared.lists().changes;
         let (mut items, mut good) = (Vec::new(), Duration::MAX);
         let (mut cursor, mut seen, mut bytes) = (None, HashSet::new(), 0);
         for _ in 0..MOST_PAGES {
@@ -113,7 +121,7 @@ impl Client {
             good = good.min(Duration::from_millis(page["ttlMs"].as_u64().unwrap_or(0)));
             // The empty string is a cursor like any other.
             let Value::String(next) = page["nextCursor"].take() else {
-                self.keep(method, &items, good);
+                self.keep(method, &items, good, changes);
                 return Ok(items);
             };
             if !seen.insert(next.clone()) {
@@ -132,7 +140,8 @@ impl Client {
         Err(RpcError::internal(words).into())
     }
 
-    fn keep(&self, method: &'static str, items: &[Value], good: Duration) {
+    /// Keeps a list that was asked for after so many changes.
+    fn keep(&self, method: &'static str, items: &[Value], good: Duration, changes: u64) {
         if good.is_zero() {
             return;
         }
@@ -140,7 +149,10 @@ impl Client {
             items: items.to_vec(),
             until: Instant::now() + good.min(LONGEST_KEPT),
         };
-        self.shared.lists().0.insert(method, kept);
+        let mut lists = self.shared.lists();
+        if lists.changes == changes {
+            lists.kept.insert(method, kept);
+        }
     }
 }
 

@@ -30,6 +30,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 pub use calling::{Calling, Event};
 pub use error::{Error, Fault, Retriable};
+#[doc(hidden)]
+pub use settings::KeepsKeys;
 pub use settings::{Answerer, Asked, Settings};
 pub use subscription::{Change, Subscription};
 pub use target::{Builder, Target};
@@ -39,6 +41,7 @@ use crate::{
     endpoint::{Endpoint, Messages},
     era,
     message::Message,
+    spawn::Tasks,
 };
 use calling::Step;
 use lists::Lists;
@@ -99,6 +102,8 @@ struct Shared {
     lists: Mutex<Lists>,
     /// Set after the client was made.
     level: Mutex<Option<LoggingLevel>>,
+    /// Requests that cancel tasks nobody waits for any more.
+    cancelling: Tasks,
 }
 
 impl Client {
@@ -143,7 +148,7 @@ impl Client {
         self
     }
 
-    /// Calls as this caller, of a server in the same process: to test roles, say.
+    /// Calls a server in the same process as this caller, to test roles for example.
     ///
     /// ```
     /// # use lmcp::{Caller, CallerTransport, Principal, Server};
@@ -159,7 +164,7 @@ impl Client {
         self
     }
 
-    /// Claims to be the client of this name. Servers present results in the way that some clients need.
+    /// Claims to be the client of this name. Some clients need results in a special form, and servers decide that by the name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.settings.info.name = name.into();
@@ -174,7 +179,7 @@ impl Client {
     }
 
     /// Answers the questions of the server with this function, and declares that the client answers forms, links, questions to the
-    /// model, and questions for folders.
+    /// model, and questions for folders. The function gets the key that the server chose, and the question.
     ///
     /// ```
     /// # use lmcp::{Client, wire::{elicit::ElicitResult, input::InputRequest}};
@@ -185,6 +190,8 @@ impl Client {
     /// });
     /// # }
     /// ```
+    ///
+    /// Remote servers of revisions before 2026-07-28 send no keys: `key` is empty then, and the question has to do.
     #[must_use]
     pub fn answering(
         mut self,
@@ -220,7 +227,14 @@ impl Client {
         if kind(&result).is_none_or(|kind| kind == "complete") {
             return read_text(&result);
         }
-        read(self.finished(read_text(&result)?).await?)
+        let finished = self.finished(read_text(&result)?);
+        let finished = match self.settings.timeout {
+            Some(most) => tokio::time::timeout(most, finished)
+                .await
+                .unwrap_or_else(|_| Err(Error::late(request::TOOLS_CALL, most))),
+            None => finished.await,
+        };
+        read(finished?)
     }
 
     /// Calls a tool, and hands out its progress, its log messages and its result as they come. Dropping the value cancels the call.

@@ -25,7 +25,8 @@ pub(super) type Logger = Arc<dyn Fn(LoggingMessageParams) + Send + Sync>;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Asked {
-    /// The key of the question, as the server chose it. Empty in revisions without keys.
+    /// The key of the question, as the server chose it. Revisions before 2026-07-28 have no keys: the key is empty then, except of a
+    /// server in the same process.
     pub key: String,
     /// The question: a form or a link for the user, a conversation for the model, or the folders that the client works in.
     pub question: InputRequest,
@@ -50,6 +51,12 @@ impl Asked {
             .collect()
     }
 }
+
+/// In the extensions of a caller in this process: it wants the keys of questions in revisions that have none.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a marker")]
+pub struct KeepsKeys;
 
 /// The settings of a client, as a [`Target`](super::Target) gets them.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lmcp_wire::{RpcError, input::InputRequests, method::request};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::{runtime::Handle, time::sleep};
 
 use super::{Asked, Client, Error, read};
 
@@ -31,12 +31,20 @@ impl Client {
     /// Asks how a task stands until it has ended, and answers what it asks.
     async fn await_task(&self, id: &str, begun: &Value) -> Result<Value, Error> {
         let mut wait = interval(begun);
+        let mut unless_ended = CancelTask {
+            client: self,
+            id: Some(id),
+        };
         loop {
             sleep(wait).await;
             let mut task = self
                 .request(request::TASKS_GET, json!({ "taskId": id }))
                 .await?;
-            match task["status"].as_str() {
+            let status = task["status"].as_str();
+            if matches!(status, Some("completed" | "failed" | "cancelled")) {
+                unless_ended.id = None;
+            }
+            match status {
                 Some("completed") => return Ok(task["result"].take()),
                 Some("failed") => {
                     let error: RpcError = read(task["error"].take())?;
@@ -73,6 +81,26 @@ impl Client {
 fn interval(task: &Value) -> Duration {
     let wish = task["pollIntervalMs"].as_u64().unwrap_or(USUAL);
     Duration::from_millis(wish.clamp(SHORTEST, LONGEST))
+}
+
+/// Cancels a task at the server when its caller waits no longer.
+struct CancelTask<'a> {
+    client: &'a Client,
+    /// None once the task has ended.
+    id: Option<&'a str>,
+}
+
+impl Drop for CancelTask<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.filter(|_| Handle::try_current().is_ok()) else {
+            return;
+        };
+        let (client, id) = (self.client.clone(), json!({ "taskId": id }));
+        self.client.shared.cancelling.spawn(async move {
+            // Nobody is left to be told of an error.
+            let _ = client.request(request::TASKS_CANCEL, id).await;
+        });
+    }
 }
 
 /// How often a task is asked for, in milliseconds: where the server says nothing, and whatever it says.

@@ -148,10 +148,11 @@ impl Encoder {
         if self.session.is_some() && !legacy::downgrade::has_notification(method) {
             return None;
         }
-        let params = match params {
-            "null" => Cow::Borrowed(&b"{}"[..]),
-            params if self.is_subscription() => stamped(&self.id, params).into(),
-            params => params.as_bytes().into(),
+        let params = if params == "null" { "{}" } else { params };
+        let params: Cow<'_, [u8]> = if self.is_subscription() {
+            stamped(&self.id, params).into()
+        } else {
+            params.as_bytes().into()
         };
         Some(Message::notification_with(method, &params))
     }
@@ -209,7 +210,7 @@ fn refusal(mut error: RpcError) -> RpcError {
 fn stamped(subscription: &RequestId, params: &str) -> Vec<u8> {
     let mut params = Members::read(params).unwrap_or_default();
     let told = params.take("_meta");
-    let mut told = read_meta(told.as_deref());
+    let mut told = members::read_meta(told.as_deref()).unwrap_or_default();
     told.set(meta::SUBSCRIPTION_ID, subscription);
     let mut out = b"{\"_meta\":".to_vec();
     jsonrpc::append(&mut out, &told);
@@ -281,12 +282,11 @@ fn write_raw(
         write_plain(out, raw.get(), info);
         return Ok(());
     }
-    let no_object = |_| RpcError::internal("the result that is passed on is no object");
-    let mut result = Members::read(raw.get()).map_err(no_object)?;
+    let mut result = members::read(raw.get())?;
     let kind = result.take("resultType");
     let kind = kind.as_ref().map_or("\"complete\"", |kind| kind.get());
     let told = result.take("_meta");
-    let mut told = read_meta(told.as_deref());
+    let mut told = members::read_meta(told.as_deref())?;
     if method == request::DISCOVER {
         // The answer to a handshake says the same in other words.
         result.take("protocolVersion");
@@ -348,11 +348,6 @@ fn write_plain(out: &mut Vec<u8>, text: &str, info: Option<&str>) {
         out.push(b'}');
     }
     out.push(b'}');
-}
-
-fn read_meta(meta: Option<&RawValue>) -> Members<'_> {
-    let members = meta.and_then(|meta| Members::read(meta.get()).ok());
-    members.unwrap_or_default()
 }
 
 fn result_type(payload: &Payload) -> &'static str {

@@ -1,6 +1,13 @@
 //! The members of a result, as every revision writes them.
 
-use lmcp_wire::{discover::CacheHint, jsonrpc, members::splice, method::request};
+use lmcp_wire::{
+    RpcError,
+    discover::CacheHint,
+    jsonrpc,
+    members::{Members, splice},
+    method::request,
+};
+use serde_json::value::RawValue;
 
 use crate::outcome::{Page, Payload};
 
@@ -13,6 +20,26 @@ pub(super) const CACHED: [&str; 6] = [
     request::RESOURCE_TEMPLATES_LIST,
     request::RESOURCES_READ,
 ];
+
+/// Reads a result that is passed on.
+///
+/// # Errors
+/// It is no object, or has too many members.
+pub(super) fn read(text: &str) -> Result<Members<'_>, RpcError> {
+    let refused = |err| RpcError::internal(format!("the result cannot be passed on: {err}"));
+    Members::read(text).map_err(refused)
+}
+
+/// Reads the `_meta` of such a result. One that is no object says nothing.
+///
+/// # Errors
+/// It has too many members.
+pub(super) fn read_meta(meta: Option<&RawValue>) -> Result<Members<'_>, RpcError> {
+    match meta.map(RawValue::get).filter(|meta| meta.starts_with('{')) {
+        Some(meta) => read(meta),
+        None => Ok(Members::default()),
+    }
+}
 
 /// Writes the own members of a result, each behind a comma. What a revision writes in its own way has none here.
 pub(super) fn write(out: &mut Vec<u8>, payload: &Payload) {

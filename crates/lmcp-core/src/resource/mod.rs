@@ -34,8 +34,9 @@ use template::Template;
 ///     name: String,
 /// }
 ///
-/// async fn note(note: Note, _cx: Cx) -> ToolResult<String> {
-///     std::fs::read_to_string(format!("notes/{}.md", note.name)).map_err(|_| ToolError::not_found())
+/// async fn note(note: Note, cx: Cx) -> ToolResult<String> {
+///     let read = move || std::fs::read_to_string(format!("notes/{}.md", note.name));
+///     cx.blocking(read).await?.map_err(|_| ToolError::not_found())
 /// }
 ///
 /// let server = Server::new("notes", "1.0.0")
@@ -62,8 +63,8 @@ impl<S: Send + Sync + 'static> Resource<S> {
     ///
     /// ```
     /// # use lmcp::{Cx, NoArgs, Resource, ToolResult};
-    /// async fn motd(_: NoArgs, _: Cx) -> ToolResult<String> {
-    ///     Ok(std::fs::read_to_string("/etc/motd")?)
+    /// async fn motd(_: NoArgs, cx: Cx) -> ToolResult<String> {
+    ///     Ok(cx.blocking(|| std::fs::read_to_string("/etc/motd")).await??)
     /// }
     ///
     /// let resource: Resource = Resource::new("file:///etc/motd", "motd", motd).mime("text/plain");
@@ -88,6 +89,9 @@ impl<S: Send + Sync + 'static> Resource<S> {
 
     /// Makes a family of resources, from `async fn(Args, Cx) -> R`. `Args` has a field for each variable of the template. A template
     /// knows `{x}` for one segment of a path, `{+x}` for a path with slashes, and `{?x,y}` for a query.
+    ///
+    /// A caller can watch a resource only if it can read that resource: lmcp calls the function before a subscription begins. Return
+    /// [`ToolError::not_found`] for a resource that belongs to another user.
     pub fn template<H, A, R, Shape>(
         uri_template: impl Into<String>,
         name: impl Into<String>,
@@ -125,8 +129,8 @@ impl<S: Send + Sync + 'static> Resource<S> {
         }
     }
 
-    /// Only callers with one of these roles see it and can read or watch it; to others, and to all who have no role, it is not there, nor
-    /// does anybody complete its variables for them. See [`Tool::only_for`](crate::Tool::only_for).
+    /// Shows the resource to callers with one of these roles only. For all others the resource does not exist: they cannot read or watch
+    /// it, and the variables of its template are not completed. See [`Tool::only_for`](crate::Tool::only_for).
     #[must_use]
     pub fn only_for<R: Into<String>>(mut self, roles: impl IntoIterator<Item = R>) -> Self {
         self.roles = Roles::only(roles);

@@ -322,8 +322,11 @@ impl Server {
     /// # async fn run(server: lmcp::Server) -> Result<(), lmcp::Error> {
     /// let server = server.start()?;
     /// let http = lmcp::http::bind("127.0.0.1:8080").await?;
-    /// tokio::try_join!(server.serve(lmcp::stdio()), server.serve(http))?;
-    /// # Ok(())
+    /// // The end of standard input ends the program.
+    /// tokio::select! {
+    ///     end = server.serve(lmcp::stdio()) => end,
+    ///     end = server.serve(http) => end,
+    /// }
     /// # }
     /// ```
     ///

@@ -1,7 +1,6 @@
 //! What a server offers, as an immutable snapshot that is swapped whole.
 //!
-//! Ordered by name or URI, so that lists are the same in every process and cursors survive changes. The first page of
-//! each list is written once per snapshot.
+//! Ordered by name or URI: lists are the same in every process, and cursors survive changes. Each first page is written once per snapshot.
 
 use std::{
     collections::BTreeMap,
@@ -445,7 +444,7 @@ impl Catalog {
             if !wanted.structured && shown.output_schema.is_some() {
                 shown.to_mut().output_schema = None;
             }
-            json(&*shown)
+            tool.write(&shown)
         };
         let list = request::TOOLS_LIST;
         if self.has_common_tools(wanted.visibility) {

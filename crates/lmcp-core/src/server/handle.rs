@@ -74,10 +74,15 @@ impl Handle {
     /// ```no_run
     /// # async fn run(server: lmcp::Handle) -> Result<(), lmcp::Error> {
     /// let http = lmcp::http::bind("127.0.0.1:8080").await?;
-    /// tokio::try_join!(server.serve(lmcp::stdio()), server.serve(http))?;
-    /// # Ok(())
+    /// tokio::select! {
+    ///     end = server.serve(lmcp::stdio()) => end,
+    ///     end = server.serve(http) => end,
+    /// }
     /// # }
     /// ```
+    ///
+    /// This program ends with its standard input. With `tokio::try_join!` it would go on until HTTP ends, too, and a client that started
+    /// the program would leave it behind.
     ///
     /// # Errors
     /// The transport failed.
@@ -187,6 +192,9 @@ impl Handle {
 
     /// Announces that a resource has new contents, to the clients that watch it or a resource above it.
     ///
+    /// Every client that watches this URI is told, whoever calls. Where each user has contents of their own at the same URI, tell that
+    /// user alone, with [`to`](Self::to), or give each user a URI.
+    ///
     /// ```
     /// # fn run(server: lmcp::Handle) {
     /// server.resource_updated("note://garden");
@@ -196,24 +204,27 @@ impl Handle {
         self.engine.listeners.resource_updated(uri);
     }
 
-    /// The same, and more, told to some of those who listen alone.
+    /// Announces changes to some clients only: to a caller by its name, to a role, or to a child process.
     ///
     /// ```
-    /// # use lmcp::{Audience, Server};
-    /// # fn demo() -> Result<(), lmcp::Error> {
-    /// # let server = Server::new("mail", "1.0.0").start()?;
-    /// server.to(Audience::Role("lead")).resource_updated("inbox://leads");
-    /// # Ok(())
-    /// # }
+    /// # use lmcp::{Audience, Cx, NoArgs, Server};
+    /// async fn add(_: NoArgs, cx: Cx) -> &'static str {
+    ///     // Each user has a list of their own at this URI: only the user who calls is told.
+    ///     if let Some(user) = cx.principal() {
+    ///         cx.server().to(Audience::Principal(user)).resource_updated("todo://list");
+    ///     }
+    ///     "added"
+    /// }
     /// ```
     pub fn to<'a>(&'a self, audience: Audience<'a>) -> Telling<'a> {
         Telling::new(&self.engine, audience)
     }
 
-    /// Ends subscriptions and tasks. Transports end by their own signals, such as `until` of HTTP.
+    /// Ends subscriptions and tasks. Calls go on: transports end by their own signals, such as `until` of HTTP, and give their calls a
+    /// moment to end.
     ///
-    /// A service that is mounted in an axum application needs this call before a graceful shutdown: an open subscription would keep
-    /// its connection, and the application, open.
+    /// A service that is mounted in an axum application needs this call before a graceful shutdown: an open subscription would keep its
+    /// connection, and the application, open. The application still waits for running calls, for as long as [`Limits::deadline`] allows.
     pub fn close(&self) {
         self.engine.close();
     }

@@ -27,7 +27,7 @@ pub use token::{SessionId, SessionKey};
 
 use crate::{clock, era::versions};
 
-/// A conversation in a revision that has a handshake. Cheap to clone.
+/// The session of a client, in a revision that has a handshake. Cheap to clone.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -168,7 +168,7 @@ impl Session {
         self.0.agreement.version.has_batches()
     }
 
-    /// May a stream begin with an event that has an id and nothing else, so that the client can come back for the rest?
+    /// Whether a stream may begin with an event that has an id and nothing else, so that the client can come back for the rest.
     #[doc(hidden)]
     pub fn has_priming(&self) -> bool {
         versions::has_priming(self.0.agreement.version)

@@ -161,6 +161,8 @@ impl Listeners {
         (request, views): (&Request, Views),
         counted: Option<Reservation>,
     ) -> Arc<Listener> {
+        // Under the lock: a server that closes now tells this listener, or has told everybody before it came.
+        let mut all = self.lock();
         let pending = Pending {
             views,
             closed: self.closed.load(Ordering::Acquire),
@@ -173,7 +175,6 @@ impl Listeners {
             pending: Mutex::new(pending),
             counted: Mutex::new(counted),
         });
-        let mut all = self.lock();
         if all.listeners.len() >= all.crowded {
             all.listeners.retain(|listener| listener.strong_count() > 0);
             all.crowded = 2 * all.listeners.len() + 16;

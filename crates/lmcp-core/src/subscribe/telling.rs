@@ -15,18 +15,20 @@ use crate::server::{
 /// Notifications of the program's own that wait for one listener. Beyond that the oldest are lost.
 const MOST_NOTICES: usize = 64;
 
-/// Whom something is told.
+/// The clients that [`Handle::to`](crate::Handle::to) tells of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Audience<'a> {
     /// The caller whose [`Identity`](crate::Identity) has this id, on all of its connections.
     Identity(&'a str),
+    /// Every caller whose credentials carry this name, in any role: see [`Principal`](crate::Principal).
+    Principal(&'a str),
     /// Every caller that has this role now.
     Role(&'a str),
 }
 
-/// Says something to an [`Audience`]: [`Handle::to`](crate::Handle::to). Nobody hears what it did not subscribe to, or may not
-/// see.
+/// Announces changes to an [`Audience`]: [`Handle::to`](crate::Handle::to) makes one. A client hears only of what it subscribed to and
+/// may see.
 pub struct Telling<'a> {
     engine: &'a Arc<Engine>,
     audience: Audience<'a>,
@@ -37,13 +39,13 @@ impl<'a> Telling<'a> {
         Self { engine, audience }
     }
 
-    /// A resource that they watch, or one below it, has new contents.
+    /// Announces that a resource has new contents, to the clients of the audience that watch it or a resource above it.
     pub fn resource_updated(&self, uri: &str) {
         let listeners = &self.engine.listeners;
         listeners.resource_updated_to(uri, |listener| self.is_meant(listener));
     }
 
-    /// The list of tools should be asked for again.
+    /// Announces that the list of tools has changed.
     pub fn tools_changed(&self) {
         self.lists_changed(Lists {
             tools: ChangedFor::All,
@@ -51,7 +53,7 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// The list of prompts should be asked for again.
+    /// Announces that the list of prompts has changed.
     pub fn prompts_changed(&self) {
         self.lists_changed(Lists {
             prompts: ChangedFor::All,
@@ -59,7 +61,7 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// The lists of resources and templates should be asked for again.
+    /// Announces that the lists of resources and templates have changed.
     pub fn resources_changed(&self) {
         self.lists_changed(Lists {
             resources: ChangedFor::All,
@@ -67,7 +69,7 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// They may see other things than before, for their role is another. They hear of the lists for which that is so.
+    /// Announces the lists that look different to the audience since its role changed.
     pub fn look_again(&self) {
         self.lists_changed(Lists {
             tools: ChangedFor::Few,
@@ -76,8 +78,8 @@ impl<'a> Telling<'a> {
         });
     }
 
-    /// A notification of the program's own. It reaches clients of revisions before 2026-07-28, which hear whatever a server
-    /// says in their session; later ones hear only what they subscribed to. Gives the number of streams that it goes to.
+    /// Sends a notification of your own, and returns the number of streams that it goes to. It reaches clients of revisions before
+    /// 2026-07-28: later revisions send a client nothing but what it subscribed to.
     ///
     /// # Errors
     /// The method does not begin with `notifications/`, or the parameters are no JSON object.
@@ -101,6 +103,23 @@ impl<'a> Telling<'a> {
         }))
     }
 
+    /// Ends the open subscriptions of the audience, and returns their number. Call it when credentials are withdrawn, as at a logout: a
+    /// stream that is open would go on to tell of changes. Later requests are admitted or refused as always.
+    ///
+    /// ```
+    /// # use lmcp::{Audience, Handle};
+    /// fn log_out(server: &Handle, user: &str) {
+    ///     server.to(Audience::Principal(user)).end_subscriptions();
+    /// }
+    /// ```
+    pub fn end_subscriptions(&self) -> usize {
+        let is_meant = |listener: &Listener| self.is_meant(listener);
+        // As if another stream had taken over: what was not told goes to the next one, if there is one.
+        self.engine
+            .listeners
+            .tell_to(is_meant, |_, pending| pending.streams += 1)
+    }
+
     fn lists_changed(&self, changed: Lists) {
         let listeners = &self.engine.listeners;
         listeners.lists_changed_to(changed, |listener| self.is_meant(listener));
@@ -109,6 +128,7 @@ impl<'a> Telling<'a> {
     fn is_meant(&self, listener: &Listener) -> bool {
         match self.audience {
             Audience::Identity(id) => listener.face.is(id),
+            Audience::Principal(name) => listener.face.is_called(name),
             Audience::Role(role) => listener.face.has_role(role),
         }
     }

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use lmcp_schema::{HeaderParam, Schema};
-use lmcp_wire::{self as wire, name::Beginning, tool::CallToolResult};
+use lmcp_wire::{self as wire, jsonrpc, name::Beginning, tool::CallToolResult};
 use serde_json::Value;
 
-use super::{Beside, Declaration, Habits, TaskUse, Tool};
+use super::{Beside, Declaration, Habits, SchemaTexts, TaskUse, Tool, written::Arguments};
 use crate::{
     cx::Cx,
     error::{Error, ToolError, ToolResult},
@@ -34,7 +34,8 @@ impl AnyTool {
         let Declaration {
             spec,
             exact,
-            output_written,
+            written,
+            output_given,
             deadline,
             task,
             roles,
@@ -46,29 +47,28 @@ impl AnyTool {
         let wrong_input = |err| wrong(format!("its input schema, {err}"));
         let shown = &spec.input_schema;
         // What is mirrored is what clients were shown.
-        let (arguments, mirrored) = match exact {
-            Some(mut exact) => {
-                habits.check(&mut exact).map_err(&wrong)?;
-                (
-                    Schema::compile(exact).map_err(wrong_input)?,
-                    Schema::header_params_of(shown).map_err(wrong_input)?,
-                )
+        let (arguments, mirrored) = match (written, exact) {
+            (Some(written), _) => (Arguments::written(written.exact), Box::default()),
+            (None, Some(exact)) => {
+                let exact = habits.refine(exact).map_err(&wrong)?;
+                let schema = Schema::compile(&exact).map_err(wrong_input)?;
+                let mirrored = Schema::header_params_of(shown).map_err(wrong_input)?;
+                (Arguments::Compiled(schema), mirrored)
             }
-            None => {
-                let mut exact = shown.clone();
-                habits.check(&mut exact).map_err(&wrong)?;
-                let schema = Schema::compile_input(exact).map_err(wrong_input)?;
+            (None, None) => {
+                let exact = habits.refine(shown.clone()).map_err(&wrong)?;
+                let schema = Schema::compile_input(&exact).map_err(wrong_input)?;
                 let mirrored = schema.header_params().into();
-                (schema, mirrored)
+                (Arguments::Compiled(schema), mirrored)
             }
         };
-        if let Some(output) = spec.output_schema.as_ref().filter(|_| output_written) {
-            Schema::compile(output.clone())
-                .map_err(|err| wrong(format!("its output schema, {err}")))?;
+        if let Some(output) = spec.output_schema.as_ref().filter(|_| output_given) {
+            Schema::compile(output).map_err(|err| wrong(format!("its output schema, {err}")))?;
         }
         Ok(CheckedTool {
             number: 0,
             spec,
+            written,
             arguments,
             mirrored,
             run: self.run,
@@ -94,7 +94,9 @@ pub(crate) struct CheckedTool {
     /// Tells it from all others that its catalog ever had, those of its name among them.
     pub(crate) number: u64,
     pub(crate) spec: wire::Tool,
-    pub(crate) arguments: Schema,
+    /// The schemas as text; those of `spec` then only tell which of them there are.
+    written: Option<SchemaTexts>,
+    arguments: Arguments,
     /// The arguments that HTTP clients repeat in headers.
     pub(crate) mirrored: Box<[HeaderParam]>,
     run: Bound<Value, CallToolResult>,
@@ -117,6 +119,16 @@ impl CheckedTool {
         self.beside.as_deref()
     }
 
+    /// Its JSON for a list that shows it like this. Schemas that are text already take the place of those shown.
+    pub(crate) fn write(&self, shown: &wire::Tool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        match &self.written {
+            Some(written) => jsonrpc::append(&mut out, &written.list(shown)),
+            None => jsonrpc::append(&mut out, shown),
+        }
+        out
+    }
+
     /// Whom it is for.
     pub(crate) fn roles(&self) -> &Roles {
         &self.roles
@@ -133,10 +145,11 @@ impl CheckedTool {
 
     /// The arguments as they are, or as they were meant. What fits neither way is told to the model, which can mend it.
     pub(crate) fn check_arguments(&self, arguments: Value) -> ToolResult<Value> {
-        if self.arguments.is_valid(&arguments) {
+        let schema = self.arguments.schema()?;
+        if schema.is_valid(&arguments) {
             return Ok(arguments);
         }
-        let meant = self.arguments.mend(arguments, &self.habits.aliases);
+        let meant = schema.mend(arguments, &self.habits.aliases);
         meant.map_err(|mismatches| {
             let name = &self.spec.name;
             ToolError::new(format!(
@@ -159,6 +172,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err("a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`".into())
+        Err("a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`; `.title(…)` sets a name with spaces".into())
     }
 }

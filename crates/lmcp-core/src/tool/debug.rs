@@ -1,12 +1,17 @@
 //! [`debug_handler`]: a better compiler error for a function that is no handler.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::IntoToolOutput;
-use crate::cx::Cx;
+use crate::{
+    cx::Cx,
+    handler::{WithArgs, WithState},
+};
 
-/// Does nothing; but the compiler says precisely why a function cannot stand behind a tool.
+/// Does nothing when it runs. The compiler says precisely why the function cannot be a tool.
 ///
 /// Where [`Tool::new`](crate::Tool::new) only says that the function "is not a handler", call this with the same function. It names
 /// the value that is held across an `.await` and cannot be sent to another thread, or the trait that the arguments lack. Remove the
@@ -21,11 +26,49 @@ use crate::cx::Cx;
 /// lmcp::debug_handler(hello);
 /// ```
 ///
-/// A method that takes its state first is put into a closure: `debug_handler(|args, cx| Project::count(project.clone(), args, cx))`.
-pub fn debug_handler<A, R, F>(_handler: impl Fn(A, Cx) -> F + Send + Sync + 'static)
+/// A method that takes its state first is a handler, too:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use lmcp::{Cx, NoArgs};
+/// # struct Counter;
+/// impl Counter {
+///     async fn count(self: Arc<Self>, _: NoArgs, _: Cx) -> &'static str {
+///         "1"
+///     }
+/// }
+///
+/// lmcp::debug_handler(Counter::count);
+/// ```
+pub fn debug_handler<H, S, A, R, Shape>(_handler: H)
 where
+    H: AsyncFunction<S, A, Shape, Future: Future<Output = R> + Send + 'static>,
     A: DeserializeOwned + JsonSchema + Send + 'static,
-    F: Future<Output = R> + Send + 'static,
     R: IntoToolOutput + 'static,
 {
+}
+
+/// A function of either shape of a handler, whatever it takes and returns: [`debug_handler`] asks for the rest.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` takes other arguments than a handler",
+    label = "not `async fn(Args, Cx)` or `async fn(Arc<S>, Args, Cx)`",
+    note = "a handler is `async fn(Args, Cx) -> R` or `async fn(Arc<S>, Args, Cx) -> R`"
+)]
+pub trait AsyncFunction<S, A, Shape>: Send + Sync + 'static {
+    type Future;
+}
+
+impl<H, F, A> AsyncFunction<(), A, WithArgs> for H
+where
+    H: Fn(A, Cx) -> F + Send + Sync + 'static,
+{
+    type Future = F;
+}
+
+impl<H, F, S, A> AsyncFunction<S, A, WithState> for H
+where
+    H: Fn(Arc<S>, A, Cx) -> F + Send + Sync + 'static,
+{
+    type Future = F;
 }

@@ -17,7 +17,7 @@ pub(crate) struct Habits {
 }
 
 impl<S: Send + Sync + 'static, E> Tool<S, E> {
-    /// Names that models give an argument out of habit. They are taken for it, inside of objects and lists too, and not
+    /// Accepts other names for an argument, which models use out of habit, also inside of objects and lists. The names are not
     /// published.
     ///
     /// ```
@@ -35,7 +35,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Arguments that models send out of habit, and that this tool does without: they are dropped, not refused.
+    /// Drops these arguments from every call. For a type with `#[serde(deny_unknown_fields)]`, which would refuse a call with an argument that
+    /// models send out of habit. Other types ignore unknown arguments anyway.
     #[must_use]
     pub fn ignore<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         for argument in arguments {
@@ -44,14 +45,15 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Names that tools of other servers have for the same work. A model that calls one of these names is told the name of this tool.
+    /// Sets names that tools of other servers have for the same work. A model that calls one of these names is told the name of this tool.
     #[must_use]
     pub fn also_called<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.declared.habits.also_called = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Arguments that are taken, and not published: what is seldom needed costs no tokens.
+    /// Leaves these arguments out of the published schema, and accepts them all the same. An argument that is seldom needed then costs
+    /// the model no tokens.
     #[must_use]
     pub fn unlisted<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let schema = &mut self.declared.spec.input_schema;
@@ -66,7 +68,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Publishes arguments as required that calls can do without: models then always give them.
+    /// Publishes optional arguments as required, so that models always give them. A call without them is still accepted.
     #[must_use]
     pub fn ask_for<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         if let Some(schema) = self.declared.spec.input_schema.as_object_mut()
@@ -77,9 +79,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Publishes this schema of an argument instead of the one its type has, by which calls are checked all the same.
-    /// For an argument that can be written in several ways, of which one is enough to know. Without a description it keeps
-    /// the one it has.
+    /// Publishes another schema for one argument. Calls are still checked against the type. Use it where the type accepts several forms of
+    /// an argument, and models need to know one of them only. A schema without a description keeps the description of the field.
     #[must_use]
     pub fn show_as(mut self, argument: &str, mut schema: Value) -> Self {
         let shown = self.declared.spec.input_schema.get_mut("properties");
@@ -94,16 +95,17 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
 }
 
 impl Habits {
-    /// Checks them against the schema that arguments are checked by, and makes that refuse what is to be read otherwise.
-    pub(crate) fn check(&self, schema: &mut Value) -> Result<(), String> {
+    /// Checks the habits against the schema that arguments are checked by, and returns that schema so that it refuses whatever
+    /// the habits have to read otherwise.
+    pub(crate) fn refine(&self, mut schema: Value) -> Result<Value, String> {
         for (other, name) in self.aliases.iter() {
-            if !has_member(schema, name) {
+            if !has_member(&schema, name) {
                 return Err(format!("`{other}` is to be `{name}`, which is no argument"));
             }
         }
         let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
         let Some(Value::Object(properties)) = schema.get_mut("properties") else {
-            return Ok(());
+            return Ok(schema);
         };
         for name in self.aliases.names() {
             if properties.contains_key(name) {
@@ -115,7 +117,7 @@ impl Habits {
                 properties.insert(name.to_owned(), false.into());
             }
         }
-        Ok(())
+        Ok(schema)
     }
 
     /// Is this what the same thing is called elsewhere?

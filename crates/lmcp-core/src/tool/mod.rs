@@ -4,6 +4,7 @@ mod checked;
 mod debug;
 mod habits;
 mod output;
+mod written;
 
 use std::{fmt, marker::PhantomData, time::Duration};
 
@@ -13,13 +14,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use checked::{AnyTool, CheckedTool, check_name};
+#[doc(hidden)]
+pub use debug::AsyncFunction;
 pub use debug::debug_handler;
 pub(crate) use habits::Habits;
 pub use output::{IntoToolOutput, Json, JsonText};
+pub use written::SchemaTexts;
 
 use crate::{
-    error::ToolError,
-    handler::{self, Handler, Unbound},
+    handler::{self, Handler, Unbound, decode_arguments},
     roles::Roles,
     schema,
 };
@@ -28,10 +31,12 @@ use crate::{
 ///
 /// ```
 /// # use lmcp::{Cx, NoArgs};
-/// async fn uptime(_: NoArgs, _: Cx) -> String {
-///     std::fs::read_to_string("/proc/uptime").unwrap_or_default()
+/// async fn ping(_: NoArgs, _: Cx) -> &'static str {
+///     "pong"
 /// }
 /// ```
+///
+/// A program that calls such a function itself, in a test for example, makes the value with `NoArgs::default()`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct NoArgs {}
@@ -40,7 +45,8 @@ pub struct NoArgs {}
 ///
 /// The first argument of the function is a type of yours. Its fields are the arguments of the tool, and their doc comments are
 /// what the model reads about them. lmcp derives the JSON Schema from the type, checks every call against it, and only then runs
-/// the function. The second argument is the [`Cx`](crate::Cx), the context of the call.
+/// the function. The second argument is the [`Cx`](crate::Cx), the context of the call. Clients see the tools of a server in alphabetical
+/// order, and the arguments of a tool in the order of the fields.
 ///
 /// ```
 /// use lmcp::{Cx, Server, Tool};
@@ -95,10 +101,10 @@ pub struct NoArgs {}
 ///     bytes: u64,
 /// }
 ///
-/// async fn size(args: Path, _cx: Cx) -> ToolResult<Json<Size>> {
-///     // The model is told of the error.
-///     let bytes = std::fs::metadata(args.path)?.len();
-///     Ok(Json(Size { bytes }))
+/// async fn size(args: Path, cx: Cx) -> ToolResult<Json<Size>> {
+///     // Code that blocks runs on another thread. The model is told of the error.
+///     let file = cx.blocking(|| std::fs::metadata(args.path)).await??;
+///     Ok(Json(Size { bytes: file.len() }))
 /// }
 ///
 /// let tool: Tool = Tool::new("size", size).about("Tell how long a file is.").read_only();
@@ -119,8 +125,10 @@ struct Declaration {
     spec: wire::Tool,
     /// What arguments are checked against, where that is not what is shown.
     exact: Option<Value>,
-    /// Somebody wrote the output schema: one that a type made needs no checking.
-    output_written: bool,
+    /// The schemas as text; those of `spec` then only tell which of them there are.
+    written: Option<SchemaTexts>,
+    /// Somebody gave the output schema: one that a type made needs no checking.
+    output_given: bool,
     deadline: Option<Duration>,
     task: TaskUse,
     roles: Roles,
@@ -182,17 +190,8 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         let (shown, exact) = schema::input::<A>();
         let mut spec = wire::Tool::new(name, shown);
         spec.output_schema = R::output_schema();
-        // serde may still reject arguments that the schema accepts.
-        let decode = |mut arguments| {
-            make_whole(&mut arguments);
-            serde_json::from_value(arguments)
-                .map_err(|err| ToolError::new(format!("the arguments do not fit: {err}")))
-        };
-        Self::from_parts(
-            spec,
-            Some(exact),
-            handler::erase(handler, decode, R::into_output),
-        )
+        let run = handler::erase(handler, decode_arguments, R::into_output);
+        Self::from_parts(spec, Some(exact), run)
     }
 
     /// Makes a tool whose schema is not known before the program runs. Its function gets the arguments as JSON.
@@ -224,7 +223,8 @@ impl<S: Send + Sync + 'static> Tool<S, Undeclared> {
         let declared = Declaration {
             spec,
             exact,
-            output_written: false,
+            written: None,
+            output_given: false,
             deadline: None,
             task: TaskUse::Never,
             roles: Roles::default(),
@@ -308,8 +308,12 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     }
 
     /// The tool as `tools/list` shows it, for programs that offer it elsewhere, too.
-    pub fn definition(&self) -> &wire::Tool {
-        &self.declared.spec
+    pub fn definition(&self) -> wire::Tool {
+        let mut spec = self.declared.spec.clone();
+        if let Some(written) = &self.declared.written {
+            written.fill(&mut spec);
+        }
+        spec
     }
 
     /// Sets a name for people, which clients show in the place of the tool's name.
@@ -341,7 +345,7 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.declared.spec.output_schema = Some(schema);
-        self.declared.output_written = true;
+        self.declared.output_given = true;
         self
     }
 
@@ -349,11 +353,10 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
     /// string, an integer or a boolean at the top level. Never mirror a secret: proxies log headers.
     #[must_use]
     pub fn mirror(mut self, argument: &str, header: &str) -> Self {
-        let schemas = [
-            Some(&mut self.declared.spec.input_schema),
-            self.declared.exact.as_mut(),
-        ];
-        for schema in schemas.into_iter().flatten() {
+        let exact = self.declared.exact.as_mut();
+        let shown =
+            (self.declared.written.is_none()).then_some(&mut self.declared.spec.input_schema);
+        for schema in [shown, exact].into_iter().flatten() {
             // An argument that is not there fails at registration, by the rule below.
             schema["properties"][argument]["x-mcp-header"] = header.into();
         }
@@ -393,7 +396,8 @@ impl<S: Send + Sync + 'static, E> Tool<S, E> {
         self
     }
 
-    /// Sets how long one call may take, in the place of [`Limits::deadline`](crate::Limits::deadline). A call that takes longer is dropped, and fails.
+    /// Sets how long one call may take, in the place of [`Limits::deadline`](crate::Limits::deadline). A call that takes longer is cancelled, and
+    /// the client gets the JSON-RPC error -32603 in the place of a result.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.declared.deadline = Some(deadline);
@@ -421,29 +425,5 @@ impl<S, E> fmt::Debug for Tool<S, E> {
         f.debug_struct("Tool")
             .field("name", &self.declared.spec.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// `42.0` is an integer to JSON Schema, and must be one to a field of type `i64` too.
-fn make_whole(value: &mut Value) {
-    /// Up to here every whole double is exact.
-    const SAFE: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let whole = number
-                .as_f64()
-                .filter(|number| number.fract() == 0.0 && number.abs() < SAFE);
-            if let Some(whole) = whole {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "checked in the lines above"
-                )]
-                let whole = whole as i64;
-                *number = whole.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(make_whole),
-        Value::Object(members) => members.values_mut().for_each(make_whole),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

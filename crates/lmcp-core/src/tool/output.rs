@@ -30,7 +30,10 @@ pub trait IntoToolOutput: Send {
 }
 
 /// A structured result. Clients get `structuredContent`, its schema, and the same JSON as text for those that read text only.
-/// [`Json::with_text`] puts a shorter text beside it.
+/// [`Json::with_text`] puts a shorter text beside it. Members are sorted by name.
+///
+/// Claude Code, Codex and some other agents get the text only, because they would show their model nothing but `structuredContent`: see
+/// [`Server::present`](crate::Server::present).
 ///
 /// ```
 /// use lmcp::{Cx, Json, NoArgs};

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{caller::Caller, endpoint::Endpoint};
 
-/// A connection of a caller that the program vouches for: where its messages go, where what it is told comes from, and the
-/// work, which ends when either of them is dropped. If the work is dropped first, nothing more goes out.
+/// Makes a connection for a caller that the program itself knows. It returns the [`Inlet`] for the caller's messages, the [`Outlet`] with
+/// the answers, and the work, which ends when either of the two is dropped. If the work is dropped first, no more answers come.
 ///
 /// ```
 /// # async fn example(endpoint: lmcp::Endpoint, caller: lmcp::Caller) {
@@ -62,7 +62,7 @@ pub fn exchange(
     (Inlet(sender), outlet, work)
 }
 
-/// Where the messages of a caller go. Cheap to clone; when the last one is dropped, no more messages come.
+/// The way in for the messages of a caller. Cheap to clone. Dropping the last clone ends the input.
 #[derive(Clone)]
 pub struct Inlet(mpsc::Sender<Bytes>);
 
@@ -93,8 +93,8 @@ impl std::error::Error for Closed {}
 pub struct Outlet(Arc<Outgoing>);
 
 impl Outlet {
-    /// All lines that wait, each with its end; `None` when no more will come. They count as memory of the caller until the
-    /// last slice of them is dropped. Whoever asks for more has nearly written the last ones.
+    /// All lines that wait, each with its end. `None`: no more lines will come. The lines count as memory of the caller until their last
+    /// slice is dropped. Ask for more only when the last lines are nearly written.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.0.poll_take(cx)
     }

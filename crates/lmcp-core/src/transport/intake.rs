@@ -49,6 +49,12 @@ impl Intake {
         self.framer.buffer()
     }
 
+    /// How many bytes may be read before the next look at what is reserved.
+    pub(super) fn most(&self) -> u64 {
+        let counted = SMALL.max(self.reserved());
+        counted.saturating_sub(self.framer.unfinished()).max(1) as u64
+    }
+
     /// The next line that is whole. A large one holds the memory that was reserved for it.
     pub(super) fn next_frame(&mut self) -> Option<Frame> {
         let frame = self.framer.next_frame();
@@ -77,9 +83,9 @@ impl Intake {
         Some(self.counted(frame))
     }
 
-    /// Has the unfinished line outgrown what is reserved for it?
+    /// Has the unfinished line filled what is reserved for it?
     pub(super) fn needs_room(&self) -> bool {
-        self.framer.unfinished() > SMALL.max(self.reserved())
+        self.framer.unfinished() >= SMALL.max(self.reserved())
     }
 
     fn reserved(&self) -> usize {
@@ -92,7 +98,7 @@ impl Intake {
         if !self.needs_room() {
             return None;
         }
-        let more = self.framer.unfinished().next_power_of_two() - self.reserved();
+        let more = (self.framer.unfinished() + 1).next_power_of_two() - self.reserved();
         let account = &self.account;
         let reserved = self.reserved.get_or_insert_with(|| account.take(0));
         match reserved.grow_within(more, self.wait).await {
@@ -113,6 +119,9 @@ impl Intake {
             Ok(line) if line.len() > SMALL => {
                 let mut reserved = reserved.unwrap_or_else(|| self.account.take(line.len()));
                 reserved.shrink_to(line.len());
+                // What was read of the next line counts on.
+                let rest = self.framer.unfinished();
+                self.reserved = (rest > SMALL).then(|| self.account.take(rest));
                 Frame::Line(reserved.hold(line))
             }
             Ok(line) => Frame::Line(line.into()),

@@ -275,7 +275,9 @@ impl Connection {
             let error = try_later(words, "requests_in_flight", most);
             return answers.send(refuse(&error), &self.out).await;
         }
-        if let Some(reply) = answered_at_once(&mut replies) {
+        // A call that may change something has its memory before its first turn, so that a refused one has done nothing.
+        let is_first_turn_free = replies.is_harmless();
+        if is_first_turn_free && let Some(reply) = answered_at_once(&mut replies) {
             return answers.send(reply, &self.out).await;
         }
         let wait = self.memory_wait();
@@ -286,6 +288,9 @@ impl Connection {
                 return answers.send(refuse(&no_room.into()), &self.out).await;
             }
         };
+        if !is_first_turn_free && let Some(reply) = answered_at_once(&mut replies) {
+            return answers.send(reply, &self.out).await;
+        }
         let place = self.in_flight.enter(id.clone(), listens, counted);
         let (out, answers) = (Arc::clone(&self.out), answers.clone());
         let task = self.tasks.spawn(forward(replies, out, answers, place));

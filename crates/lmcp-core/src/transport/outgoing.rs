@@ -25,6 +25,9 @@ use crate::{
 /// What a pipe takes in one piece or not at all.
 const AT_ONCE: usize = 4096;
 
+/// A task that waits for something to write keeps a buffer of at most this size: most answers fit into it, lists do not.
+const KEPT: usize = 1024;
+
 /// Held back no longer at this size.
 const WORTH_A_WRITE: usize = 16 << 10;
 
@@ -261,6 +264,9 @@ impl Outgoing {
                 if wrote {
                     self.changed.notify_waiters();
                 }
+            }
+            if lines.capacity() > KEPT {
+                *lines = Vec::new();
             }
             filled.await;
         }

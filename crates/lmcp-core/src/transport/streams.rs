@@ -166,7 +166,9 @@ impl<R: AsyncRead + Unpin + Send> Lines for Read<R> {
             if let Some(refused) = self.intake.make_room().await {
                 return Some(refused);
             }
-            if !matches!(self.reader.read_buf(self.intake.buffer()).await, Ok(1..)) {
+            // Many connections may have much to say at once: none reads more than is counted.
+            let mut reader = (&mut self.reader).take(self.intake.most());
+            if !matches!(reader.read_buf(self.intake.buffer()).await, Ok(1..)) {
                 self.ended = true;
                 return self.intake.last_frame();
             }

@@ -14,7 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-use super::Workplace;
+use super::{Workplace, is_of_session};
 use crate::peer::Process;
 
 /// A process that somebody is about to look at.
@@ -115,7 +115,7 @@ fn umask(status: &str) -> u32 {
         .unwrap_or_default()
 }
 
-/// The variables that a process was started with. Of more than a megabyte the rest is not looked at, and what is no text is
+/// The variables of a session that a process was started with. Of more than a megabyte the rest is not looked at, and what is no text is
 /// passed over.
 fn environment(path: &Path) -> io::Result<Vec<(String, String)>> {
     const MOST: u64 = 1 << 20;
@@ -123,7 +123,7 @@ fn environment(path: &Path) -> io::Result<Vec<(String, String)>> {
     File::open(path)?.take(MOST).read_to_end(&mut bytes)?;
     let pair = |text: &[u8]| {
         let (name, value) = std::str::from_utf8(text).ok()?.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
+        is_of_session(name).then(|| (name.to_owned(), value.to_owned()))
     };
     Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
 }

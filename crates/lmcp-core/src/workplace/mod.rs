@@ -21,7 +21,7 @@ pub(crate) use linux::Looked;
 pub(crate) use unix::Looked;
 pub use variables::is_of_session;
 
-/// Where a caller works.
+/// The surroundings of a caller: its folder, variables and umask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workplace {
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub struct Workplace {
 }
 
 impl Workplace {
-    /// Somebody who works in this folder.
+    /// Makes a workplace in this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -38,7 +38,7 @@ impl Workplace {
         }
     }
 
-    /// The same, with those of these variables that [shape a tool chain](is_of_session) and hold no secret.
+    /// Adds those of these variables that [shape a tool chain](is_of_session) and hold no secret.
     #[must_use]
     pub fn with_variables<N, V>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Self
     where
@@ -50,19 +50,19 @@ impl Workplace {
         self
     }
 
-    /// The same, with this umask.
+    /// Sets the umask.
     #[must_use]
     pub fn with_umask(mut self, umask: u32) -> Self {
         self.umask = umask & 0o777;
         self
     }
 
-    /// What others may not do with files that it makes, as bits of a mode. Zero where nothing is known.
+    /// The umask: which bits of a mode the files of the caller do not get. Zero, if it is not known.
     pub fn umask(&self) -> u32 {
         self.umask
     }
 
-    /// The folder that its relative paths begin in. It may have been removed since.
+    /// The folder that relative paths of the caller begin in. It may have been removed since.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -142,8 +142,8 @@ const SECRET: &[&str] = &[
 /// All of them together, in bytes; of more, those that come first by name.
 const MOST_BYTES: usize = 32 << 10;
 
-/// Is this a variable that each session of a shared server has for itself? `PATH`, `VIRTUAL_ENV`, `LANG` and others that
-/// shape a tool chain are; a name that sounds like a secret never is, nor is a setting of ours.
+/// Whether each session of a shared server has its own value of this variable. That holds for `PATH`, `VIRTUAL_ENV`, `LANG` and others that
+/// shape a tool chain, and for no variable whose name sounds like a secret or is a setting of lmcp.
 pub fn is_of_session(name: &str) -> bool {
     let begins = |beginning: &&str| name.starts_with(beginning);
     let is_listed = NAMES.contains(&name) || BEGINNINGS.iter().any(begins);

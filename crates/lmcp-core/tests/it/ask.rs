@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use lmcp_core::{
-    Cx, NoArgs, Prompt, Resource, Tool, ToolResult,
+    Client, Cx, NoArgs, Prompt, Resource, Tool, ToolResult,
     ask::{Form, Link, Roots, Sample},
 };
 use lmcp_wire::{ClientCapabilities, input::InputRequest, sampling::CreateMessageParams};
@@ -45,6 +45,46 @@ async fn a_question_is_answered_in_the_middle_of_a_handler() {
             expected
         );
     }
+}
+
+/// A client of a tool that asks whether it may erase something, and says what it was told.
+fn confirming() -> Client {
+    async fn erase(_: NoArgs, cx: Cx) -> ToolResult<String> {
+        Ok(cx.confirm("sure", "Erase it?").await?.to_string())
+    }
+    let server = server().tool(Tool::new("erase", erase).destructive());
+    server.start().expect("the server is sound").client()
+}
+
+#[tokio::test]
+async fn a_confirmation_is_yes_only_if_the_user_says_so() {
+    let client = confirming();
+    for (answer, expected) in [
+        (
+            json!({ "action": "accept", "content": { "yes": true } }),
+            "true",
+        ),
+        (
+            json!({ "action": "accept", "content": { "yes": false } }),
+            "false",
+        ),
+        (json!({ "action": "decline" }), "false"),
+        (json!({ "action": "cancel" }), "false"),
+    ] {
+        let client = client.clone().answering(move |key, question| {
+            assert_eq!(key, "sure");
+            assert!(matches!(question, InputRequest::Elicit(form) if form.message == "Erase it?"));
+            answer.clone()
+        });
+        assert_eq!(text(&client, "erase", json!({})).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_accepts_without_an_answer_confirms_nothing() {
+    let client = confirming().answering(|_, _| json!({ "action": "accept", "content": {} }));
+    // The question is put again and again, until the client gives up.
+    client.call_tool("erase", json!({})).await.unwrap_err();
 }
 
 #[tokio::test]

@@ -33,6 +33,18 @@ async fn fine(_: NoArgs, _: Cx) -> ToolResult<()> {
     Ok(())
 }
 
+#[test]
+fn the_error_of_main_is_printed_in_words_with_its_causes() {
+    let cause = std::io::Error::other("address already in use");
+    let error = lmcp_core::Error::io("cannot listen on 127.0.0.1:1", cause);
+    let words = "cannot listen on 127.0.0.1:1: address already in use";
+    assert_eq!(format!("{error:?}"), words);
+    let error = lmcp_core::Error::config("two tools are called `a`");
+    assert_eq!(format!("{error:?}"), "two tools are called `a`");
+    let error = lmcp_core::client::Error::from(lmcp_wire::RpcError::invalid_params("no `a`"));
+    assert_eq!(format!("{error:?}"), "no `a` (-32602)");
+}
+
 #[tokio::test]
 async fn boxes_anyhow_and_plain_words_reach_the_model_with_their_causes() {
     let client = server()

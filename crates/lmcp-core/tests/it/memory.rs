@@ -1,6 +1,11 @@
 //! The memory that callers share: what does not fit is refused in words, and everything is given back.
 
-use lmcp_core::{Caller, Cx, Handle, Resource, Server, Tool, ToolResult, streams};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use lmcp_core::{Caller, Cx, Handle, NoArgs, Resource, Server, Tool, ToolResult, streams};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,16 +34,16 @@ async fn take(_: Load, _: Cx) -> &'static str {
     "taken"
 }
 
-async fn ask(_: lmcp_core::NoArgs, cx: Cx) -> ToolResult<&'static str> {
+async fn ask(_: NoArgs, cx: Cx) -> ToolResult<&'static str> {
     let _: Name = cx.ask("name", "Who?").await?;
     Ok("asked")
 }
 
-async fn long(_: lmcp_core::NoArgs, _: Cx) -> String {
+async fn long(_: NoArgs, _: Cx) -> String {
     "x".repeat(30 << 10)
 }
 
-async fn after_a_turn(_: lmcp_core::NoArgs, _: Cx) -> &'static str {
+async fn after_a_turn(_: NoArgs, _: Cx) -> &'static str {
     tokio::task::yield_now().await;
     "done"
 }
@@ -87,6 +92,30 @@ async fn all_given_back(server: &Handle) {
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_change_something_and_finds_no_memory_has_not_begun() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&begun);
+    let write = Tool::new("write", move |_: NoArgs, _: Cx| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<&'static str>()
+    });
+    let limits = limits(|limits| limits.memory_bytes = BUDGET);
+    let server = server().tool(write.writes()).limits(limits);
+    let server = server.start().expect("it is right");
+    let all = server.budget().account("somebody else").take(BUDGET);
+    let (mut peer, _serving) = connect_as(1001, &server);
+    peer.call(1, "write").await;
+    let answer = peer.receive().await;
+    assert!(is_no_room(&answer["error"]), "{answer}");
+    assert_eq!(
+        begun.load(Ordering::SeqCst),
+        0,
+        "a refused call did something"
+    );
+    drop(all);
 }
 
 // D5
@@ -376,10 +405,10 @@ async fn small_answers_that_wait_for_the_rest_of_their_batch_are_counted() {
 // D45: calls that ended together each held an answer that was too small to be counted.
 #[tokio::test(start_paused = true)]
 async fn small_answers_that_wait_for_a_reader_are_counted() {
-    let go = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    let waits = std::sync::Arc::clone(&go);
-    let tool = Tool::new("wait", move |_: lmcp_core::NoArgs, _: Cx| {
-        let waits = std::sync::Arc::clone(&waits);
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    let waits = Arc::clone(&go);
+    let tool = Tool::new("wait", move |_: NoArgs, _: Cx| {
+        let waits = Arc::clone(&waits);
         async move {
             let _ = waits.acquire().await;
             "x".repeat(3_000)

@@ -21,7 +21,9 @@ fn a_wrong_tool_name_is_refused() {
         let error = refusal(server().tool(Tool::new(name, nothing).read_only()));
         assert_eq!(
             error,
-            format!("tool `{name}`: a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`")
+            format!(
+                "tool `{name}`: a name has 1 to 128 characters of `A-Z a-z 0-9 _ . -`; `.title(…)` sets a name with spaces"
+            )
         );
         let error = refusal(server().prompt(Prompt::new(name, nothing)));
         assert!(error.starts_with(&format!("prompt `{name}`: ")), "{error}");

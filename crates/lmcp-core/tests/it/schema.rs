@@ -194,7 +194,7 @@ async fn the_schema_of_a_structured_result_keeps_its_null() {
     let result = client.call_tool("find", json!({})).await.unwrap();
     let value = result.structured_content.unwrap();
     assert_eq!(value, json!({ "line": null }));
-    let schema = lmcp_schema::Schema::compile(schema).unwrap();
+    let schema = lmcp_schema::Schema::compile(&schema).unwrap();
     assert!(schema.is_valid(&value));
 }
 

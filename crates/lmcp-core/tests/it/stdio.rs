@@ -108,6 +108,18 @@ async fn what_a_handler_prints_goes_to_stderr() {
     assert_eq!(process.peer.finish().await, "");
 }
 
+#[tokio::test]
+async fn without_a_log_the_number_of_a_panic_is_on_stderr() {
+    let mut process = Process::start();
+    process.peer.call(1, "panic").await;
+    let answer = process.peer.receive().await;
+    let words = answer["error"]["message"].as_str().unwrap();
+    let number = words.strip_prefix("internal error, incident ").unwrap();
+    let expected = format!("incident {number}: a handler panicked: a secret");
+    // What Rust prints of a panic comes before it.
+    while process.stderr.line().await != expected {}
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_child_of_a_handler_inherits_nothing_of_the_protocol() {

@@ -1,7 +1,8 @@
 //! Subscriptions: who hears of what, how often, and how it ends.
 
 use lmcp_core::{
-    Cx, Handle, NoArgs, Prompt, Resource, Tool, ToolError, ToolResult,
+    Audience, Caller, CallerTransport, Cx, Handle, NoArgs, Principal, Prompt, Resource, Tool,
+    ToolError, ToolResult,
     client::{Calling, Event},
 };
 use serde_json::{Value, json};
@@ -299,6 +300,58 @@ async fn file(file: File, _: Cx) -> ToolResult<String> {
         "secret" => Err(ToolError::not_found()),
         name => Ok(name.to_owned()),
     }
+}
+
+#[tokio::test]
+async fn a_change_can_be_told_to_one_caller_by_its_name() {
+    let server = full();
+    let watch = |name: &str, role: &str| {
+        let principal = Principal::new(name).role(role);
+        let caller = Caller::new(CallerTransport::Memory).authenticated(principal);
+        let wanted = json!({ "notifications": { "resourceSubscriptions": ["x://a"] } });
+        let client = server.client().caller(caller);
+        client.start("subscriptions/listen", wanted)
+    };
+    let mut listeners = [
+        watch("ann", "lead"),
+        watch("ann", "clerk"),
+        watch("bob", "lead"),
+    ];
+    for listener in &mut listeners {
+        heard(listener).await;
+    }
+    server
+        .to(Audience::Principal("ann"))
+        .resource_updated("x://a");
+    let [lead, clerk, bob] = &mut listeners;
+    assert_eq!(heard(lead).await.1["uri"], "x://a");
+    assert_eq!(heard(clerk).await.1["uri"], "x://a");
+    assert!(is_silent(bob).await);
+}
+
+#[tokio::test]
+async fn the_subscriptions_of_one_caller_can_be_ended() {
+    let server = full();
+    let watch = |name: &str| {
+        let caller = Caller::new(CallerTransport::Memory).authenticated(Principal::new(name));
+        let wanted = json!({ "notifications": { "resourceSubscriptions": ["x://a"] } });
+        let client = server.client().caller(caller);
+        client.start("subscriptions/listen", wanted)
+    };
+    let (mut ann, mut bob) = (watch("ann"), watch("bob"));
+    heard(&mut ann).await;
+    heard(&mut bob).await;
+    let to_ann = server.to(Audience::Principal("ann"));
+    assert_eq!(to_ann.end_subscriptions(), 1);
+    server.resource_updated("x://a");
+    assert_eq!(heard(&mut ann).await.0, "notifications/cancelled");
+    assert!(matches!(soon(ann.next()).await, Some(Event::Done(Ok(_)))));
+    assert_eq!(heard(&mut bob).await.1["uri"], "x://a");
+    // She may come back.
+    let mut again = watch("ann");
+    heard(&mut again).await;
+    server.resource_updated("x://a");
+    assert_eq!(heard(&mut again).await.1["uri"], "x://a");
 }
 
 #[tokio::test]

@@ -18,6 +18,17 @@ use tokio::sync::Notify;
 use crate::support::{Watcher, all, hanging, server, soon, text};
 
 #[tokio::test]
+async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
+    let (tool, mut watcher) = hanging("work");
+    let client = client(&server().tool(tool.as_task()).start().unwrap());
+    tokio::select! {
+        result = client.call_tool("work", json!({})) => panic!("it never ends: {result:?}"),
+        () = watcher.started() => {}
+    }
+    watcher.dropped().await;
+}
+
+#[tokio::test]
 async fn a_tool_that_is_a_task_is_answered_with_a_handle() {
     let (tool, release) = released("work");
     let client = client(&server().tool(tool.as_task()).start().unwrap());

@@ -67,6 +67,43 @@ async fn a_process_on_a_socket_is_known_by_its_user() {
 }
 
 #[tokio::test]
+async fn the_holder_of_a_token_is_known_on_a_socket_by_its_name() {
+    let folder = Folder::new();
+    let path = folder.join("s");
+    let server = server().tool(Tool::new("tell", tell).read_only());
+    let transport = unix(&path).unwrap();
+    let transport = transport
+        .token("ann", "s3cret")
+        .token("bob", "hush")
+        .token("nobody", "");
+    let _serving = Serving::start(async move { server.serve(transport).await });
+    for (token, name) in [("s3cret", "ann"), ("hush", "bob")] {
+        let mut peer = dial(&path).await;
+        peer.send(&json!({ "lmcp_identity": token })).await;
+        assert_eq!(peer.receive().await["lmcp_welcome"]["id"], name);
+        peer.call(1, "tell").await;
+        let expected = format!("Some({name:?}) None");
+        assert_eq!(words(&peer.receive().await), expected);
+    }
+    for greeting in [
+        json!({ "lmcp_identity": "guess" }),
+        json!({ "lmcp_identity": "" }),
+    ] {
+        let mut peer = dial(&path).await;
+        peer.send(&greeting).await;
+        let refusal = peer.receive().await;
+        let words = refusal["error"]["message"].as_str().unwrap();
+        assert!(words.contains("a token is needed"), "{words}");
+        assert!(peer.next().await.is_none());
+    }
+    // Who shows no token is refused as well.
+    let mut peer = dial(&path).await;
+    peer.call(1, "tell").await;
+    assert!(peer.receive().await["error"]["message"].is_string());
+    assert!(peer.next().await.is_none());
+}
+
+#[tokio::test]
 async fn a_first_line_on_a_socket_shows_a_token() {
     let folder = Folder::new();
     let _serving = serve(&folder.join("s"));

@@ -14,7 +14,7 @@ use rustix::{
 
 use crate::visitor::private_folder;
 
-/// Calls the tool that each line of its input names, `NAME ARGUMENTS`, and shows the answer.
+/// Calls the tool that each line of its input names, `NAME ARGUMENTS`, and shows the answer. Text is repeated `times`.
 const AGENT: &str = r#"
 import json, os, socket, sys, time
 def call(name, arguments):
@@ -33,10 +33,13 @@ def call(name, arguments):
 print("ready", os.getpid(), flush=True)
 for line in sys.stdin:
     name, arguments = line.split(" ", 1)
+    arguments = json.loads(arguments)
+    if "times" in arguments:
+        arguments["text"] *= arguments.pop("times")
     answer = None
     while answer is None:
         try:
-            answer = call(name, json.loads(arguments))
+            answer = call(name, arguments)
         except OSError:
             time.sleep(0.01)
     print("=", answer, flush=True)
@@ -110,18 +113,25 @@ fn two_agents_write_to_each_other_and_go_on_when_the_program_restarts() {
     person.see("ready");
     person.type_in("send {\"to\": \"right\", \"text\": \"good day\"}\n");
     person.see("= sent");
-    person.type_in("write_pad {\"text\": \"a plan\", \"revision\": 0}\n");
+    // More than a variable holds.
+    person.type_in("write_pad {\"text\": \"words\", \"times\": 40000, \"revision\": 0}\n");
     person.see("= revision 1");
+    person.type_in("\x12");
+    person.see("went on with 2 agents");
+    person.type_in("write_pad {\"text\": \"a plan\", \"revision\": 1}\n");
+    person.see("= revision 2");
+    // From now on the screen does not say any more that the program went on.
+    person.see("left detached");
     person.type_in("\x12");
     person.see("went on with 2 agents");
     // The scratchpad and the message are still there, and so are both agents.
     person.type_in("read_pad {}\n");
-    person.see("= revision 1");
+    person.see("= revision 2");
     person.see("a plan");
     person.type_in("\x0f");
     person.see(">right");
     person.type_in("inbox {}\n");
-    person.see("= left: good day");
+    person.see("left: good day");
     person.type_in("\x11");
     assert!(deck.wait().unwrap().success());
     // The credentials are gone with their children.

@@ -1,6 +1,8 @@
 //! What a program hears of its children (H3).
 
-use std::{io::Write as _, os::unix::net::UnixStream, process::Command, thread};
+use std::{
+    collections::BTreeMap, io::Write as _, os::unix::net::UnixStream, process::Command, thread,
+};
 
 use lmcp_core::Server;
 use lmcp_embed::{Child, Ended, Event, Events, Host, whoami};
@@ -59,6 +61,32 @@ fn a_thread_hears_in_order_who_comes_and_goes_and_how_it_ends() {
     assert!(ended.starts_with("ann ended Process(Some("), "{ended}");
     assert!(ended.contains("1792"), "exit code 7 of {ended}");
     assert!(child.has_ended() && host.children().is_empty());
+}
+
+#[test]
+fn of_many_children_at_once_every_event_comes_and_those_of_each_are_in_order() {
+    const MANY: usize = 50;
+    let (host, _folder) = host();
+    let mut events = host.events();
+    let children: Vec<_> = (0..MANY)
+        .map(|number| host.child(&format!("n{number}"), "worker").unwrap())
+        .collect();
+    for child in &children {
+        visit(child, 0);
+    }
+    let mut heard = BTreeMap::<String, Vec<String>>::new();
+    for _ in 0..3 * MANY {
+        let event = next(&mut events);
+        let mut words = event.split(' ').map(ToOwned::to_owned);
+        heard
+            .entry(words.next().unwrap())
+            .or_default()
+            .extend(words.next());
+    }
+    assert_eq!(heard.len(), MANY);
+    for (label, heard) in heard {
+        assert_eq!(heard, ["attached", "detached", "ended"], "{label}");
+    }
 }
 
 #[tokio::test]

@@ -19,13 +19,17 @@
 
 mod deck;
 mod events;
+mod exec;
 mod family;
+mod foreman;
 mod gate;
 mod handles;
+mod inbox;
 mod life;
 mod load;
 mod reach;
 mod restart;
 mod roles;
+mod roost;
 mod talker;
 mod visitor;

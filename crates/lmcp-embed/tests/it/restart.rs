@@ -218,15 +218,23 @@ fn a_child_that_is_not_detached_ends_with_its_owner_and_leaves_nothing() {
     kill(process);
 }
 
+/// A host below a folder, and a child of it that is connected.
+fn host_with_visitor(folder: &Path) -> (Host, Child, Process) {
+    let host = Host::start_at(server(), folder.join("host.sock")).expect("the host works");
+    let mut events = host.events();
+    let child = host.child("ann", "worker").expect("the host works");
+    let process = child
+        .spawn(&mut visitor("env", 9, &[]))
+        .expect("the host works");
+    events.wait().expect("the host works");
+    (host, child, process)
+}
+
 #[test]
 fn a_host_that_closes_says_whether_to_wait() {
     for (is_detached, then) in [(true, "wait"), (false, "gone")] {
         let folder = private_folder();
-        let host = Host::start_at(server(), folder.path().join("host.sock")).unwrap();
-        let mut events = host.events();
-        let child = host.child("ann", "worker").unwrap();
-        let process = child.spawn(&mut visitor("env", 9, &[])).unwrap();
-        events.wait().unwrap();
+        let (host, child, process) = host_with_visitor(folder.path());
         let owner = if is_detached {
             child.detach();
             None
@@ -242,6 +250,56 @@ fn a_host_that_closes_says_whether_to_wait() {
     }
 }
 
+#[test]
+fn children_are_sent_to_a_host_elsewhere_and_stay_there() {
+    let folder = private_folder();
+    let (old, new) = (
+        folder.path().join("old.sock"),
+        folder.path().join("new/host.sock"),
+    );
+    let host = Host::start_at(server(), &old).unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    let mut process = child.spawn(&mut faithful()).unwrap();
+    let mut lines = follow(&mut process);
+    let known = id(&mut lines);
+    child.detach();
+    let state = host.move_to(&new).unwrap();
+    // Whoever comes where the host was knows nobody.
+    assert!(
+        Host::start_at(server(), &old)
+            .unwrap()
+            .children()
+            .is_empty()
+    );
+    let there = Host::setup().path(&new).resume(state);
+    let host = there.start(server()).unwrap();
+    assert_eq!(host.children().len(), 1);
+    assert_eq!(id(&mut lines), known);
+    host.close();
+    // From now on it is a child of that path, without anything to resume.
+    let host = Host::start_at(server(), &new).unwrap();
+    assert_eq!(host.children().len(), 1);
+    assert_eq!(id(&mut lines), known);
+    host.children().iter().for_each(ChildHandle::end);
+    process.wait().unwrap();
+    drop(host);
+    assert_eq!(names(folder.path()), ["new"]);
+    assert_eq!(names(&folder.path().join("new")), [""; 0]);
+}
+
+#[test]
+fn a_host_that_moves_says_where_to() {
+    let folder = private_folder();
+    let (host, child, process) = host_with_visitor(folder.path());
+    child.detach();
+    let there = folder.path().join("there.sock");
+    host.move_to(&there).unwrap();
+    let heard = heard(process);
+    let last = heard.last().unwrap();
+    assert_eq!(last["params"]["then"], "elsewhere");
+    assert_eq!(last["params"]["socket"], there.to_str().unwrap());
+}
+
 /// The example program, which can be killed.
 struct Phoenix {
     process: Process,
@@ -251,10 +309,17 @@ struct Phoenix {
 
 impl Phoenix {
     fn start(path: &Path) -> Self {
+        Self::of(Self::program().arg(path))
+    }
+
+    fn program() -> Command {
         let this = std::env::current_exe().unwrap();
         let built = this.parent().unwrap().with_file_name("examples");
-        let mut process = Command::new(built.join("phoenix"))
-            .arg(path)
+        Command::new(built.join("phoenix"))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -300,6 +365,26 @@ impl Phoenix {
         list.sort();
         list
     }
+}
+
+#[test]
+fn a_program_without_a_path_becomes_another_and_keeps_its_children() {
+    let folder = private_folder();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/faithful.py");
+    let mut program = Phoenix::of(Phoenix::program().env("XDG_RUNTIME_DIR", folder.path()));
+    program.hear("ready with 0");
+    program.say(&format!("start ann exec python3 {script} > /dev/null"));
+    program.hear("attached ann");
+    let known = program.list();
+    for _ in 0..2 {
+        program.say("exec");
+        program.hear_all(&["ready with 1".into(), "attached ann".into()]);
+        assert_eq!(program.list(), known);
+    }
+    // It does not come back: its children end with it.
+    program.say("quit");
+    program.process.wait().unwrap();
+    assert_eq!(names(&folder.path().join("lmcp")), [""; 0]);
 }
 
 /// Children that call without pause.

@@ -28,7 +28,7 @@ use crate::{
     join::Seat,
     limits::{HANG_UP, OPENING, PING, QUIET, REFUSAL_BYTES, WAIT_PAUSE},
     path::{Kind, Way, ways},
-    status::HostState,
+    status::{HostState, one_line},
     summary::cut,
 };
 
@@ -434,12 +434,22 @@ impl Host {
             match reply {
                 Some(Reply::Done(result)) => return result,
                 // Nothing else is heard from a host: it could be about something of another, or ask for secrets.
-                Some(reply @ (Reply::Progress(_) | Reply::Log(_) | Reply::Pause(_))) => {
-                    listener.hear(reply).await;
+                Some(reply @ (Reply::Progress(_) | Reply::Pause(_))) => listener.hear(reply).await,
+                Some(Reply::Log(mut message)) => {
+                    message.logger = Some(self.logger(message.logger.as_deref()));
+                    listener.hear(Reply::Log(message)).await;
                 }
                 Some(_) => {}
                 None => return Err(began("it gave no answer".to_owned())),
             }
+        }
+    }
+
+    /// Who speaks in a log message of this host: the host, or for a hub what the hub says behind its name.
+    fn logger(&self, said: Option<&str>) -> String {
+        match said.filter(|_| self.config.hub) {
+            Some(inner) => format!("{}/{}", self.name, one_line(inner)),
+            None => self.name.to_string(),
         }
     }
 

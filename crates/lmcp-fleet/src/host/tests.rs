@@ -3,7 +3,10 @@
 use std::sync::atomic::AtomicBool;
 
 use lmcp_core::{Caller, CallerTransport, Payload, admit, bytes::Bytes};
-use lmcp_wire::{CallToolResult, Content, Incoming, ProtocolVersion, meta};
+use lmcp_wire::{
+    CallToolResult, Content, Incoming, LoggingLevel, ProtocolVersion,
+    logging::LoggingMessageParams, meta,
+};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -101,6 +104,52 @@ struct Deaf;
 
 impl Hear for Deaf {
     async fn hear(&self, _: Reply) {}
+}
+
+/// A host that logs in the name of another.
+struct Liar;
+
+impl Service for Liar {
+    fn call(&self, _: Request) -> Replies {
+        Replies::speaking(|say| async move {
+            let mut message = LoggingMessageParams::new(LoggingLevel::Error, json!("broken"));
+            message.logger = Some("near".to_owned());
+            say.say(Reply::Log(message)).await;
+            Ok(CallToolResult::new(Vec::new()).into())
+        })
+    }
+}
+
+/// Keeps who logs.
+#[derive(Default)]
+struct Loggers(Mutex<Vec<Option<String>>>);
+
+impl Hear for Loggers {
+    async fn hear(&self, reply: Reply) {
+        if let Reply::Log(message) = reply {
+            self.0.lock().unwrap().push(message.logger);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_cannot_log_as_another() {
+    let make = Box::new(|| Ok(Arc::new(Liar) as Arc<dyn Service>));
+    let kind = Kind::Http;
+    for (is_hub, logger) in [(false, "far"), (true, "far/near")] {
+        let mut config = HostConfig::new();
+        config.hub = is_hub;
+        let way = Way {
+            kind,
+            make: make.clone(),
+        };
+        let host = Host::over("far", config, Times::default(), vec![way]);
+        host.opened(0, Arc::new(Liar));
+        let loggers = Loggers::default();
+        let answered = host.call(request(), Duration::ZERO, &loggers).await;
+        assert!(answered.result.is_ok(), "{answered:?}");
+        assert_eq!(*loggers.0.lock().unwrap(), [Some(logger.to_owned())]);
+    }
 }
 
 async fn call(host: &Host, wait: Duration) -> (Option<Kind>, Result<String, Failed>) {

@@ -38,9 +38,10 @@ pub(super) async fn job_output(
         )));
     }
     let (job, details) = wait(&mut lease, &id, &mut reading, &cx).await?;
-    let record = bring(&mut lease, &job, &details, reading.range(job.output_bytes)).await?;
+    let range = reading.range(job.output_bytes);
+    let record = bring(&mut lease, &job, &details, range, &cx).await?;
     lease.done();
-    far.outputs.answer(reading, job, record.path(), &cx)
+    far.outputs.answer(reading, job, record.path(), &cx).await
 }
 
 pub(super) async fn job_input(
@@ -68,15 +69,19 @@ pub(super) async fn job_input(
         Some(reading) => {
             let (job, details) = wait(&mut lease, &typing.id, reading, &cx).await?;
             let range = reading.range(job.output_bytes);
-            Some((bring(&mut lease, &job, &details, range).await?, job))
+            Some((bring(&mut lease, &job, &details, range, &cx).await?, job))
         }
         None => None,
     };
     lease.done();
-    let reaction = reaction
-        .zip(read)
-        .map(|(reading, (record, job))| far.outputs.read(reading, job, record.path(), &cx));
-    Ok(typing.answer((bytes, offset), reaction.transpose()?))
+    let reaction = match reaction.zip(read) {
+        Some((reading, (record, job))) => {
+            let outputs = &far.outputs;
+            Some(outputs.read(reading, job, record.path(), &cx).await?)
+        }
+        None => None,
+    };
+    Ok(typing.answer((bytes, offset), reaction))
 }
 
 /// Types everything. Gives how many bytes that were.
@@ -129,8 +134,8 @@ async fn wait(
         let (job, details) = find(lease, id, cx).await?;
         if let Some(from) = reading.watched_from() {
             let range = from.min(job.output_bytes)..job.output_bytes;
-            let record = bring(lease, &job, &details, range).await?;
-            if reading.look(record.path())? {
+            let record = bring(lease, &job, &details, range, cx).await?;
+            if reading.look(record.path(), cx).await? {
                 return Ok((job, details));
             }
         }
@@ -176,6 +181,7 @@ async fn bring(
     job: &Job,
     details: &Details,
     range: Range<u64>,
+    cx: &Cx,
 ) -> ToolResult<Folder> {
     if range.end - range.start > SEARCHED_OUTPUT_BYTES {
         let words = format!("there are more than {SEARCHED_OUTPUT_BYTES} bytes to be searched");
@@ -206,13 +212,6 @@ async fn bring(
             ..Call::default()
         })
         .await?;
-    let mut output = Pieces::default();
-    output.length = job.output_bytes;
-    let bytes = said.parts().filter(|part| part.name() == "bytes");
-    output.pieces = places
-        .into_iter()
-        .zip(bytes.map(|part| part.bytes))
-        .collect();
     let marks: Vec<_> = segments
         .iter()
         .map(|segment| match segment.file {
@@ -220,10 +219,21 @@ async fn bring(
             _ => Mark::Stdout(segment.at),
         })
         .collect();
-    let folder = Folder::new()?;
-    copy_output(folder.path(), &marks, &output)
-        .map_err(|err| ToolError::new("no copy of the output can be made").source(err))?;
-    Ok(folder)
+    let length = job.output_bytes;
+    let copy = move || {
+        let mut output = Pieces::default();
+        output.length = length;
+        let bytes = said.parts().filter(|part| part.name() == "bytes");
+        output.pieces = places
+            .into_iter()
+            .zip(bytes.map(|part| part.bytes))
+            .collect();
+        let folder = Folder::new()?;
+        copy_output(folder.path(), &marks, &output)
+            .map_err(|err| ToolError::new("no copy of the output can be made").source(err))?;
+        Ok(folder)
+    };
+    cx.blocking(copy).await?
 }
 
 /// A part of the output, and where it is.

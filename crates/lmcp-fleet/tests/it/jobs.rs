@@ -1,6 +1,9 @@
 //! Jobs on every kind of host: they outlive the connection, are typed into, and end with all they started.
 
+use std::{fs, time::Duration};
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::support::{Far, all};
 
@@ -165,6 +168,33 @@ async fn the_folder_of_jobs_is_for_its_user_alone() {
     let far = Far::sh();
     start(&far, "true").await;
     let folder = far.home.path().join(".local/state/lmcp/script-jobs");
-    let mode = std::fs::metadata(folder).unwrap().permissions().mode();
+    let mode = fs::metadata(folder).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);
+}
+
+#[tokio::test]
+async fn a_pattern_that_takes_long_holds_up_nobody() {
+    let far = Far::sh();
+    let mut text = String::new();
+    let mut random = 1_u32;
+    for letter in 0..1 << 20 {
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        text.push(match random & 1 {
+            _ if letter % 2000 == 1999 => '\n',
+            0 => 'a',
+            _ => 'b',
+        });
+    }
+    let file = far.home.path().join("letters");
+    fs::write(&file, text).unwrap();
+    let id = start(&far, &format!("cat {}", file.display())).await;
+    output(&far, json!({ "id": id, "wait_exit": true })).await;
+    // For each letter, the search has to remember which of the last 150 were an `a`.
+    let search = json!({ "id": id, "search": "[ab]*a[ab]{150}[cd]" });
+    let search = far.client.call_tool("job_output", search);
+    // On the thread of all callers, the search would end before anybody notices that its time is over.
+    let searched = timeout(Duration::from_secs(3), search).await;
+    assert!(searched.is_err(), "{searched:?}");
 }

@@ -1,12 +1,15 @@
 //! Mounted into a program that has an HTTP server: here axum's.
 
 use axum::{Extension, Router, http, routing::get};
-use lmcp_core::{Caller, Challenge, Cx, Handle, NoArgs, Principal, Tool};
+use lmcp_core::{Audience, Caller, Challenge, Cx, Handle, NoArgs, Principal, Tool};
 use lmcp_http::HttpService;
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use crate::support::{Connection, call, hanging, request, server};
+use crate::{
+    support::{Answer, Connection, Post, body, call, hanging, request, server, soon},
+    visitor::{NEWEST, opening},
+};
 
 #[tokio::test]
 async fn it_answers_beside_other_routes() {
@@ -132,6 +135,96 @@ async fn what_middleware_adds_reaches_handlers_and_says_who_calls() {
     let mounted = mount_service(service).await;
     let mut stranger = Connection::open(mounted.address).await;
     assert_eq!(stranger.ask(&call("tell")).await.head.status, 401);
+}
+
+#[tokio::test]
+async fn an_application_ends_once_the_server_is_closed_though_somebody_listens() {
+    let server = server().start().unwrap();
+    let service = lmcp_http::service(server.clone()).build();
+    let router = Router::new().route_service("/mcp", service);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
+            let _ = stopped.await;
+            server.close();
+        });
+        serving.await.unwrap();
+    });
+    let mut listening = Connection::open(address).await;
+    let wanted = json!({ "notifications": { "toolsListChanged": true } });
+    listening
+        .send(&request("subscriptions/listen", wanted))
+        .await;
+    listening.head().await;
+    listening.message().await;
+    stop.send(()).unwrap();
+    soon(serving.join_next()).await.unwrap().unwrap();
+}
+
+#[derive(Clone)]
+struct User(&'static str);
+
+/// An application whose login found this user.
+async fn logged_in(service: &HttpService, name: &'static str) -> Mounted {
+    let router = Router::new().route_service("/mcp", service.clone());
+    serve_router(router.layer(Extension(User(name)))).await
+}
+
+#[tokio::test]
+async fn with_a_login_sessions_belong_to_the_user_of_the_application() {
+    let service = lmcp_http::service(server().start().unwrap())
+        .login(|User(name): &User| Principal::new(*name))
+        .build();
+    let (ann, bob) = (
+        logged_in(&service, "ann").await,
+        logged_in(&service, "bob").await,
+    );
+    let stranger = mount_service(service).await;
+    let opened = ask(&ann, &opening(NEWEST, "x", json!({}))).await;
+    let session = opened.head.get("mcp-session-id").expect("a session");
+    let ping = body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).with("mcp-session-id", session);
+    let listen = ping.clone().verb("GET").with("accept", "text/event-stream");
+    assert_eq!(ask(&ann, &ping).await.head.status, 200);
+    assert_eq!(ask(&bob, &ping).await.head.status, 404);
+    assert_eq!(ask(&bob, &listen).await.head.status, 404);
+    assert_eq!(ask(&stranger, &ping).await.head.status, 401);
+}
+
+#[tokio::test]
+async fn at_a_logout_the_open_stream_of_a_session_can_be_ended() {
+    let server = server().start().unwrap();
+    let service = lmcp_http::service(server.clone())
+        .login(|User(name): &User| Principal::new(*name))
+        .build();
+    let ann = logged_in(&service, "ann").await;
+    let opened = ask(&ann, &opening("2025-06-18", "x", json!({}))).await;
+    let session = opened.head.get("mcp-session-id").expect("a session");
+    let listen = body("").verb("GET").with("accept", "text/event-stream");
+    let listen = listen.with("mcp-session-id", session);
+    let mut listening = Connection::open(ann.address).await;
+    listening.send(&listen).await;
+    assert_eq!(listening.head().await.status, 200);
+    server.remove_tool("quick");
+    let changed = "notifications/tools/list_changed";
+    assert!(listening.event().await.unwrap().contains(changed));
+    let ended = server.to(Audience::Principal("ann")).end_subscriptions();
+    assert_eq!(ended, 1);
+    assert_eq!(listening.event().await, None);
+    // Whoever may still call can listen again.
+    let mut again = Connection::open(ann.address).await;
+    again.send(&listen).await;
+    assert_eq!(again.head().await.status, 200);
+    server
+        .add_tool(Tool::new("more", async |_: NoArgs, _: Cx| "more").read_only())
+        .unwrap();
+    assert!(again.event().await.unwrap().contains(changed));
+}
+
+async fn ask(mounted: &Mounted, post: &Post) -> Answer {
+    Connection::open(mounted.address).await.ask(post).await
 }
 
 /// An axum server that runs until this is dropped.

@@ -28,7 +28,7 @@ async fn nothing_of_another_group_is_seen_or_reached() {
     first.read("one+note://about").await.unwrap();
     assert!(first.call_tool("two__link", json!({})).await.is_err());
     assert!(first.read("two+note://about").await.is_err());
-    let arguments = [("name".to_owned(), "x".to_owned())].into();
+    let arguments = json!({ "name": "x" });
     assert!(first.get_prompt("two__sum", &arguments).await.is_err());
     assert!(whole.get_prompt("two__sum", &arguments).await.is_ok());
     let completing = json!({ "ref": { "type": "ref/resource", "uri": "two+note://{name}" },

@@ -16,7 +16,7 @@ async fn a_call_in_the_first_moment_waits_until_its_server_is_known() {
     let result = client.call_tool("one__count", json!({})).await.unwrap();
     assert_eq!(result.content[0].as_text(), Some("three"));
     let (_, client) = hub(&[("one", notes())]);
-    let arguments = [("name".to_owned(), "x".to_owned())].into();
+    let arguments = json!({ "name": "x" });
     client.get_prompt("one__sum", &arguments).await.unwrap();
 }
 
@@ -113,7 +113,7 @@ async fn prompts_and_completions_are_routed() {
     let (_, client) = hub(&[("one", notes())]);
     let prompts = client.list_prompts().await.unwrap();
     assert_eq!(prompts[0].name, "one__sum");
-    let arguments = [("name".to_owned(), "garden".to_owned())].into();
+    let arguments = json!({ "name": "garden" });
     let prompt = client.get_prompt("one__sum", &arguments).await.unwrap();
     assert_eq!(prompt.messages[0].content.as_text(), Some("about garden"));
     let references = [
@@ -190,6 +190,40 @@ async fn lazily_three_tools_stand_for_all() {
         let (is_error, words) = call(wrong, json!({ "name": "one__cuont" })).await;
         assert!(is_error && words.contains("find_tools"), "{words}");
     }
+}
+
+#[test]
+fn a_search_for_tools_holds_up_no_other_caller() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (hub, client) = hub(&[("one", notes())]);
+        hub.offer_lazily();
+        client.call_tool("find_tools", json!({})).await.unwrap();
+        // The only thread beside that of all callers is busy, so a search waits, and nobody else does.
+        let (free, busy) = std::sync::mpsc::channel::<()>();
+        let work = tokio::task::spawn_blocking(move || busy.recv());
+        let mut search =
+            std::pin::pin!(client.call_tool("find_tools", json!({ "words": "count" })));
+        tokio::select! {
+            biased;
+            found = &mut search => panic!("{found:?}"),
+            listed = client.list_tools() => assert_eq!(listed.unwrap().len(), 3),
+        }
+        drop(free);
+        assert!(work.await.unwrap().is_err());
+        let found = search.await.unwrap();
+        assert!(
+            found.content[0]
+                .as_text()
+                .unwrap()
+                .starts_with("one__count")
+        );
+    });
 }
 
 #[tokio::test]

@@ -148,7 +148,8 @@ fn schemas_of_two_hundred_types_suit_every_client() {
 
 #[test]
 fn an_optional_argument_may_be_left_out_and_null_still_deserialises() {
-    let schema = Schema::compile_input(normalise_input(derive::<Inner>(Nested::Inline))).unwrap();
+    let shown = normalise_input(derive::<Inner>(Nested::Inline));
+    let schema = Schema::compile_input(&shown).unwrap();
     let expected = json!({
         "description": "A plain structure.",
         "type": "object",
@@ -161,7 +162,7 @@ fn an_optional_argument_may_be_left_out_and_null_still_deserialises() {
         "required": ["someText"],
         "additionalProperties": false,
     });
-    assert_eq!(schema.as_value(), &expected);
+    assert_eq!(shown, expected);
     for arguments in [
         json!({ "someText": "x" }),
         json!({ "someText": "x", "flag": true }),
@@ -174,7 +175,7 @@ fn an_optional_argument_may_be_left_out_and_null_still_deserialises() {
 
 #[test]
 fn output_that_serde_writes_is_valid() {
-    let schema = Schema::compile(normalise_output(derive::<Inner>(Nested::Inline))).unwrap();
+    let schema = Schema::compile(&normalise_output(derive::<Inner>(Nested::Inline))).unwrap();
     let output = serde_json::to_value(Inner::default()).unwrap();
     assert!(
         output["flag"].is_null() && schema.is_valid(&output),
@@ -242,8 +243,8 @@ fn suits_clients<T: JsonSchema>(recursive: Recursive) -> usize {
             assert_plain(schema, recursive);
         }
         assert!(input["properties"].is_object(), "{input}");
-        Schema::compile_input(input.clone()).unwrap_or_else(|err| panic!("{err}: {input}"));
-        Schema::compile(output.clone()).unwrap_or_else(|err| panic!("{err}: {output}"));
+        Schema::compile_input(&input).unwrap_or_else(|err| panic!("{err}: {input}"));
+        Schema::compile(&output).unwrap_or_else(|err| panic!("{err}: {output}"));
     }
     1
 }

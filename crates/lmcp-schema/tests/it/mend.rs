@@ -15,7 +15,7 @@ fn schema() -> Schema {
         "required": ["old_string"],
         "additionalProperties": false,
     });
-    Schema::compile_input(json!({
+    Schema::compile_input(&json!({
         "type": "object",
         "properties": {
             "path": { "type": "string" },
@@ -256,7 +256,7 @@ fn an_empty_value_under_another_name_says_nothing_beside_the_right_one() {
 
 #[test]
 fn an_alias_of_an_open_schema_is_taken_where_the_schema_refuses_it() {
-    let schema = Schema::compile_input(json!({
+    let schema = Schema::compile_input(&json!({
         "type": "object",
         "properties": { "path": { "type": "string" }, "file_path": false },
     }))
@@ -275,7 +275,7 @@ fn the_work_is_bounded() {
             { "type": "object", "properties": { "kid": { "$ref": "#/$defs/Tree" }, "m": { "type": "integer" } }, "additionalProperties": false },
         ]}},
     });
-    let schema = Schema::compile_input(tree).unwrap();
+    let schema = Schema::compile_input(&tree).unwrap();
     let mut value = json!({ "wrong": true });
     for _ in 0..100 {
         value = json!({ "kid": value });

@@ -55,7 +55,7 @@ fn arguments() -> Value {
 
 #[test]
 fn every_mistake_has_its_path_and_its_sentence() {
-    let schema = Schema::compile_input(arguments()).unwrap();
+    let schema = Schema::compile_input(&arguments()).unwrap();
     let rows = transcript::rows(include_str!("messages.txt"));
     assert!(rows.len() >= 40);
     for (instance, sentence) in rows {
@@ -76,7 +76,7 @@ fn every_mistake_has_its_path_and_its_sentence() {
 #[test]
 fn many_mistakes_are_ten_at_most_and_fit_into_400_characters() {
     let schema = Schema::compile_input(
-        json!({ "type": "object", "additionalProperties": { "type": "integer" } }),
+        &json!({ "type": "object", "additionalProperties": { "type": "integer" } }),
     )
     .unwrap();
     let instance: Value = (0..50)

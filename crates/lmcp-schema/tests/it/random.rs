@@ -11,7 +11,7 @@ fn random_schemas_agree_with_the_oracle() {
     let (mut pairs, mut valid, mut refused) = (0, 0, 0);
     while pairs < 24_000 {
         let schema = dice.document();
-        let ours = match Schema::compile(schema.clone()) {
+        let ours = match Schema::compile(&schema) {
             Ok(ours) => ours,
             // The grammar makes loops; nothing else it makes is refused.
             Err(err) => {
@@ -60,7 +60,7 @@ fn normalising_keeps_the_meaning() {
     for _ in 0..3000 {
         let mut schema = dice.object_schema(3);
         schema["$defs"] = json!({ "A": dice.schema(2), "B": dice.schema(2) });
-        let Ok(before) = Schema::compile(schema.clone()) else {
+        let Ok(before) = Schema::compile(&schema) else {
             continue;
         };
         let (input, output) = (
@@ -70,7 +70,7 @@ fn normalising_keeps_the_meaning() {
         assert_eq!(normalise_input(input.clone()), input, "{schema}");
         assert_eq!(normalise_output(output.clone()), output, "{schema}");
         let compile = |after: &Value| {
-            Schema::compile(after.clone()).unwrap_or_else(|err| panic!("{schema}\n{after}\n{err}"))
+            Schema::compile(after).unwrap_or_else(|err| panic!("{schema}\n{after}\n{err}"))
         };
         let (as_input, as_output) = (compile(&input), compile(&output));
         for _ in 0..6 {

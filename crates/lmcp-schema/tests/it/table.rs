@@ -23,7 +23,7 @@ fn list(value: Value) -> Vec<Value> {
 fn agree(rows: Vec<Row>, at_least: usize) {
     let mut pairs = 0;
     for Row(schema, valid, invalid) in rows {
-        let ours = Schema::compile(schema.clone()).unwrap_or_else(|err| panic!("{schema}: {err}"));
+        let ours = Schema::compile(&schema).unwrap_or_else(|err| panic!("{schema}: {err}"));
         let theirs = oracle(&schema);
         let expected = valid
             .iter()
@@ -265,8 +265,7 @@ fn the_schema_of_the_conformance_suite_works() {
         "else": { "required": ["email"] },
         "additionalProperties": false,
     });
-    let compiled = Schema::compile_input(schema.clone()).unwrap();
-    assert_eq!(compiled.as_value(), &schema);
+    let compiled = Schema::compile_input(&schema).unwrap();
     assert!(compiled.is_valid(&json!({ "contactMethod": "phone", "phone": "1" })));
     assert!(!compiled.is_valid(&json!({ "contactMethod": "phone", "email": "a" })));
     assert!(!compiled.is_valid(&json!({ "address": { "street": 5 }, "email": "a" })));

@@ -21,6 +21,7 @@ use crate::{
     here::Here,
     room::{Room, json_length},
     roots::Place,
+    schemas,
 };
 
 use cursor::Trail;
@@ -34,7 +35,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Listing>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("list_dir", handler)
+    schemas::tool("list_dir", handler)
         .title("List a folder")
         .about(
             "List a folder, and below it to a depth: paths, types, sizes, times, unusual modes. To find files by name or content use \

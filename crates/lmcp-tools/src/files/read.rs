@@ -34,6 +34,7 @@ use crate::{
     page_cache::SMALL_BYTES,
     room::{Room, json_length},
     roots::Place,
+    schemas,
     time::rfc3339,
 };
 
@@ -49,7 +50,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Files>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("read_file", handler)
+    schemas::tool("read_file", handler)
         .title("Read files")
         .about(
             "Read files: text by lines or bytes, with hash and how to read on; images as images. For folders use list_dir, \

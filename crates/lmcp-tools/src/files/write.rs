@@ -20,7 +20,7 @@ use super::{
     target::{Parents, Snapshot, Target, id_of},
     text,
 };
-use crate::{Host, answer::Answer, here::Here, memory::blocking_within};
+use crate::{Host, answer::Answer, here::Here, memory::blocking_within, schemas};
 
 pub(crate) fn tool() -> Tool<Host> {
     define(write)
@@ -30,7 +30,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Written>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("write_file", handler)
+    schemas::tool("write_file", handler)
         .title("Write a file")
         .about(
             "Write a whole file, or append to it; readers see the old content or the new, never a mix. Returns its hash. To \

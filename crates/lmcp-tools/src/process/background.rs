@@ -13,7 +13,7 @@ use super::{
     store::State,
     variables::Variables,
 };
-use crate::{Host, answer::Answer, time::millis};
+use crate::{Host, answer::Answer, schemas, time::millis};
 
 pub(crate) fn tool() -> Tool<Host> {
     define(shell_bg)
@@ -23,7 +23,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Started>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("shell_bg", handler)
+    schemas::tool("shell_bg", handler)
         .title("Start a job")
         .about(
             "Start a command in the background: a server, a watcher, a long build. Get its job id at once; follow it with \

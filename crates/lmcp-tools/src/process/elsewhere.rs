@@ -28,7 +28,7 @@ use super::{
     variables::Variables,
     wait::{self, Outcome, Waited},
 };
-use crate::{answer::Answer, room::Room};
+use crate::{answer::Answer, blocking::blocking, room::Room};
 
 /// What a caller wants to run on another host.
 #[derive(Debug)]
@@ -503,19 +503,18 @@ impl Outputs {
         })
     }
 
-    /// The answer of `job_output`, from a copy of what [`Reading::range`] wants. `is_over`: was the job waited for, and has
-    /// it ended?
+    /// The answer of `job_output`, from a copy of what [`Reading::range`] wants.
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn answer(
+    pub async fn answer(
         &self,
         reading: Reading,
         job: Job,
         record: &Path,
         cx: &Cx,
     ) -> ToolResult<Answer<Output>> {
-        let (output, text) = self.read(reading, job, record, cx)?;
+        let (output, text) = self.read(reading, job, record, cx).await?;
         Ok(Answer::new(output, text))
     }
 
@@ -523,17 +522,18 @@ impl Outputs {
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn read(
+    pub async fn read(
         &self,
-        reading: Reading,
+        mut reading: Reading,
         job: Job,
         record: &Path,
         cx: &Cx,
     ) -> ToolResult<(Output, String)> {
-        let extent = protocol::Extent::default();
-        let read = reading
-            .page
-            .read(record, reading.search.as_deref(), extent, cx)?;
+        let (page, search) = (reading.page, reading.search.take());
+        let (record, own, extent) = (record.to_owned(), cx.clone(), protocol::Extent::default());
+        // A pattern can take a minute for what is brought.
+        let step = move || page.read(&record, search.as_deref(), extent, &own);
+        let read = blocking(cx, step).await?;
         if read.lines.is_none() {
             self.0.note(&reading.who, &job.id, read.next);
         }
@@ -546,12 +546,8 @@ impl Outputs {
         let wait = reading.wait.unwrap_or_default();
         let has_pattern = reading.watched_from.is_some();
         let waited = Waited::elsewhere(outcome, reading.matched, wait, has_pattern);
-        Ok(output::answer(
-            job.into_local(),
-            read,
-            (waited, None, None),
-            &reading.room,
-        ))
+        let (job, waited) = (job.into_local(), (waited, None, None));
+        Ok(output::answer(job, read, waited, &reading.room))
     }
 }
 
@@ -575,15 +571,20 @@ impl Reading {
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn look(&mut self, record: &Path) -> ToolResult<bool> {
-        let Some(watch) = &mut self.watch else {
+    pub async fn look(&mut self, record: &Path, cx: &Cx) -> ToolResult<bool> {
+        let Some(mut watch) = self.watch.take() else {
             return Ok(false);
         };
-        let soon = Instant::now() + Duration::from_secs(1);
-        let found = Record::open(record, protocol::Extent::default())
-            .and_then(|record| watch.look(&record, None, soon));
-        self.matched =
-            found.map_err(|err| ToolError::new("the output cannot be read").source(err))?;
+        let record = record.to_owned();
+        let step = move || {
+            let soon = Instant::now() + Duration::from_secs(1);
+            let found = Record::open(&record, protocol::Extent::default())
+                .and_then(|record| watch.look(&record, None, soon));
+            let failed = |err| ToolError::new("the output cannot be read").source(err);
+            Ok((watch, found.map_err(failed)?))
+        };
+        let (watch, matched) = blocking(cx, step).await?;
+        (self.watch, self.matched) = (Some(watch), matched);
         Ok(self.matched.is_some())
     }
 

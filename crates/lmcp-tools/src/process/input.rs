@@ -17,7 +17,7 @@ use super::{
     store::{Job, State, clip},
     wait::{self, MOST_WAIT, WAIT, Waited},
 };
-use crate::{Host, answer::Answer};
+use crate::{Host, answer::Answer, schemas};
 
 /// Of a long text, so much is sent at once, in bytes.
 const PIECE: usize = 64 * 1024;
@@ -33,7 +33,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Sent>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("job_input", handler)
+    schemas::tool("job_input", handler)
         .title("Type into a job")
         .about(
             "Send text, keys or the end of input to a running job. Text is sent as it is: end it with a newline to enter a \

@@ -14,7 +14,7 @@ use super::{
     protocol::{End, Waits, Word},
     store::{Job, State},
 };
-use crate::{Host, answer::Answer, blocking::blocking, time::rfc3339};
+use crate::{Host, answer::Answer, blocking::blocking, schemas, time::rfc3339};
 
 /// A guard answers at once, unless somebody halted it.
 const SOON: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Jobs>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("jobs", handler)
+    schemas::tool("jobs", handler)
         .title("List jobs")
         .about(
             "List your jobs, running ones first, then those of this session that have ended, with state and exit code. For \

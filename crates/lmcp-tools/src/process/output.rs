@@ -19,7 +19,9 @@ use super::{
     store::{Job, State},
     wait::{self, MOST_WAIT, Outcome, WAIT, Waited},
 };
-use crate::{Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room};
+use crate::{
+    Host, answer::Answer, blocking::blocking, memory::blocking_within, room::Room, schemas,
+};
 
 pub(crate) fn tool() -> Tool<Host> {
     define(job_output)
@@ -29,7 +31,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Output>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("job_output", handler)
+    schemas::tool("job_output", handler)
         .title("Read a job's output")
         .about(
             "Read what a job or a long command wrote: its end, from a byte offset, or lines that match. Can first wait for a \

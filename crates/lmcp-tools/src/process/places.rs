@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use lmcp_core::{Cx, ToolError, ToolResult};
+use lmcp_core::{CallerTransport, Cx, ToolError, ToolResult};
 
 /// So many that run, by whose places they take.
 pub(crate) type Counts = HashMap<String, usize>;
@@ -73,7 +73,12 @@ impl Places {
 
     fn check(&self, cx: &Cx, taken: &Counts) -> ToolResult<()> {
         let caller = cx.caller();
-        let is_alone = caller.is_stranger();
+        // Whoever talks to a server on its pipes has it alone. On ports and sockets others may come, with names or without.
+        let others_come = matches!(
+            caller.transport(),
+            CallerTransport::Http | CallerTransport::Unix
+        );
+        let is_alone = caller.is_stranger() && !others_come;
         let mine = taken.get(&*caller.payer()).copied().unwrap_or_default();
         let all = taken.values().sum::<usize>();
         let (what, most) = (self.what, self.most);

@@ -168,6 +168,9 @@ pub(super) fn lines(
             }
             start += line.len() as u64;
             used += line.len();
+            if cx.is_cancelled() {
+                return Ok((found, start));
+            }
         }
         rest.drain(..used);
         match hole {

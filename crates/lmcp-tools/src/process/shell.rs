@@ -17,7 +17,7 @@ use super::{
     spool::Record,
     variables::Variables,
 };
-use crate::{Host, answer::Answer, blocking::housekeeping, room::Room, time::millis};
+use crate::{Host, answer::Answer, blocking::housekeeping, room::Room, schemas, time::millis};
 
 /// When nothing is said about it.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Ran>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("shell", handler)
+    schemas::tool("shell", handler)
         .title("Run a command")
         .about(
             "Run a command; get exit code, stdout and stderr. Not interactive. One that runs long becomes a job: read it with \

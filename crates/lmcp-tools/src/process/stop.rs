@@ -19,7 +19,7 @@ use super::{
     store::{Job, State, clip},
     unwatched::{self, is_for_want_of_watches},
 };
-use crate::{Host, answer::Answer, time::millis};
+use crate::{Host, answer::Answer, schemas, time::millis};
 
 pub(crate) fn tool() -> Tool<Host> {
     define(job_stop)
@@ -29,7 +29,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Stopped>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("job_stop", handler)
+    schemas::tool("job_stop", handler)
         .title("Stop a job")
         .about(
             "End a job and everything it started (TERM, then KILL), send it another signal, or start it again. Its output \

@@ -117,6 +117,18 @@ async fn a_folder_is_listed_with_links_and_without_following_them() {
 }
 
 #[tokio::test]
+async fn nobody_but_its_owner_may_write_to_a_file_that_was_copied() {
+    let bench = Bench::confined();
+    let part = json!({ "what": "write", "path": bench.path("a"), "key": KEY, "offset": 0, "data": STANDARD.encode("hello") });
+    said(&bench.call("copy_in", part).await);
+    let mut end = finish(&bench, "a");
+    end["mode"] = json!(0o777);
+    said(&bench.call("copy_in", end).await);
+    let mode = fs::metadata(bench.path("a")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7722, 0o700, "{mode:o}");
+}
+
+#[tokio::test]
 async fn a_file_takes_its_name_when_its_hash_is_right() {
     let bench = Bench::confined();
     let part = |offset: u64, text: &str| json!({ "what": "write", "path": bench.path("a"), "key": KEY, "offset": offset, "data": STANDARD.encode(text) });

@@ -135,6 +135,16 @@ async fn a_caller_leaves_places_for_commands_of_others() {
 }
 
 #[tokio::test]
+async fn a_caller_without_a_name_leaves_places_for_those_who_come_another_way() {
+    let host = host(|settings| settings.jobs_at_once = 6);
+    let nobody = Caller::new(CallerTransport::Unix);
+    let (count, words) = fill(&host.client().caller(nobody)).await;
+    assert_eq!(count, 4);
+    assert!(words.contains("left for other callers"), "{words}");
+    assert!(fill(&client(&host, "ann")).await.0 > 0);
+}
+
+#[tokio::test]
 async fn a_caller_that_is_alone_gets_everything() {
     let host = host(|settings| settings.jobs_at_once = 3);
     let client = host.client();

@@ -42,7 +42,7 @@ async fn what_is_seen_fits_the_schema_that_is_advertised() {
         .iter()
         .find(|tool| tool["name"] == "systeminfo")
         .unwrap();
-    let schema = lmcp_schema::Schema::compile(tool["outputSchema"].clone()).unwrap();
+    let schema = lmcp_schema::Schema::compile(&tool["outputSchema"]).unwrap();
     for arguments in [
         json!({}),
         json!({ "sections": ALL }),

@@ -1,7 +1,9 @@
 //! Questions and log messages of servers with sessions, which do not say which call they are about.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use lmcp_core::{Caller, CallerTransport, Endpoint, Messages, admit};
+use lmcp_core::{Caller, CallerTransport, Endpoint, Messages, Service as _, admit};
 use lmcp_upstream::Upstream;
 use lmcp_wire::{ClientCapabilities, Incoming, ProtocolVersion, meta};
 use serde_json::{Value, json};
@@ -64,6 +66,23 @@ async fn all(mut messages: Messages) -> Vec<Value> {
 fn is_asked(messages: &[Value]) -> bool {
     let last = messages.last().expect("there is an answer");
     last["result"]["resultType"] == "input_required"
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_does_not_come_back_with_an_answer_is_let_go() {
+    let upstream = Upstream::new(scripted(ASKS).route());
+    let server = Endpoint::new(upstream.clone());
+    assert!(is_asked(&all(call(&server, "ann", "ask")).await));
+    assert!(!upstream.is_idle(), "the call waits");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(601)).await;
+    for _ in 0..1000 {
+        if upstream.is_idle() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the call waits for ever");
 }
 
 #[tokio::test]

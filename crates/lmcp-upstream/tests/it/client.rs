@@ -36,8 +36,7 @@ async fn tools_are_called_and_everything_is_listed_and_read() {
         let read = soon(client.read("probe://text")).await.unwrap();
         assert_eq!(read.contents[0].text.as_deref(), Some("some text"));
         let prompts = soon(client.list_prompts()).await.unwrap();
-        let arguments = std::collections::BTreeMap::new();
-        let prompt = soon(client.get_prompt(&prompts[0].name, &arguments)).await;
+        let prompt = soon(client.get_prompt(&prompts[0].name, json!({}))).await;
         assert_eq!(prompt.unwrap().messages.len(), 1);
         soon(client.ping()).await.unwrap();
         assert_eq!(soon(client.server_info()).await.unwrap().name, "probe");

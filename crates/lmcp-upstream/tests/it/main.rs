@@ -13,4 +13,5 @@ mod server;
 mod sessions;
 mod starts;
 mod support;
+mod tokens;
 mod waiting;

@@ -80,6 +80,30 @@ fn a_client_does_not_notice_that_its_host_comes_back() {
 }
 
 #[test]
+fn a_client_does_not_notice_that_its_host_goes_on_elsewhere() {
+    let place = place("elsewhere");
+    let host = Host::start_at(server(), place.socket()).expect("it starts");
+    let child = host.child("ann", "worker").expect("there is room");
+    let id: Value = child.identity().id.clone().into();
+    // It was told of the first socket, by a variable.
+    let mut client = attached(&child);
+    client.open();
+    assert_eq!(who(&mut client, 1), id);
+    child.detach();
+    let there = place.path("there.sock");
+    let state = host.move_to(&there).expect("it can be written");
+    client.send(&call(2, "whoami", &json!({})));
+    let host = Host::setup().path(&there).resume(state);
+    let host = host.start(server()).expect("it starts");
+    let answer = client.answer(2);
+    assert_eq!(answer["result"]["structuredContent"]["id"], id);
+    let (code, words) = words(client);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("goes on at another socket"), "{words}");
+    drop(host);
+}
+
+#[test]
 fn a_host_that_closes_for_good_says_so() {
     let place = place("gone");
     let host = Host::start_in(server(), &place.0).expect("it starts");

@@ -10,6 +10,7 @@ use serde::Deserialize as _;
 use super::{downgrade, raw};
 use crate::{
     era::members,
+    error::unaskable,
     outcome::{Discovery, Outcome, Payload},
 };
 
@@ -82,8 +83,7 @@ pub(in crate::era) fn error(
     // They have no error of its own for a client that cannot be asked.
     let data = error.data.unwrap_or_default();
     let needed = ClientCapabilities::deserialize(&data["requiredCapabilities"]);
-    let needed = serde_json::to_string(&needed.unwrap_or_default()).unwrap_or_default();
-    let words = format!("the client cannot be asked for what this needs: {needed}");
+    let words = unaskable(&needed.unwrap_or_default());
     if method == request::TOOLS_CALL {
         return Ok(jsonrpc::result(id, &CallToolResult::error(words)));
     }

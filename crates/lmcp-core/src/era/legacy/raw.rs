@@ -17,7 +17,10 @@ use serde_json::{
 };
 
 use super::downgrade::{HEADER_ANNOTATION, is_first, lacks_icons, lacks_titles};
-use crate::{era::members::CACHED, request::string};
+use crate::{
+    era::members::{CACHED, read, read_meta},
+    request::string,
+};
 
 /// Writes the result of a tool that no rule is about: as it came, without what later revisions add to every result. `false`: a
 /// rule is about it, and nothing is written.
@@ -64,7 +67,7 @@ pub(super) fn write_plain(
 /// The members of a result.
 ///
 /// # Errors
-/// It is no result, or the revision has no way to say it.
+/// It is no result, has too many members, or the revision has no way to say it.
 pub(super) fn shaped<'a>(
     version: ProtocolVersion,
     method: &str,
@@ -72,8 +75,7 @@ pub(super) fn shaped<'a>(
     info: Option<&str>,
     more: Option<Meta>,
 ) -> Result<Members<'a>, RpcError> {
-    let no_object = |_| RpcError::internal("the result that is passed on is no object");
-    let mut result = Members::read(text).map_err(no_object)?;
+    let mut result = read(text)?;
     if let Some(kind) = result.take("resultType")
         && kind.get() != "\"complete\""
     {
@@ -84,10 +86,7 @@ pub(super) fn shaped<'a>(
         result.take("cacheScope");
     }
     let told = result.take("_meta");
-    let mut told = told
-        .as_ref()
-        .and_then(|told| Members::read(told.get()).ok())
-        .unwrap_or_default();
+    let mut told = read_meta(told.as_deref())?;
     let server = told.take(meta::SERVER_INFO);
     match method {
         request::TOOLS_CALL => tool_result(version, &mut result),
@@ -408,6 +407,21 @@ fn text(members: &Members<'_>, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::era::versions::LEGACY;
+
+    #[test]
+    fn a_result_of_very_many_members_is_refused_where_members_must_be_looked_at() {
+        let many = vec![r#""":0"#; 5000].join(",");
+        for result in [
+            format!(r#"{{"content":[],{many}}}"#),
+            format!(r#"{{"content":[],"_meta":{{{many}}}}}"#),
+        ] {
+            for version in LEGACY.into_iter().filter(|version| lacks_icons(*version)) {
+                let refused = shaped(version, request::TOOLS_CALL, &result, None, None);
+                let words = refused.unwrap_err().message;
+                assert!(words.contains("more than 4096 members"), "{words}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_copied_as_it_came_is_what_the_rules_make_of_it() {

@@ -8,7 +8,7 @@
 mod ends;
 
 use std::{
-    io,
+    io::{self, IsTerminal as _, Write as _},
     sync::{Arc, Mutex, PoisonError, Weak},
     thread,
     time::Duration,
@@ -41,8 +41,11 @@ use ends::{Input, Output, take_over};
 /// # }
 /// ```
 ///
-/// The protocol owns both streams while the server runs. On unix lmcp takes them from the rest of the program: a stray `println!` goes
-/// to standard error, reading gives nothing, and child processes get the same. On Windows a stray `println!` breaks the protocol.
+/// The protocol owns both streams while the server runs. On unix, from the moment that `serve` runs, lmcp takes them from the rest of
+/// the program: a stray `println!` goes to standard error, reading standard input gives nothing, and child processes get the same. Print
+/// nothing to standard output before `serve`, and on Windows nothing at all: the client would read it as a message.
+///
+/// A person who starts the program on a terminal reads on standard error that it waits for a client.
 pub fn stdio() -> Stdio {
     Stdio(())
 }
@@ -53,6 +56,10 @@ pub struct Stdio(());
 
 impl Transport for Stdio {
     async fn serve(self, server: Endpoint) -> Result<(), Error> {
+        if io::stdin().is_terminal() {
+            let words = "waiting for an MCP client on standard input; Ctrl-D ends the server";
+            let _ = writeln!(io::stderr(), "{words}");
+        }
         let (input, output) =
             take_over().map_err(|err| Error::io("cannot take over stdin and stdout", err))?;
         let mut limits = server.limits().clone();

@@ -27,25 +27,25 @@ use crate::{
     throttle::Throttle,
 };
 
-/// Decides who is at the other end of a connection.
+/// Decides who connects to a unix socket, by the token of the first line.
 pub trait Gate: Send + Sync + 'static {
-    /// Whom a token belongs to, shown by this peer.
+    /// Decides whom a token belongs to that this peer shows. A refused peer is told the words of the error, and its connection ends.
     ///
     /// What is refused is told to the peer in the error's words, and the connection ends: nobody comes in as a
     /// stranger.
     fn admit<'a>(&'a self, token: &'a str, peer: &'a Peer) -> Admitting<'a>;
 
-    /// Hears that a caller it admitted was welcomed, and that its connection begins.
+    /// Tells the gate that a caller which it admitted was welcomed. Its connection begins.
     fn entered(&self, caller: &Caller) {
         let _ = caller;
     }
 
-    /// Hears that the connection of such a caller has ended.
+    /// Tells the gate that the connection of such a caller has ended.
     fn left(&self, caller: &Caller) {
         let _ = caller;
     }
 
-    /// Hears who was refused and why, be it by itself or because there was no greeting that it could be asked about.
+    /// Tells the gate who was refused and why, by the gate itself or for want of a greeting.
     fn refused(&self, process: Process, why: &RpcError) {
         let _ = (process, why);
     }
@@ -73,8 +73,7 @@ impl Drop for Entered {
     }
 }
 
-/// The answer of a [`Gate`], which may have to wait for somebody. The connection ends when its caller is
-/// [gone](Caller::gone).
+/// The answer of a [`Gate`], which may have to wait. The connection ends when its caller is [gone](Caller::gone).
 pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Caller, RpcError>> + Send + 'a>>;
 
 /// Logs who was not let in. A process that tries again and again does not fill the log.

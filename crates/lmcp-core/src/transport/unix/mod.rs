@@ -19,11 +19,7 @@ use std::{
 };
 
 use lmcp_wire::{
-    RpcError,
-    error::INTERNAL_ERROR,
-    greeting::{Goodbye, Then},
-    jsonrpc,
-    method::notification,
+    RpcError, error::INTERNAL_ERROR, greeting::Goodbye, jsonrpc, method::notification,
 };
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -46,6 +42,7 @@ use crate::{
     error::Error,
     message::Message,
     peer::{Peer, Process},
+    secret::Tokens,
     spawn::Tasks,
     throttle::Throttle,
     workplace::{Looked, Workplace},
@@ -80,6 +77,8 @@ pub struct Unix {
     /// Absent where the socket is somebody else's.
     file: Option<SocketFile>,
     keeper: Option<Keeper>,
+    /// In the place of a keeper.
+    tokens: Option<Tokens>,
     idle: Option<Duration>,
     farewell: Option<Farewell>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -92,16 +91,18 @@ impl Unix {
             path,
             file,
             keeper: None,
+            tokens: None,
             idle: None,
             farewell: None,
             stop: Box::pin(std::future::pending()),
         }
     }
 
-    /// Takes a socket that somebody else listens on and passed on, a service manager say. It is not removed in the end.
+    /// Serves on a socket that another program has made and passed on, such as a service manager. The file of the socket is not removed
+    /// in the end.
     ///
     /// # Errors
-    /// Nobody listens on it, or it cannot be used.
+    /// The socket does not listen, or cannot be used.
     pub fn from_listener(listener: StdListener) -> Result<Self, Error> {
         let failed = |err| Error::io("cannot use the socket that was passed on", err);
         if !system::takes_connections(&listener).map_err(failed)? {
@@ -115,45 +116,69 @@ impl Unix {
         Ok(Self::new(listener, path.unwrap_or_default(), None))
     }
 
-    /// Where it listens. Empty for a socket without a path.
+    /// The path of the socket. Empty for a socket without a path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Stops when nobody has been connected for so long, and no task runs.
+    /// Stops when no client has been connected for this time, and no task runs.
     #[must_use]
     pub fn until_idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
     }
 
-    /// Lets in only whom this gate knows. Each connection begins with a line that says who calls.
+    /// Admits callers that show this token in their first line, `{"lmcp_identity": TOKEN}`, and refuses all others. The holder of the
+    /// token is called `name`: its tasks, sessions and subscriptions belong to that name, and
+    /// [`Cx::principal`](crate::Cx::principal) returns it. Call `token` again for further holders. An empty token admits nobody.
+    ///
+    /// ```no_run
+    /// # async fn run(server: lmcp::Server) -> Result<(), Box<dyn std::error::Error>> {
+    /// let socket = lmcp::unix("/run/user/1000/notes.sock")?.token("ann", std::env::var("ANNS_TOKEN")?);
+    /// server.serve(socket).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A client of lmcp shows its token with `upstream::socket(path).token(token)`. Use one of `token`, [`authenticate`](Self::authenticate)
+    /// and [`gate`](Self::gate): the last one that is called decides.
+    #[must_use]
+    pub fn token(mut self, name: impl Into<String>, token: impl Into<String>) -> Self {
+        let tokens = self.tokens.get_or_insert_default();
+        tokens.add(name.into(), token.into());
+        self
+    }
+
+    /// Admits the callers that this gate knows, and refuses all others. Each connection begins with a line that says who calls.
     #[must_use]
     pub fn gate(mut self, gate: Arc<dyn Gate>) -> Self {
         self.keeper = Some(Keeper::Gate(gate));
+        self.tokens = None;
         self
     }
 
-    /// Lets in whom the program knows: by the process at the other end ([`Caller::peer`]), or by a token, which a first line
-    /// shows ([`Caller::bearer`]): `{"lmcp_identity": TOKEN}`. It is asked once for each connection; in place of a
-    /// [gate](Self::gate).
+    /// Sets who decides on each connection, where [`token`](Self::token) is not enough. An [`Authenticate`] knows a caller by the process
+    /// at the other end ([`Caller::peer`]), or by the token of its first line, `{"lmcp_identity": TOKEN}` ([`Caller::bearer`]). It runs once
+    /// for each connection.
     #[must_use]
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
         self.keeper = Some(Keeper::Authenticator(Authenticator::new(authenticate)));
+        self.tokens = None;
         self
     }
 
-    /// When it stops, every client that was let in is told last what is left to do: `notifications/lmcp/goodbye`. It is asked
-    /// for each of them.
+    /// Sends every client a last message when the server stops, `notifications/lmcp/goodbye`: whether to wait for the server, or to
+    /// leave. The function runs once for each client.
     #[must_use]
-    pub fn goodbye(mut self, then: impl Fn() -> Then + Send + Sync + 'static) -> Self {
+    pub fn goodbye(mut self, said: impl Fn() -> Goodbye + Send + Sync + 'static) -> Self {
         self.farewell = Some(Arc::new(move || {
-            Message::notification(notification::GOODBYE, &Goodbye::new(then()))
+            Message::notification(notification::GOODBYE, &said())
         }));
         self
     }
 
-    /// Stops when this future ends: no new connections, and those there are get a moment.
+    /// Stops when this future ends. The server then takes no new connections, gives running calls a moment to end, and removes the
+    /// file of the socket.
     #[must_use]
     pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = Box::pin(stop);
@@ -172,6 +197,9 @@ impl std::fmt::Debug for Unix {
 impl Transport for Unix {
     async fn serve(mut self, server: Endpoint) -> Result<(), Error> {
         let file = self.file;
+        if let Some(tokens) = self.tokens.take() {
+            self.keeper = Some(Keeper::Authenticator(Authenticator::new(tokens)));
+        }
         let listener =
             UnixListener::from_std(self.listener).map_err(|err| Error::io("cannot listen", err))?;
         let open = Connections::new(server.limits().connections_here(), server.budget());

@@ -143,7 +143,7 @@ far_copy_finish() {
     if [ "$6" = none ] && [ -f "$far_file" ] && cmp -s "$far_new" "$far_file"; then rm -f "$far_new" && return 0; fi
     if [ -L "$far_file" ]; then far_unlink "$far_file" "$6" || return 1; fi
     if [ -d "$far_file" ]; then far_refuse "it is a folder" || return 1; fi
-    far_problem=$(chmod "$5" "$far_new" 2>&1) || far_refuse "$far_problem" || return 1
+    far_problem=$(chmod "0$(far_mode "$5")" "$far_new" 2>&1) || far_refuse "$far_problem" || return 1
     far_settle "$far_file" "$6"
 }
 

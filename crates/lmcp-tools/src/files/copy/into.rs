@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Kind, LONGEST, PERMISSIONS, out::hash_of, said};
+use super::{Kind, LONGEST, out::hash_of, said};
 use crate::{
     Host,
     files::{
@@ -37,6 +37,7 @@ use crate::{
     here::Here,
     memory::blocking_within,
     roots::Place,
+    schemas,
 };
 
 pub(crate) fn tool() -> Tool<Host> {
@@ -47,7 +48,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<String>, WithState>,
 ) -> Tool<S> {
-    Tool::new("copy_in", handler)
+    schemas::tool("copy_in", handler)
         .about("Puts a file or folder together from parts, for a program that copies it from another host.")
         .deadline(LONGEST)
         .destructive()
@@ -281,8 +282,7 @@ impl<'a> Arriving<'a> {
             return if has_come { done() } else { Err(exists(place)) };
         }
         let failed = |err| target.failed(err);
-        let mode = Mode::from_raw_mode(self.args.mode & PERMISSIONS);
-        rustix::fs::fchmod(&draft, mode).map_err(failed)?;
+        rustix::fs::fchmod(&draft, self.mode(place)).map_err(failed)?;
         finish(&draft, b"").map_err(failed)?;
         let taken = match self.args.overwrite {
             true => rustix::fs::renameat(&target.dir, &name, &target.dir, &target.name),
@@ -322,7 +322,7 @@ impl<'a> Arriving<'a> {
             }
             remove(&target, &target.name)?;
         }
-        let wanted = self.folder_mode(target.place());
+        let wanted = self.mode(target.place());
         let is_closed = !wanted.contains(Mode::RWXU);
         match rustix::fs::mkdirat(&target.dir, &target.name, wanted | Mode::RWXU) {
             Ok(()) if is_closed => {
@@ -343,7 +343,7 @@ impl<'a> Arriving<'a> {
         let failed = |err| target.place().failed("change", err);
         let folder = open_folder(&target, &target.name).map_err(failed)?;
         let stat = rustix::fs::fstat(&folder).map_err(failed)?;
-        let wanted = self.folder_mode(target.place());
+        let wanted = self.mode(target.place());
         match mode_of(&stat) {
             // The call comes a second time, because its first answer was lost on the way.
             now if now == wanted => {}
@@ -357,8 +357,8 @@ impl<'a> Arriving<'a> {
         said(&json!({}))
     }
 
-    /// The mode of a folder of the copy: never more than a new one gets, and nobody but its owner may write in it.
-    fn folder_mode(&self, place: &Place<'_>) -> Mode {
+    /// The mode of a file or folder of the copy: never more than a new one gets, and nobody but its owner may write to it.
+    fn mode(&self, place: &Place<'_>) -> Mode {
         place.new_mode(self.args.mode & 0o755 & !own_umask())
     }
 
@@ -407,7 +407,7 @@ impl<'a> Arriving<'a> {
             Err(_) if place.open_dir().is_ok() => return said(&json!({ "path": shown })),
             Err(err) => return Err(err),
         };
-        let mode = self.folder_mode(place);
+        let mode = self.mode(place);
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&target.dir, &name, &target.dir, &target.name, flags) {
             Ok(()) => {}

@@ -24,6 +24,7 @@ use crate::{
     files::{atomic::size_of, below::open_below},
     memory::{Memory, blocking_within},
     roots::Place,
+    schemas,
 };
 
 pub(crate) fn tool() -> Tool<Host> {
@@ -34,7 +35,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<String>, WithState>,
 ) -> Tool<S> {
-    Tool::new("copy_out", handler)
+    schemas::tool("copy_out", handler)
         .about("Reads a file or folder in parts, for a program that copies it to another host.")
         .deadline(LONGEST)
         .read_only()

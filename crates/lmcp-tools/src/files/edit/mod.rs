@@ -43,6 +43,7 @@ use crate::{
     here::Here,
     memory::{Memory, blocking_within},
     room::Room,
+    schemas,
 };
 
 pub(super) use apply::MOST_BYTES;
@@ -56,7 +57,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<Edits>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("edit_file", handler)
+    schemas::tool("edit_file", handler)
         .title("Edit files")
         .about(
             "Replace exact text in files, all or nothing. Returns the lines changed and the new hash; on a miss the nearest \

@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use self::{change::Change, store::Entry};
 use super::{draft::Note, target::Target};
-use crate::{Host, answer::Answer, memory::blocking_within, room::Room, time::rfc3339};
+use crate::{Host, answer::Answer, memory::blocking_within, room::Room, schemas, time::rfc3339};
 
 pub(crate) use store::History;
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("file_history", history)
+    schemas::tool("file_history", history)
         .title("Show and undo file changes")
         .about(
             "List your last edit_file and write_file changes, newest first, or undo one, keeping what was changed since \

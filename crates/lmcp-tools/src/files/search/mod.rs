@@ -41,6 +41,7 @@ use crate::{
     here::Here,
     memory::{Memory, blocking_within},
     room::Room,
+    schemas,
 };
 
 pub use args::Args;
@@ -66,7 +67,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<SearchResult>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("search_files", handler)
+    schemas::tool("search_files", handler)
     .title("Search files")
     .about(
         "Find text in files by regular expression (ripgrep), or files by name (mode `names`). Returns matches with path \

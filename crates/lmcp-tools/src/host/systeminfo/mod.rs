@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Host, answer::Answer, blocking::blocking};
+use crate::{Host, answer::Answer, blocking::blocking, schemas};
 
 use disks::Asked;
 use source::{Reading, Source};
@@ -40,7 +40,7 @@ pub(crate) fn tool() -> Tool<Host> {
 pub fn define<S: Send + Sync + 'static>(
     handler: impl Handler<S, Args, ToolResult<Answer<SystemInfo>>, WithState>,
 ) -> Tool<S> {
-    Tool::new("systeminfo", handler)
+    schemas::tool("systeminfo", handler)
         .title("System information")
         .about(
             "One look at this host: system, processors, memory, limits, pressure, disks, network, container; the largest \

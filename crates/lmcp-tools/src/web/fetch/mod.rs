@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 pub(super) use cache::Cache;
 
 use super::{http::Deadline, no_url};
-use crate::{Host, answer::Answer, blocking::blocking};
+use crate::{Host, answer::Answer, blocking::blocking, schemas};
 use cache::Key;
 use page::Draft;
 use report::{Continuity, Fetched, Part};
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("fetch", fetch)
+    schemas::tool("fetch", fetch)
         .title("Fetch a web page")
         .about(
             "Get a web page, JSON or image by http(s), as readable text; long ones in parts. Public addresses only, without \

@@ -148,4 +148,5 @@ fn push_row(out: &mut String, row: &[String]) {
     }
 }
 
-const MOST_CELLS: usize = 50_000;
+/// A cell takes about 400 bytes until its table is written, whatever its text: a page of cells would take many times its length.
+const MOST_CELLS: usize = 4_000;

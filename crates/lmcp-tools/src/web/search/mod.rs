@@ -21,12 +21,12 @@ use super::{
     http::Deadline,
     settings::Backend,
 };
-use crate::{Host, answer::Answer, room::Room};
+use crate::{Host, answer::Answer, room::Room, schemas};
 use ask::Asker;
 use region::Region;
 
 pub(crate) fn tool() -> Tool<Host> {
-    Tool::new("web_search", web_search)
+    schemas::tool("web_search", web_search)
         .title("Search the web")
         .about(
             "Search the web: titles, addresses and snippets, best first. Read a page itself with fetch.",

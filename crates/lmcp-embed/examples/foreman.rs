@@ -1,0 +1,121 @@
+//! A program that starts children in ways of its own, and changes what they are while they run.
+//! `cargo run -p lmcp-embed --example foreman`
+//!
+//! It takes a line at a time: `start LABEL TASK COMMAND` runs a command of a shell as a worker with a task, `adopt LABEL PID` takes a process
+//! that runs already, `promote LABEL` makes a worker a lead, `elsewhere LABEL` lets in what the child started in tmux or a
+//! container, `family LABEL` allows it sub-agents, `entry LABEL` shows what its agent would have in its configuration.
+
+#![expect(clippy::print_stdout, reason = "what it says is for people")]
+
+use std::{collections::HashMap, error::Error, io::stdin, process::Command, thread};
+
+use lmcp::{
+    Cx, NoArgs, Resource, Server, Tool,
+    embed::{Allowance, Child, ChildOf as _, Event, Host, family, whoami},
+};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// What the program knows of a child, and a tool finds by who calls it.
+struct Task(String);
+
+async fn task(_: NoArgs, cx: Cx) -> String {
+    let task = cx.child_data::<Task>();
+    task.map_or_else(|| "you have none".to_owned(), |task| task.0.clone())
+}
+
+fn server() -> Server {
+    let task = Tool::new("task", task).about("Your own task.").read_only();
+    let plan = Resource::text("plan://all", "plan", "Everybody's tasks.");
+    Server::new("foreman", "1.0.0")
+        .tool(task)
+        .tool(whoami())
+        .tools(family())
+        .resource(plan.only_for(["lead"]))
+}
+
+fn main() -> Result {
+    let host = Host::start(server())?;
+    let mut events = host.events();
+    thread::spawn(move || {
+        while let Some(event) = events.wait() {
+            show(&event);
+        }
+    });
+    // A child ends when it is dropped.
+    let mut children = HashMap::<String, Child>::new();
+    println!("ready");
+    for line in stdin().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["start", label, task, command] => {
+                let child = start(&host, label, task, command)?;
+                children.insert(label.to_owned(), child);
+            }
+            ["adopt", label, process] => {
+                let child = host.child(label, "worker")?;
+                // It knows nothing of this yet: somebody has to tell it the file.
+                println!("credentials {}", child.credentials().display());
+                child.bind(process.parse()?)?;
+                children.insert(label.to_owned(), child);
+            }
+            [what, label] => match children.get(label) {
+                Some(child) => change(child, what),
+                None => println!("who is `{label}`?"),
+            },
+            _ => println!("what is `{line}`?"),
+        }
+    }
+    Ok(())
+}
+
+/// Starts a child as a library for pseudo-terminals would: it takes variables, and gives a process.
+fn start(host: &Host, label: &str, task: &str, command: &str) -> Result<Child> {
+    let child = host.child(label, "worker")?;
+    child.set_data(Task(task.to_owned()));
+    // In its welcome, and in its identity.
+    child.set_field("desk", children_of(host));
+    let mut shell = Command::new("sh");
+    let process = shell.args(["-c", command]).envs(child.env()).spawn()?;
+    // What it starts may be quicker, and waits for this.
+    child.bind(process.id())?;
+    child.watch(process);
+    Ok(child)
+}
+
+fn children_of(host: &Host) -> usize {
+    host.children().len()
+}
+
+fn change(child: &Child, what: &str) {
+    match what {
+        // It hears that there is a resource now, and nobody else does.
+        "promote" => child.set_role("lead"),
+        "elsewhere" => {
+            child.admit_adopted();
+            println!("credentials {}", child.credentials().display());
+        }
+        "family" => child.allow_children(Allowance::new(["worker"]).number(2)),
+        "entry" => {
+            let entry = child.mcp_entry("lmcp");
+            println!(
+                "entry {}",
+                serde_json::json!({ "mcpServers": { "foreman": entry } })
+            );
+        }
+        other => println!("what is `{other}`?"),
+    }
+}
+
+fn show(event: &Event) {
+    match event {
+        Event::Attached(child, _) => println!("attached {}", child.identity().label),
+        Event::Refused { why, .. } => println!("refused: {why}"),
+        Event::RoleChanged { child, from } => {
+            println!("{} was a {from}", child.identity().label);
+        }
+        Event::Ended(child, how) => println!("ended {} {how:?}", child.identity().label),
+        _ => {}
+    }
+}
