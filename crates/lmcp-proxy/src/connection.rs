@@ -19,6 +19,8 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     lines: Framer,
     pub(crate) out: Outbox,
+    /// Lines that were to be sent when nothing more could be.
+    unsent: Vec<Vec<u8>>,
     /// Nothing more comes from it.
     has_ended: bool,
     /// Nothing more goes to it. What it has said is still to be read.
@@ -34,6 +36,7 @@ impl Connection {
             socket,
             lines: Framer::new(limits.line_bytes),
             out: Outbox::default(),
+            unsent: Vec::new(),
             has_ended: false,
             is_deaf: false,
             deaf_until: None,
@@ -80,9 +83,24 @@ impl Connection {
             Err(_) => {
                 self.is_deaf = true;
                 self.deaf_until = Some(Instant::now() + self.linger);
-                self.out.clear();
+                self.unsent.extend(self.out.take_whole());
             }
         }
+    }
+
+    /// Takes a line on its way.
+    pub(crate) fn push(&mut self, line: Vec<u8>) {
+        match self.is_deaf {
+            true => self.unsent.push(line),
+            false => self.out.push(line),
+        }
+    }
+
+    /// The lines of which the server got nothing.
+    pub(crate) fn take_unsent(&mut self) -> Vec<Vec<u8>> {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.extend(self.out.take_whole());
+        unsent
     }
 
     /// Says that nothing more will come.

@@ -5,6 +5,8 @@ pub(crate) struct Outbox {
     bytes: Vec<u8>,
     /// How many of them are gone already.
     gone: usize,
+    /// The first line that is left has lost its beginning.
+    is_torn: bool,
 }
 
 impl Outbox {
@@ -23,6 +25,10 @@ impl Outbox {
     /// So many have been written.
     pub(crate) fn advance(&mut self, written: usize) {
         self.gone += written;
+        let last = self.bytes.get(..self.gone).and_then(<[u8]>::last);
+        if written > 0 {
+            self.is_torn = last != Some(&b'\n');
+        }
         if self.is_empty() {
             self.clear();
         } else if self.gone > self.bytes.len() / 2 {
@@ -36,6 +42,17 @@ impl Outbox {
         self.gone = 0;
         // What one long line needed is given back.
         self.bytes.shrink_to(SMALL);
+    }
+
+    /// The lines of which nothing is gone. They are taken out, and so is the rest of a torn one.
+    pub(crate) fn take_whole(&mut self) -> Vec<Vec<u8>> {
+        let lines = self.front().split_inclusive(|byte| *byte == b'\n');
+        let lines = lines.skip(usize::from(self.is_torn));
+        let whole = lines.filter_map(|line| line.strip_suffix(b"\n"));
+        let whole = whole.map(<[u8]>::to_vec).collect();
+        self.clear();
+        self.is_torn = false;
+        whole
     }
 
     /// What is left.
@@ -79,5 +96,29 @@ mod tests {
             .flat_map(|line| [line, b"\n".to_vec()].concat())
             .collect();
         assert!(taken == all && outbox.is_empty() && outbox.bytes.capacity() <= SMALL);
+    }
+
+    #[test]
+    fn lines_that_nobody_has_a_part_of_can_be_taken_back() {
+        for (written, left) in [
+            (0, &["abc", "de", "f"][..]),
+            (1, &["de", "f"]),
+            // All but the end of the line: somebody may have understood it.
+            (3, &["de", "f"]),
+            (4, &["de", "f"]),
+            (5, &["f"]),
+            (8, &[]),
+        ] {
+            let mut outbox = Outbox::default();
+            for line in ["abc", "de", "f"] {
+                outbox.push(line.into());
+            }
+            for _ in 0..written {
+                outbox.advance(1);
+            }
+            let left: Vec<_> = left.iter().map(|line| line.as_bytes().to_vec()).collect();
+            assert_eq!(outbox.take_whole(), left, "{written}");
+            assert!(outbox.is_empty() && outbox.take_whole().is_empty());
+        }
     }
 }

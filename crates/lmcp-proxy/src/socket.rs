@@ -34,9 +34,7 @@ impl Server for Connection {
     type Opening = Greeted;
 
     fn send(&mut self, line: Vec<u8>) {
-        if !self.is_deaf {
-            self.out.push(line);
-        }
+        self.push(line);
     }
 
     fn has_room(&self, limits: &Limits) -> bool {
@@ -96,7 +94,10 @@ impl<'a> Driver<'a> {
             Link::On(server, _) => match server.next_frame() {
                 Some(Ok(line)) => proxy.relay.server_line(line, now),
                 Some(Err(long)) => proxy.relay.server_long_line(&long.head, &long.tail, now),
-                None if server.is_lost(now) => proxy.lose_host(),
+                None if server.is_lost(now) => {
+                    proxy.unsent = server.take_unsent();
+                    proxy.lose_host();
+                }
                 None => return false,
             },
         }
@@ -110,7 +111,8 @@ impl<'a> Driver<'a> {
         let Ok(line) = frame else {
             return proxy.miss("it does not say whether we are welcome");
         };
-        if serde_json::from_slice::<Welcome>(&line).is_ok() {
+        let has_greeted = proxy.link.connection().is_some_and(|it| it.out.is_empty());
+        if has_greeted && serde_json::from_slice::<Welcome>(&line).is_ok() {
             let link = std::mem::replace(&mut proxy.link, Link::Away(Instant::now()));
             if let Link::Opening(greeted) = link {
                 proxy.attached(greeted.connection);

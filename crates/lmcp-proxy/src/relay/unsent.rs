@@ -1,4 +1,4 @@
-//! What a server never looked at, and one that turns us away. Sockets do not tell; URLs do.
+//! What a server never looked at, and one that turns us away. A URL tells what it did not take; of a socket it is what was never written.
 
 use std::time::Instant;
 

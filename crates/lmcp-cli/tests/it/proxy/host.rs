@@ -1,6 +1,6 @@
 //! `lmcp proxy` as a child of a host that closes, or comes back.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use lmcp::{
     Server,
@@ -59,9 +59,11 @@ fn a_client_does_not_notice_that_its_host_comes_back() {
     assert_eq!(who(&mut client, 1), id);
     child.detach();
     for round in 2..6 {
+        // The call and the end of the host are there when the proxy looks next: it must not give the call to the old host.
+        signal(&client, "-STOP");
         host.close();
-        // It waits until there is a host again.
         client.send(&call(round, "whoami", &json!({})));
+        signal(&client, "-CONT");
         host = Host::start_at(server(), place.socket()).expect("it starts");
         let answer = client.answer(round);
         assert_eq!(answer["result"]["structuredContent"]["id"], id, "{answer}");
@@ -120,6 +122,12 @@ fn a_host_that_closes_for_good_says_so() {
     assert!(!words.contains("trying again"), "{words}");
     drop(child);
     assert!(is_empty(&place.0));
+}
+
+fn signal(client: &Client, name: &str) {
+    let pid = client.process.0.id().to_string();
+    let sent = Command::new("kill").args([name, &pid]).status();
+    assert!(sent.expect("there is kill").success());
 }
 
 fn is_empty(folder: &Path) -> bool {
