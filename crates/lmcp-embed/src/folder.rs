@@ -106,7 +106,11 @@ impl Folder {
             start: process.at,
             namespace: register::namespace(),
         };
-        replace(&self.path.join(PROCESS), &process)
+        match replace(&self.path.join(PROCESS), &process) {
+            // A child that is quicker than this may remove its folder. Then nobody finds it, and the child runs all the same.
+            Err(err) if err.kind() == io::ErrorKind::NotFound && !self.path.exists() => Ok(()),
+            noted => noted,
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
+    process::Command,
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
@@ -153,9 +154,7 @@ fn a_host_that_starts_or_ends_touches_no_credentials_of_another() {
     let start = || Host::start_in(server().0, folder.path()).unwrap();
     let first = start();
     let child = first.child("one", "worker").unwrap();
-    let mut process = child
-        .spawn(std::process::Command::new("sleep").arg("60"))
-        .unwrap();
+    let mut process = child.spawn(Command::new("sleep").arg("60")).unwrap();
     // Another one starts and ends beside it; then it ends itself, and the next one takes its place.
     drop(start());
     assert!(child.credentials().exists());
@@ -223,4 +222,14 @@ async fn it_starts_and_serves_inside_a_runtime() {
     let ended = tokio::task::spawn_blocking(move || process.wait().unwrap());
     assert!(ended.await.unwrap().success());
     assert!(!socket.exists());
+}
+
+#[test]
+fn a_child_without_its_folder_is_started_all_the_same() {
+    let host = Host::start(server().0).unwrap();
+    let child = host.child("ann", "worker").unwrap();
+    // As a child does that is quicker than its host.
+    fs::remove_dir_all(child.folder()).unwrap();
+    let mut process = child.spawn(&mut Command::new("true")).unwrap();
+    assert!(process.wait().unwrap().success());
 }
